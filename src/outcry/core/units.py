@@ -1,0 +1,49 @@
+"""Prices and times as whole numbers: the only two conversions the core knows.
+
+Prices are ticks (`price_ticks`) inside and `price_e9` (units of 10⁻⁹) on tape and wire; times are nanoseconds
+UTC (`at_ns`). An off-tick price is never rounded: it raises, and the importer counts it.
+"""
+
+PRICE_SCALE = 1_000_000_000
+UNDEFINED_PRICE_E9 = 2**63 - 1
+NANOS_PER_MS = 1_000_000
+NANOS_PER_SECOND = 1_000_000_000
+NANOS_PER_MINUTE = 60 * NANOS_PER_SECOND
+NANOS_PER_HOUR = 60 * NANOS_PER_MINUTE
+NANOS_PER_DAY = 24 * NANOS_PER_HOUR
+
+
+class OffTickPrice(ValueError):
+    """A price that is no whole number of ticks."""
+
+    def __init__(self, price_e9: int, tick_e9: int) -> None:
+        super().__init__(f"price {price_text(price_e9)} is not a multiple of the tick {price_text(tick_e9)}")
+        self.price_e9 = price_e9
+        self.tick_e9 = tick_e9
+
+
+def ticks_from_e9(price_e9: int, tick_e9: int) -> int:
+    """Return the price in ticks; raise `OffTickPrice` where it lies between two."""
+    ticks, rest = divmod(price_e9, tick_e9)
+    if rest:
+        raise OffTickPrice(price_e9, tick_e9)
+    return ticks
+
+
+def e9_from_text(text: str) -> int:
+    """Read a decimal number exactly, as units of 10⁻⁹; raise `ValueError` for more than nine decimals."""
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    whole, _, fraction = digits.partition(".")
+    fraction = fraction.rstrip("0")
+    if not (whole or fraction) or not (whole + fraction).isascii() or not (whole + fraction or "0").isdigit():
+        raise ValueError(f"{text!r} is not a decimal number")
+    if len(fraction) > 9:
+        raise ValueError(f"{text!r} has more than nine decimals")
+    return sign * (int(whole or "0") * PRICE_SCALE + int(fraction.ljust(9, "0")))
+
+
+def price_text(price_e9: int) -> str:
+    """Write a price with no more decimals than it needs: 1655.75, -0.0000005."""
+    whole, fraction = divmod(abs(price_e9), PRICE_SCALE)
+    text = f"{whole}.{fraction:09d}".rstrip("0").rstrip(".")
+    return f"-{text}" if price_e9 < 0 else text

@@ -1,0 +1,172 @@
+"""The port for what is kept in the database: accounts, recordings, sessions.
+
+Every method may raise `StoreBusy`. `revision()` grows with every committed change, by whichever process, and is
+cheap enough to ask several times a second: caches of what the store holds are keyed by it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, Protocol
+
+from outcry.core.calendar import SessionKind
+from outcry.ports.records import Quality
+
+Tier = Literal["free", "pro", "admin"]
+
+
+class StoreBusy(Exception):
+    """The store did not answer in time, or at all; worth trying again when `retry`."""
+
+    retry = True
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """An API key as kept: never the key itself, but its keyed digest and its first characters."""
+
+    id: int
+    user_id: int
+    email: str
+    tier: Tier
+    prefix: str
+    digest: bytes
+    created_ns: int
+    revoked_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRow:
+    """The operator's data licensed on: to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
+
+    Covers completed sessions of `roots` (empty: all) between two trade dates, each once its close is `embargo_ns` past.
+    """
+
+    id: int
+    grantee: str
+    scope: Literal["completed", "live"]
+    roots: tuple[str, ...]
+    from_date: date | None
+    until_date: date | None
+    embargo_ns: int
+    revoked_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingRow:
+    """One tape file: what one source said of one contract on one trade date. `owner` 0 is the operator.
+
+    `first_ns` and `last_ns` are the first and last event; counts are rows; `path` is relative to the tape folder.
+    """
+
+    owner: int
+    contract: str
+    trade_date: date
+    source: str
+    quality: Quality
+    path: str
+    rows: int
+    volume: int
+    off_tick: int
+    out_of_order: int
+    first_ns: int
+    last_ns: int
+    received_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A folded session: its window, its source, and its profile as `core.snapshot` bytes. `owner` 0 is the operator.
+
+    `complete`: the data spans the window and its RTH close was five minutes past when it was folded.
+    """
+
+    owner: int
+    root: str
+    contract: str
+    trade_date: date
+    kind: SessionKind
+    open_ns: int
+    close_ns: int
+    source: str
+    quality: Quality
+    complete: bool
+    rows: int
+    volume: int
+    off_tick: int
+    out_of_order: int
+    first_ns: int
+    last_ns: int
+    received_ns: int
+    profile: bytes
+
+
+class AccountStore(Protocol):
+    """Users, keys and grants."""
+
+    def revision(self) -> int:
+        """A number that changes whenever anything in the store was committed."""
+        ...
+
+    def ensure_user(self, email: str, now_ns: int) -> int:
+        """The id of the user of that address (compared in lower case), made if new."""
+        ...
+
+    def find_user(self, email: str) -> int | None:
+        """The id of the user of that address, if there is one."""
+        ...
+
+    def add_key(self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int) -> int:
+        """Keep a new key; return its id."""
+        ...
+
+    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
+        """Revoke the one key of that prefix; None where no live key or several have it."""
+        ...
+
+    def keys(self) -> Sequence[KeyRow]:
+        """All keys, revoked ones too, oldest first."""
+        ...
+
+    def grants(self) -> Sequence[GrantRow]:
+        """All grants in force."""
+        ...
+
+    def add_grant(self, grant: GrantRow, now_ns: int) -> int:
+        """Keep a new grant (its id is ignored); return its id."""
+        ...
+
+    def revoke_grant(self, grant_id: int, now_ns: int) -> bool:
+        """Revoke a grant; False where it is unknown or revoked already."""
+        ...
+
+
+class SessionStore(Protocol):
+    """Recordings and the sessions folded from them."""
+
+    def revision(self) -> int:
+        """A number that changes whenever anything in the store was committed."""
+        ...
+
+    def import_known(self, owner: int, digest: str) -> bool:
+        """Whether a file of these bytes was imported for this owner before."""
+        ...
+
+    def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
+        """Recordings of a contract between two trade dates, both included."""
+        ...
+
+    def commit_import(
+        self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],
+        sessions: Sequence[SessionRow], now_ns: int,
+    ) -> None:
+        """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity."""
+        ...
+
+    def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
+        """All sessions of a product of these owners, oldest first."""
+        ...
+
+    def roots(self, owners: Sequence[int]) -> Sequence[str]:
+        """The products these owners have sessions of."""
+        ...

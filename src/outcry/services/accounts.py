@@ -1,0 +1,1 @@
+"""Keys: making, finding, revoking. (Skeleton: the owner of this file fills it.)"""

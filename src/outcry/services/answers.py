@@ -1,0 +1,259 @@
+"""The answers, field for field as the interface gives them, ready for any encoder.
+
+Prices are JSON numbers with no more decimals than the tick needs: `number()` is the one place a price becomes a float.
+`/api/levels` carries exactly the fields of the interface; anything richer lives in the other answers.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from outcry.core.units import PRICE_SCALE
+
+DataSource = Literal["personal", "shared", "delayed"]
+Bias = Literal["trend_up", "trend_down", "lean_up", "lean_down", "balanced", "neutral", "undetermined"]
+
+DISCLAIMER = "Educational context, not advice. Market data keeps its owner's licence."
+
+
+def number(price_e9: int) -> float:
+    """The nearest double of a price, which prints as the price itself: 1655750000000 is 1655.75."""
+    return price_e9 / PRICE_SCALE
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all answers: field names in camelCase on the wire."""
+
+
+class PriorLevels(Answer):
+    """Completed-session value: TPO point of control and value area."""
+
+    poc: float
+    vah: float
+    val: float
+
+
+class DatedLevel(Answer):
+    """A level and the trade date it was made."""
+
+    price: float
+    date: str
+
+
+class Developing(Answer):
+    """The open session's profile so far."""
+
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    ib_high: float
+    ib_low: float
+    high: float
+    low: float
+
+
+class Overnight(Answer):
+    """The overnight (ETH) range."""
+
+    high: float
+    low: float
+
+
+class PlaybookLevel(Answer):
+    """One line of the playbook's level table."""
+
+    price: float
+    label: str
+    kind: str
+    side: str
+    distance_ticks: int
+
+
+class Scenario(Answer):
+    """One scenario; educational wording, no entries, stops, sizes or odds."""
+
+    id: str
+    if_: str = msgspec.field(name="if")
+    then: str
+    reference: str
+    confirm: str
+    invalidate: str
+    status: Literal["pending", "active", "done", "void"]
+
+
+class Playbook(Answer):
+    """Bias, levels high to low, scenarios."""
+
+    bias: Bias
+    levels: list[PlaybookLevel]
+    scenarios: list[Scenario]
+
+
+class LevelsAnswer(Answer):
+    """`GET /api/levels`: exactly the interface's fields."""
+
+    symbol: str
+    data_source: DataSource
+    live: bool
+    as_of: str | None
+    updated_at: str | None
+    last_price: float | None
+    bias: Bias | None
+    developing: Developing | None
+    prior: PriorLevels
+    overnight: Overnight | None
+    naked_pocs: list[DatedLevel]
+    poor_highs: list[DatedLevel]
+    poor_lows: list[DatedLevel]
+    playbook: Playbook | None
+
+
+class SymbolState(Answer):
+    """One product of the scan universe and what this key may see of it."""
+
+    symbol: str
+    name: str
+    exchange: str
+    sector: str
+    tick_size: float
+    tick_value: float
+    months: str
+    micro: list[str]
+    rth: str
+    time_zone: str
+    contract: str | None
+    data_source: DataSource | None
+    live: bool
+    as_of: str | None
+
+
+class SymbolsAnswer(Answer):
+    """`GET /api/symbols`."""
+
+    count: int
+    symbols: list[SymbolState]
+
+
+class PriceRange(Answer):
+    """Two prices, low and high, both included."""
+
+    low: float
+    high: float
+
+
+class ProfileRow(Answer):
+    """One price of a profile: the letters of the brackets that printed it, and its volume in lots."""
+
+    price: float
+    tpos: int
+    letters: str
+    volume: int
+
+
+class Method(Answer):
+    """How the levels were computed, so that they can be recomputed elsewhere."""
+
+    preset: str
+    bracket_minutes: int
+    value_area: str
+    poc_tie: str
+    row_ticks: int
+    vpoc_source: Literal["trades", "bars"]
+
+
+class DataQuality(Answer):
+    """What the session was computed from."""
+
+    source: str
+    quality: Literal["ticks", "bars_1s", "bars_1m"]
+    complete: bool
+    rows: int
+    volume: int
+    off_tick: int
+    out_of_order: int
+    first: str
+    last: str
+
+
+class SessionLevels(Answer):
+    """Everything computed of one session. Times ISO 8601 UTC; window half-open."""
+
+    contract: str
+    date: str
+    session: Literal["rth", "eth"]
+    open: str
+    close: str
+    short_session: bool
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    volume_vah: float
+    volume_val: float
+    high: float
+    low: float
+    open_price: float
+    close_price: float
+    ib_high: float
+    ib_low: float
+    ib_complete: bool
+    poc_candidates: list[float]
+    poor_high: bool
+    poor_low: bool
+    upper_tail_ticks: int
+    lower_tail_ticks: int
+    single_prints: list[PriceRange]
+    day_type: str | None
+    open_type: str | None
+    data: DataQuality
+
+
+class ProfileAnswer(Answer):
+    """`GET /api/profile`: the rows of one completed RTH session, high to low."""
+
+    symbol: str
+    tick_size: float
+    levels: SessionLevels
+    method: Method
+    rows: list[ProfileRow]
+
+
+class HistoryAnswer(Answer):
+    """`GET /api/history`: completed RTH sessions between two trade dates, both included, oldest first."""
+
+    symbol: str
+    from_: str = msgspec.field(name="from")
+    to: str
+    count: int
+    sessions: list[SessionLevels]
+
+
+class IbExtension(Answer):
+    """A multiple of the initial balance's range beyond its edges, in percent (150 is half a range beyond)."""
+
+    percent: int
+    up: float
+    down: float
+    up_reached: bool
+    down_reached: bool
+
+
+class ContextAnswer(Answer):
+    """`GET /api/context`: everything behind a levels answer."""
+
+    symbol: str
+    data_source: DataSource
+    live: bool
+    as_of: str | None
+    contract: str
+    rolled_from: str | None
+    invented: bool
+    disclaimer: str
+    method: Method
+    session: SessionLevels
+    overnight: Overnight | None
+    ib_extensions: list[IbExtension]
+    naked_pocs: list[DatedLevel]
+    poor_highs: list[DatedLevel]
+    poor_lows: list[DatedLevel]
