@@ -1,0 +1,179 @@
+"""When contracts end: the exchange's last-trading-day and first-notice rules, each a named function.
+
+Owns the arithmetic on business days. A row of `data/products.csv` selects a rule by its name in
+`EXPIRY_RULES` or `NOTICE_RULES`. Sources: the CME Group rulebook chapters as quoted by LEAN's
+FuturesExpiryFunctions, and rules §9.
+"""
+
+import calendar as months
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+ONE_DAY = timedelta(days=1)
+THURSDAY, FRIDAY, WEDNESDAY, MONDAY = 3, 4, 2, 0
+
+
+@dataclass(frozen=True, slots=True)
+class BusinessDays:
+    """Counting in the business days of one product."""
+
+    is_one: Callable[[date], bool]
+
+    def on_or_before(self, day: date) -> date:
+        """The day itself, or the nearest business day before it."""
+        while not self.is_one(day):
+            day -= ONE_DAY
+        return day
+
+    def on_or_after(self, day: date) -> date:
+        """The day itself, or the nearest business day after it."""
+        while not self.is_one(day):
+            day += ONE_DAY
+        return day
+
+    def before(self, day: date, count: int) -> date:
+        """The business day `count` business days before a day, which itself is not counted."""
+        for _ in range(count):
+            day = self.on_or_before(day - ONE_DAY)
+        return day
+
+    def nth(self, year: int, month: int, count: int) -> date:
+        """The `count`-th business day of a month, from 1."""
+        day = self.on_or_after(date(year, month, 1))
+        for _ in range(count - 1):
+            day = self.on_or_after(day + ONE_DAY)
+        return day
+
+    def nth_last(self, year: int, month: int, count: int) -> date:
+        """The `count`-th last business day of a month, from 1."""
+        return self.before(_after_month(year, month), count)
+
+
+Rule = Callable[[BusinessDays, int, int], date]
+
+
+def _after_month(year: int, month: int) -> date:
+    return date(year + 1, 1, 1) if month == 12 else date(year, month + 1, 1)
+
+
+def _month_before(year: int, month: int) -> tuple[int, int]:
+    return (year - 1, 12) if month == 1 else (year, month - 1)
+
+
+def _nth_weekday(year: int, month: int, weekday: int, count: int) -> date:
+    first = date(year, month, 1)
+    return first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (count - 1))
+
+
+def _last_weekday(year: int, month: int, weekday: int) -> date:
+    last = date(year, month, months.monthrange(year, month)[1])
+    return last - timedelta(days=(last.weekday() - weekday) % 7)
+
+
+def third_friday(days: BusinessDays, year: int, month: int) -> date:
+    """Equity index: the third Friday, or the business day before it (ESM6: Thursday, for Juneteenth)."""
+    return days.on_or_before(_nth_weekday(year, month, FRIDAY, 3))
+
+
+def crude(days: BusinessDays, year: int, month: int) -> date:
+    """CL: three business days before the 25th of the month before; four where the 25th is no business day."""
+    day = date(*_month_before(year, month), 25)
+    return days.before(day, 3 if days.is_one(day) else 4)
+
+
+def crude_micro(days: BusinessDays, year: int, month: int) -> date:
+    """MCL: the business day before CL's last."""
+    return days.before(crude(days, year, month), 1)
+
+
+def natural_gas(days: BusinessDays, year: int, month: int) -> date:
+    """NG: three business days before the first day of the delivery month."""
+    return days.before(date(year, month, 1), 3)
+
+
+def natural_gas_micro(days: BusinessDays, year: int, month: int) -> date:
+    """MNG: the business day before NG's last."""
+    return days.before(date(year, month, 1), 4)
+
+
+def last_of_month_before(days: BusinessDays, year: int, month: int) -> date:
+    """RB, HO: the last business day of the month before delivery."""
+    return days.before(date(year, month, 1), 1)
+
+
+def third_last(days: BusinessDays, year: int, month: int) -> date:
+    """GC, SI, HG, PL: the third last business day of the delivery month."""
+    return days.nth_last(year, month, 3)
+
+
+def third_last_of_month_before(days: BusinessDays, year: int, month: int) -> date:
+    """MHG: the third last business day of the month before the named one."""
+    return days.before(date(year, month, 1), 3)
+
+
+def seven_before_last(days: BusinessDays, year: int, month: int) -> date:
+    """ZB, ZN: seven business days before the last business day of the delivery month."""
+    return days.before(days.nth_last(year, month, 1), 7)
+
+
+def last_of_month(days: BusinessDays, year: int, month: int) -> date:
+    """ZF, ZT, LE: the last business day of the delivery month."""
+    return days.nth_last(year, month, 1)
+
+
+def before_fifteenth(days: BusinessDays, year: int, month: int) -> date:
+    """Grains and oilseeds: the business day before the 15th."""
+    return days.before(date(year, month, 15), 1)
+
+
+def tenth(days: BusinessDays, year: int, month: int) -> date:
+    """HE: the tenth business day."""
+    return days.nth(year, month, 10)
+
+
+def feeder_thursday(days: BusinessDays, year: int, month: int) -> date:
+    """GF: the last Thursday that is a business day with four business weekdays before it (so not
+    Thanksgiving's week)."""
+    day = _last_weekday(year, month, THURSDAY)
+    while not all(days.is_one(day - timedelta(days=back)) for back in (0, 1, 2, 3, 6)):
+        day -= timedelta(days=7)
+    return day
+
+
+def two_before_third_wednesday(days: BusinessDays, year: int, month: int) -> date:
+    """Currencies but the Canadian dollar: two business days before the third Wednesday."""
+    return days.before(_nth_weekday(year, month, WEDNESDAY, 3), 2)
+
+
+def one_before_third_wednesday(days: BusinessDays, year: int, month: int) -> date:
+    """6C: the business day before the third Wednesday."""
+    return days.before(_nth_weekday(year, month, WEDNESDAY, 3), 1)
+
+
+def last_friday(days: BusinessDays, year: int, month: int) -> date:
+    """Crypto: the last Friday, or the business day before it (London's holidays are not kept here)."""
+    return days.on_or_before(_last_weekday(year, month, FRIDAY))
+
+
+def first_monday(days: BusinessDays, year: int, month: int) -> date:
+    """LE's first notice: the first Monday of the delivery month, or the business day after it."""
+    return days.on_or_after(_nth_weekday(year, month, MONDAY, 1))
+
+
+EXPIRY_RULES: dict[str, Rule] = {
+    rule.__name__: rule
+    for rule in (
+        third_friday, crude, crude_micro, natural_gas, natural_gas_micro, last_of_month_before, third_last,
+        third_last_of_month_before, seven_before_last, last_of_month, before_fifteenth, tenth,
+        feeder_thursday, two_before_third_wednesday, one_before_third_wednesday, last_friday,
+    )
+}  # fmt: skip
+
+#: First notice rules; `none` where the contract is settled in cash or notices only follow the last trading
+#: day.
+NOTICE_RULES: dict[str, Rule | None] = {
+    "none": None,
+    "last_of_month_before": last_of_month_before,
+    "first_monday": first_monday,
+}

@@ -1,0 +1,99 @@
+"""What people and programs write for a product or contract: every spelling, read without knowing the
+universe.
+
+Rule kept: `read_symbol` is total. Any text, of any length and alphabet, gives a `Named` or None, in linear
+time.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+MONTH_CODES = "FGHJKMNQUVXZ"
+#: No spelling is longer; a longer text is not looked at.
+LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a symbol names: a product (`month` None) or a contract. `digits`: how many of its year were
+    written.
+
+    vendor: whose codes `name` is in, `projectx`, or empty for tickers.
+    """
+
+    name: str
+    month: int | None = None
+    year: int = 0
+    digits: int = 0
+    vendor: str = ""
+
+
+_ROOT = r"(?P<root>[A-Z0-9]{2,4}?)"
+_KEY = rf"{_ROOT}(?P<code>[{MONTH_CODES}])(?P<year>[0-9]{{4}}|[0-9]{{1,2}})"
+_MONTH = r"(?P<month>0[1-9]|1[0-2])"
+
+#: What venues put before and after: `CME_MINI:ES1!`, `/ESZ26:XCME`, `ESZ2026.XCME`.
+_VENUE_BEFORE = re.compile(r"(?:CME|CME_MINI|CBOT|CBOT_MINI|NYMEX|NYMEX_MINI|COMEX|COMEX_MINI|GLBX):")
+_VENUE_AFTER = re.compile(r"(?::|\.|@)(?:XCME|XCBT|XNYM|XCEC|CME|CBOT|NYMEX|COMEX|GLBX)$")
+
+_SPELLINGS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_KEY}",  # ESZ6, ESZ26, ESZ2026: the exchange, Databento, Rithmic, Tradovate, tastytrade
+        rf"{_ROOT}",  # ES: the display ticker
+        rf"{_KEY}[_-](?:FUT_)?(?:CME|CBOT|NYMEX|COMEX)",  # ESZ26_FUT_CME, ESZ26-CME: Sierra Chart
+        rf"{_ROOT}\.FUT",  # ES.FUT: Databento, all contracts
+        rf"{_ROOT}\.[VCN]\.[0-9]",  # ES.v.0: Databento, continuous
+        rf"{_ROOT}[0-9]!",  # ES1!: TradingView, continuous
+        rf"{_ROOT}=F",  # ES=F: Yahoo, continuous
+        rf"{_ROOT} ##-##",  # NinjaTrader, continuous
+        rf"{_ROOT} {_MONTH}-(?P<year>[0-9]{{4}}|[0-9]{{2}})",  # ES 12-26: NinjaTrader
+        rf"{_ROOT}[ _+-]?(?P<year>20[0-9]{{2}}){_MONTH}",  # ES_201312, ES 202612: LEAN, Interactive Brokers
+    )
+)
+_PROJECTX = re.compile(
+    rf"(?:CON\.)?F\.US\.(?P<root>[A-Z0-9]{{2,5}})(?:\.(?P<code>[{MONTH_CODES}])(?P<year>[0-9]{{1,2}}))?"
+)
+
+
+def read_symbol(symbol: str) -> Named | None:
+    """Read one symbol in any known spelling; None for anything else. Case and surrounding blanks do not
+    matter."""
+    text = symbol.strip() if len(symbol) <= 4 * LONGEST else ""
+    if not text or len(text) > LONGEST or not text.isascii():
+        return None
+    text = text.upper()
+    if found := _PROJECTX.fullmatch(text):
+        return _named(found, vendor="projectx")
+    text = text.removeprefix("./").lstrip("/@")
+    text = _VENUE_BEFORE.sub("", text, count=1) if ":" in text else text
+    text = _VENUE_AFTER.sub("", text)
+    matches = (spelling.fullmatch(text) for spelling in _SPELLINGS)
+    return next((_named(found) for found in matches if found), None)
+
+
+def _named(found: re.Match[str], vendor: str = "") -> Named:
+    parts = found.groupdict()
+    month = parts.get("month")
+    code = parts.get("code")
+    if not (month or code):
+        return Named(parts["root"], vendor=vendor)
+    number = int(month) if month else MONTH_CODES.index(code or "") + 1
+    return Named(parts["root"], number, int(parts["year"]), len(parts["year"]), vendor)
+
+
+def close_names(symbol: str, vocabulary: Mapping[str, str]) -> tuple[str, ...]:
+    """At most five roots whose ticker, alias or name comes near to a text, the nearest first."""
+    text = symbol.strip()[:LONGEST].upper().lstrip("/@.")
+    words = [word for word in re.split(r"[^A-Z0-9]+", text) if word][:4]
+    keys = [key.group("root") for key in map(re.compile(_KEY).fullmatch, words[:1]) if key]
+    roots: dict[str, None] = {}
+    for word in (*keys, *words):
+        for near in get_close_matches(word[:12], vocabulary, n=5, cutoff=0.6):
+            roots[vocabulary[near]] = None
+    for word in words:
+        starts = (root for key, root in vocabulary.items() if len(word) > 1 and key.startswith(word[:2]))
+        roots.update(dict.fromkeys(starts))
+    return tuple(roots)[:5]
