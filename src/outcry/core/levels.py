@@ -1,0 +1,67 @@
+"""Levels that outlive their session: naked POCs and poor extremes, and how later sessions use them up.
+
+Rules kept (decisions, rules §4–5): only RTH counts; a POC is tested when an RTH trade prints at it, and a gap over it
+does not test it; a poor extreme is repaired by an RTH trade at least one tick beyond it. All of one contract: prices of
+another month are another auction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from outcry.core.ladder import Ladder
+from outcry.core.profile import SessionProfile
+
+POC_LOOKBACK_SESSIONS = 60
+EXTREME_LOOKBACK_SESSIONS = 20
+MAX_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A completed RTH session of one contract."""
+
+    trade_date: date
+    ladder: Ladder
+    profile: SessionProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """A level in ticks and the trade date it was made."""
+
+    price_ticks: int
+    made_on: date
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the newest of the sessions carries forward, each newest first, at most ten."""
+
+    naked_pocs: tuple[Dated, ...]
+    poor_highs: tuple[Dated, ...]
+    poor_lows: tuple[Dated, ...]
+
+
+def carried(sessions: Sequence[Completed]) -> Carried:
+    """Return the levels as they stood when the last of `sessions` completed.
+
+    `sessions`: one contract's, ascending by trade date, the newest last; its own POC is naked by definition.
+    """
+    pocs: list[Dated] = []
+    highs: list[Dated] = []
+    lows: list[Dated] = []
+    beyond_high, beyond_low = -(2**62), 2**62
+    for age, session in enumerate(reversed(sessions)):
+        profile = session.profile
+        if age >= POC_LOOKBACK_SESSIONS:
+            break
+        if not any(later.ladder.prints_at(profile.poc) for later in sessions[len(sessions) - age :]):
+            pocs.append(Dated(profile.poc, session.trade_date))
+        if age < EXTREME_LOOKBACK_SESSIONS:
+            if profile.poor_high and beyond_high <= profile.high:
+                highs.append(Dated(profile.high, session.trade_date))
+            if profile.poor_low and beyond_low >= profile.low:
+                lows.append(Dated(profile.low, session.trade_date))
+        beyond_high, beyond_low = max(beyond_high, profile.high), min(beyond_low, profile.low)
+    return Carried(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))

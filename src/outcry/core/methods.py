@@ -1,0 +1,68 @@
+"""Ways to find the point of control and the value area: ours and those of others, as data.
+
+Sources: rules §1, where each row of the table is cited. Users' first complaint of any profile is that it differs from
+another platform's, so the method is always named in an answer and can be chosen in the library.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+PocTie = Literal["mypivots", "lowest", "centre_high", "centre_low", "middle_row", "half_length"]
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A way to draw a profile's levels.
+
+    basis: what is counted at a row. percent: share of the total the value area must hold. step: rows compared at a
+    time. pair: whether a winning pair is added whole or row by row up to the target. side_tie: where both sides are
+    equal. stop: `ge` at the target, `gt` beyond it, `floor` at the target rounded down. rows: whether rows nothing
+    printed on count as zero (`all`) or do not exist (`printed`). placement: every row of a bracket's range, or only
+    the row of a bar's close, rounded up (`close_up`).
+    """
+
+    name: str
+    basis: Literal["tpo", "volume"] = "tpo"
+    percent: int = 70
+    step: Literal[1, 2] = 2
+    pair: Literal["full", "trim"] = "full"
+    side_tie: Literal["up", "down", "both"] = "up"
+    stop: Literal["ge", "gt", "floor"] = "ge"
+    poc_tie: PocTie = "mypivots"
+    rows: Literal["all", "printed"] = "all"
+    placement: Literal["range", "close_up"] = "range"
+
+    def reached(self, captured: int, total: int) -> bool:
+        """Whether the rows taken so far hold the value area's share."""
+        if self.stop == "floor":
+            return captured >= total * self.percent // 100
+        if self.stop == "gt":
+            return captured * 100 > total * self.percent
+        return captured * 100 >= total * self.percent
+
+    def describe(self) -> str:
+        """The value-area rule in words."""
+        rows = "one row" if self.step == 1 else f"two rows, {'full' if self.pair == 'full' else 'trimmed'} pairs"
+        sign = {"ge": "at least", "gt": "more than", "floor": "at least (rounded down)"}[self.stop]
+        return f"{sign} {self.percent} % of {self.basis}s, {rows} at a time, side tie {self.side_tie}"
+
+
+_METHODS = (
+    Method("dalton"),
+    Method("cbot_1row", step=1),
+    Method("dva68", percent=68, stop="gt"),
+    Method("lean", basis="volume", step=1, stop="gt", poc_tie="middle_row", rows="printed", placement="close_up"),
+    Method("lean_time", step=1, stop="gt", poc_tie="middle_row", rows="printed", placement="close_up"),
+    Method(
+        "py_market_profile",
+        basis="volume", step=1, stop="gt", poc_tie="half_length", rows="printed", placement="close_up",
+    ),
+    Method("chart_patterns", step=1, side_tie="down", poc_tie="lowest"),
+    Method("quantick", basis="volume", pair="trim", side_tie="down", poc_tie="lowest"),
+    Method("earnforex", step=1, stop="floor", poc_tie="centre_high"),
+    Method("linnsoft_a", poc_tie="centre_low"),
+)  # fmt: skip
+
+#: The presets by name; `dalton` is the default everywhere.
+PRESETS = {method.name: method for method in _METHODS}
+DALTON = PRESETS["dalton"]
