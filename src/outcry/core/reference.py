@@ -13,11 +13,11 @@ from itertools import combinations
 from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from outcry.core.calendar import EXCHANGE_GROUPS
 from outcry.core.expiry import EXPIRY_RULES, NOTICE_RULES
 from outcry.core.hours import DayKind, DayRow, HoursRow, read_clock, read_days, read_windows
 from outcry.core.instruments import MONTH_CODES, Product
 from outcry.core.units import PRICE_SCALE, e9_from_text
+from outcry.core.windows import EXCHANGE_GROUPS
 
 T = TypeVar("T")
 
@@ -77,6 +77,8 @@ def _rows(text: str, file: str, header_text: str) -> Iterator[_Row]:
             raise BadReference(file, 1, "the column is missing", missing)
         for strange in (column for column in header if column not in columns):
             raise BadReference(file, 1, "the column is not known", strange)
+        if len(set(header)) < len(header):
+            raise BadReference(file, 1, "a column is given twice")
         for cells in reader:
             if not cells:
                 continue
