@@ -1,0 +1,2 @@
+"""Account rules that need nothing but their arguments: the form of a key, what a tier allows, what a licence
+shows."""

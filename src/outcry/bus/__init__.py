@@ -1,0 +1,1 @@
+"""What replicas share: within one process, plain memory."""

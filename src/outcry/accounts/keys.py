@@ -1,0 +1,48 @@
+"""The form of an API key: `outcry_`, 43 base-62 characters of secret, 6 of checksum.
+
+Rule kept: a mistyped or truncated key is told from an unknown one without looking anything up, because the
+last six characters are the CRC-32 of all before them. The checksum is no secret and proves nothing but the
+form.
+"""
+
+import re
+from zlib import crc32
+
+MARK = "outcry_"
+SECRET_BITS = 256
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SECRET_LENGTH = 43  # 62**43 is the first power of 62 above 2**256
+_CHECK_LENGTH = 6  # 62**6 is the first above 2**32
+_SHOWN = 8
+KEY_LENGTH = len(MARK) + _SECRET_LENGTH + _CHECK_LENGTH
+KEY_PATTERN = re.compile(rf"{MARK}[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}}", re.ASCII)
+
+
+def _base62(number: int, length: int) -> str:
+    """Write a number with the most significant digit first, padded with zeros."""
+    digits: list[str] = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_ALPHABET[digit])
+    return "".join(reversed(digits))
+
+
+def compose(secret: int) -> str:
+    """Make the key of a secret number; raise `ValueError` unless it has at most 256 bits."""
+    if not 0 <= secret < 1 << SECRET_BITS:
+        raise ValueError("a key's secret is a number of at most 256 bits")
+    body = MARK + _base62(secret, _SECRET_LENGTH)
+    return body + _base62(crc32(body.encode("ascii")), _CHECK_LENGTH)
+
+
+def is_well_formed(text: str) -> bool:
+    """Whether this has the form of a key, checksum included."""
+    if KEY_PATTERN.fullmatch(text) is None:
+        return False
+    body = text[:-_CHECK_LENGTH]
+    return text[-_CHECK_LENGTH:] == _base62(crc32(body.encode("ascii")), _CHECK_LENGTH)
+
+
+def prefix(key: str) -> str:
+    """Return the part of a key that may be shown and logged: the mark and eight of 43 secret characters."""
+    return key[: len(MARK) + _SHOWN]

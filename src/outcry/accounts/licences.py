@@ -1,0 +1,80 @@
+"""What a key may see: its user's own recordings, and what of the operator's is granted to it.
+
+Rule kept: one user's recordings never answer another user's key. The operator's data (owner 0) is seen only
+through a grant, and a completed session only once its close is the grant's embargo past.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from outcry.accounts.tiers import Tier
+
+OPERATOR = 0
+EXCHANGE_EMBARGO_NS = 24 * 3600 * 1_000_000_000  # exchanges license data older than a day far more freely
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The operator's data licensed to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
+
+    Covers `roots` (empty: all) between two trade dates, both included; None leaves that side open.
+    """
+
+    grantee: str
+    scope: Literal["completed", "live"]
+    roots: tuple[str, ...]
+    from_date: date | None
+    until_date: date | None
+    embargo_ns: int = EXCHANGE_EMBARGO_NS
+
+    def covers(self, root: str, trade_date: date) -> bool:
+        """Whether a completed session of this product and day falls under the grant, embargo aside."""
+        return (
+            self.scope == "completed"
+            and (not self.roots or root in self.roots)
+            and (self.from_date is None or self.from_date <= trade_date)
+            and (self.until_date is None or trade_date <= self.until_date)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """All a caller may see. Two callers with equal scopes may share an answer, and no others."""
+
+    user_id: int
+    grants: tuple[Grant, ...]
+
+    def __post_init__(self) -> None:
+        if self.user_id <= OPERATOR:
+            raise ValueError("a scope belongs to a user; the operator's data is seen through grants")
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """Whose recordings to look at: the user's own first, then the operator's where anything is
+        granted."""
+        return (self.user_id, OPERATOR) if self.grants else (self.user_id,)
+
+    def visible_from(self, owner: int, root: str, trade_date: date, close_ns: int) -> int | None:
+        """Return the instant (ns UTC) from which a completed session may be shown; None where never."""
+        if owner == self.user_id:
+            return close_ns
+        if owner != OPERATOR:
+            return None
+        return min(
+            (close_ns + grant.embargo_ns for grant in self.grants if grant.covers(root, trade_date)),
+            default=None,
+        )
+
+    def may_see(self, owner: int, root: str, trade_date: date, close_ns: int, now_ns: int) -> bool:
+        """Whether a completed session may be shown now."""
+        from_ns = self.visible_from(owner, root, trade_date, close_ns)
+        return from_ns is not None and from_ns <= now_ns
+
+
+def resolve(user_id: int, key_id: int, tier: Tier, grants: Iterable[Grant]) -> Scope:
+    """Return what a key may see, given all grants in force. Equal grants are kept once, so equal scopes
+    compare equal."""
+    mine = {"everyone", f"tier:{tier}", f"user:{user_id}", f"key:{key_id}"}
+    return Scope(user_id, tuple(dict.fromkeys(grant for grant in grants if grant.grantee in mine)))
