@@ -1,0 +1,140 @@
+"""The application: the dispatcher for `/api`, Starlette for the rest, one edge around both.
+
+Rule kept: everything it needs is handed to it; it opens nothing and keeps nothing outside itself.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from outcry.api.dispatch import Dispatcher
+from outcry.api.probes import build_probes
+from outcry.api.query import Query
+from outcry.http.auth import Door
+from outcry.http.edge import AsgiApp, Edge, Receive, Send
+from outcry.http.fastpath import HotAnswers
+from outcry.http.limits import Gauge
+from outcry.http.logs import AccessLog, open_journal
+from outcry.http.messages import load_catalogue
+from outcry.http.metrics import Metrics
+from outcry.http.pulse import Pulse
+from outcry.http.requests import RequestIds
+from outcry.ports.clock import Clock
+from outcry.services.accounts import KeyRing, Licences
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the application answers from. `checks` raise unless their part is ready; they run until all pass
+    once."""
+
+    query: Query
+    keys: KeyRing
+    licences: Licences
+    limiter: Gauge
+    clock: Clock
+    checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How it answers. `log` is where JSON lines go; `open_metrics` lets others than this machine read
+    `/metrics`."""
+
+    log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
+    access_log: bool = True
+    query_timeout_s: float = 2.0
+    open_metrics: bool = False
+
+
+class Application:
+    """An ASGI application with its edge and fast path; what `http.server` serves."""
+
+    def __init__(self, edge: Edge, hot: HotAnswers, dispatcher: Dispatcher, rest: AsgiApp) -> None:
+        self.edge = edge
+        self.hot = hot
+        self._dispatcher = dispatcher
+        self._rest = rest
+
+    @property
+    def asgi(self) -> AsgiApp:
+        """The application itself."""
+        return self.__call__
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Route by the first part of the path."""
+        if scope["type"] == "http":
+            path: str = scope["path"]
+            if path.startswith("/api/") or path == "/api":
+                await self._dispatcher(scope, receive, send)
+            else:
+                await self._rest(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    async def start(self) -> None:
+        """Begin to watch the store, waiting a moment for it; without it the answer is `starting`."""
+        self.edge.pulse.start()
+        await self.edge.pulse.ensure(1.0)
+
+    async def stop(self) -> None:
+        """End the threads and write out the log."""
+        await self.edge.pulse.stop()
+        self._dispatcher.cache.close()
+        self.edge.access_log.flush()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.start()
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def create_app(services: Services, options: Options | None = None) -> Application:
+    """Build the application from its services."""
+    options = options or Options()
+    clock = services.clock
+    journal = open_journal(options.log, clock)
+    checks = dict(services.checks)
+
+    def look(now_ns: int) -> int:
+        for name in list(checks):
+            checks[name]()
+            del checks[name]
+        services.keys.refresh(now_ns, force=True)
+        services.licences.refresh(now_ns, force=True)
+        return services.query.revision()
+
+    def on_change(error: BaseException | None) -> None:
+        if error is None:
+            journal.info("store answers")
+        else:
+            journal.error("store does not answer", exc_info=error)
+
+    pulse = Pulse(look, clock, on_change)
+    edge = Edge(
+        door=Door(services.keys, services.licences),
+        limiter=services.limiter,
+        pulse=pulse,
+        clock=clock,
+        catalogue=load_catalogue(),
+        metrics=Metrics(),
+        access_log=AccessLog(options.log if options.access_log else None, clock),
+        journal=journal,
+        ids=RequestIds(),
+    )
+    edge.metrics.gauge("outcry_keys_live", "API keys not revoked.", lambda: services.keys.live_count)
+    edge.metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.revision)
+    edge.metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
+    hot = HotAnswers(edge)
+    edge.metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))
+    dispatcher = Dispatcher(edge, services.query, hot, options.query_timeout_s)
+    return Application(
+        edge, hot, dispatcher, edge.around(build_probes(edge, open_metrics=options.open_metrics))
+    )

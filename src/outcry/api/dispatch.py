@@ -1,0 +1,147 @@
+"""The dispatcher of `/api`: admits, counts, routes, answers. It stands before the page framework, which is
+slower.
+
+Order, and rule kept: the key is judged first, then the limit, then the address, then the question. So an
+unknown path tells a stranger nothing, and every request that is not refused for the limit is counted,
+whatever becomes of it.
+"""
+
+from collections.abc import Callable
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+
+from outcry.accounts.licences import Scope
+from outcry.api.endpoints import ENDPOINTS, Ask, Endpoint
+from outcry.api.parameters import read_query
+from outcry.api.query import Query
+from outcry.http.auth import Caller, anonymous
+from outcry.http.cache import AnswerCache, Encoded, names_etag
+from outcry.http.edge import Edge, Headers, Receive, Reply, Send, fixed_headers
+from outcry.http.errors import (
+    NOT_FOUND,
+    STARTING,
+    UNAVAILABLE,
+    method_not_allowed,
+    problem_of,
+    rate_limited,
+    unauthorized,
+)
+from outcry.http.fastpath import HotAnswers
+from outcry.http.requests import Asked
+from outcry.ports.limiter import Verdict
+from outcry.ports.store import StoreBusy
+from outcry.services.accounts import KeyRefusal
+from outcry.services.errors import ServiceError
+
+ALLOWED = "GET, HEAD"
+UNKNOWN_ROUTE = "/api/*"
+_ROUTES = {endpoint.path: endpoint for endpoint in ENDPOINTS}
+
+
+class Dispatcher:
+    """Answers everything under `/api`. `timeout_s` bounds each wait for the store."""
+
+    def __init__(self, edge: Edge, query: Query, hot: HotAnswers, timeout_s: float) -> None:
+        self._edge = edge
+        self._query = query
+        self._hot = hot
+        self._timeout_s = timeout_s
+        self.cache = AnswerCache(timeout_s)
+
+    async def __call__(self, scope: dict[str, Any], _receive: Receive, send: Send) -> None:
+        """Handle one request; nothing raised here reaches the server."""
+        edge = self._edge
+        started_ns = monotonic_ns()
+        asked = Asked(scope, edge.ids)
+        endpoint = _ROUTES.get(asked.path)
+        route = endpoint.path if endpoint else UNKNOWN_ROUTE
+        try:
+            reply = await self._reply(asked, endpoint, route)
+        except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
+            reply = edge.failed(asked, route, error)
+        await edge.send(asked, reply, started_ns, send)
+
+    async def _reply(self, asked: Asked, endpoint: Endpoint | None, route: str) -> Reply:
+        """Admit and count the caller, then answer or refuse."""
+        edge = self._edge
+        if not edge.pulse.started:
+            caller = anonymous(asked.client)
+            return edge.refuse(asked, route, caller, edge.uncounted(caller), STARTING)
+        current = edge.pulse.fresh or await edge.pulse.ensure(self._timeout_s)
+        caller, reason = edge.door.admit(asked)
+        verdict = edge.limiter.take(caller.subject, caller.limit, edge.clock.now_ns())
+        if reason is KeyRefusal.UNKNOWN and verdict.allowed:
+            caller, reason, verdict = await self._ask_again(asked, caller, verdict)
+        if not verdict.allowed:
+            edge.metrics.refuse(caller.tier)
+            problem = rate_limited(verdict.retry_after_ms, caller.limit, caller.tier)
+            return edge.refuse(asked, route, caller, verdict, problem)
+        if reason is not None:
+            return edge.refuse(asked, route, caller, verdict, unauthorized(reason))
+        if endpoint is None:
+            return edge.refuse(asked, route, caller, verdict, NOT_FOUND)
+        if asked.method not in ("GET", "HEAD"):
+            return edge.refuse(asked, route, caller, verdict, method_not_allowed(ALLOWED))
+        if not current or caller.scope is None:
+            return edge.refuse(asked, route, caller, verdict, UNAVAILABLE)
+        try:
+            return await self._answer(asked, endpoint, caller, caller.scope, verdict)
+        except ServiceError as error:
+            return edge.refuse(asked, route, caller, verdict, problem_of(error))
+        except StoreBusy:
+            return edge.refuse(asked, route, caller, verdict, UNAVAILABLE)
+        except Exception as error:  # noqa: BLE001 - here the caller is known, and told its own limits
+            return edge.failed(asked, route, error, caller)
+
+    async def _ask_again(
+        self, asked: Asked, caller: Caller, verdict: Verdict
+    ) -> tuple[Caller, KeyRefusal | None, Verdict]:
+        """A key made this instant by another process is not known yet: wait for the next look at the
+        store."""
+        edge = self._edge
+        await edge.pulse.next(self._timeout_s)
+        found, reason = edge.door.admit(asked)
+        if reason is None:
+            return found, None, edge.limiter.take(found.subject, found.limit, edge.clock.now_ns())
+        return caller, reason, verdict
+
+    async def _answer(
+        self, asked: Asked, endpoint: Endpoint, caller: Caller, scope: Scope, verdict: Verdict
+    ) -> Reply:
+        """Answer from the cache or the query service, with an entity tag."""
+        given = read_query(asked.query, endpoint.names) if asked.query else {}
+        terms, ask = endpoint.prepare(given)
+        encoded = await self._encoded((scope, endpoint.path, terms), scope, ask)
+        headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
+        if asked.if_none_match is not None and names_etag(asked.if_none_match, encoded.etag):
+            return Reply(304, headers, b"", endpoint.path, caller, verdict)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(encoded.body)),
+            *headers,
+        ]
+        if asked.plain:
+            all_headers = [*headers, *fixed_headers(caller)]
+            self._hot.conclude(asked, caller, encoded, all_headers, endpoint.path)
+        return Reply(200, headers, encoded.body, endpoint.path, caller, verdict)
+
+    async def _encoded(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> Encoded:
+        edge = self._edge
+        now_ns = edge.clock.now_ns()
+        revision = edge.pulse.revision
+        found = self.cache.get(place, revision, now_ns)
+        if found is not None:
+            return found
+        return await self.cache.fetch(place, revision, _computation(self._query, scope, ask, now_ns))
+
+
+def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[[], tuple[bytes, int | None]]:
+    """Return the work for a thread: ask and encode."""
+
+    def compute() -> tuple[bytes, int | None]:
+        found = ask(query, scope, now_ns)
+        return msgspec.json.encode(found.answer), found.fresh_until_ns
+
+    return compute

@@ -1,0 +1,147 @@
+"""One example of each answer for the OpenAPI document: worked figures of an invented session, not of a real
+day."""
+
+from outcry.services.answers import (
+    DISCLAIMER,
+    Answer,
+    ContextAnswer,
+    DataQuality,
+    DatedLevel,
+    HistoryAnswer,
+    IbExtension,
+    LevelsAnswer,
+    Method,
+    PriceRange,
+    PriorLevels,
+    ProfileAnswer,
+    ProfileRow,
+    SessionLevels,
+    SymbolsAnswer,
+    SymbolState,
+)
+
+_DAY = "2026-01-02"
+_METHOD = Method(
+    preset="dalton",
+    bracket_minutes=30,
+    value_area="70 %, two rows at a time",
+    poc_tie="nearest the centre",
+    row_ticks=1,
+    vpoc_source="trades",
+)
+_SESSION = SessionLevels(
+    contract="ESH2026",
+    date=_DAY,
+    session="rth",
+    open="2026-01-02T14:30:00.000Z",
+    close="2026-01-02T21:15:00.000Z",
+    short_session=False,
+    poc=6900.25,
+    vah=6912.5,
+    val=6889.75,
+    vpoc=6901.0,
+    volume_vah=6913.0,
+    volume_val=6890.0,
+    high=6921.75,
+    low=6880.5,
+    open_price=6895.0,
+    close_price=6908.25,
+    ib_high=6905.5,
+    ib_low=6884.0,
+    ib_complete=True,
+    poc_candidates=[6900.25],
+    poor_high=True,
+    poor_low=False,
+    upper_tail_ticks=0,
+    lower_tail_ticks=6,
+    single_prints=[PriceRange(low=6880.5, high=6882.0)],
+    day_type="normal_variation",
+    open_type=None,
+    data=DataQuality(
+        source="dbn",
+        quality="ticks",
+        complete=True,
+        rows=412_345,
+        volume=1_204_511,
+        off_tick=0,
+        out_of_order=0,
+        first="2026-01-02T14:30:00.003Z",
+        last="2026-01-02T21:14:59.871Z",
+    ),
+)
+_POC = DatedLevel(price=6900.25, date=_DAY)
+_HIGH = DatedLevel(price=6921.75, date=_DAY)
+
+ANSWERS: dict[str, Answer] = {
+    "LevelsAnswer": LevelsAnswer(
+        symbol="ES",
+        data_source="delayed",
+        live=False,
+        as_of=_DAY,
+        updated_at=None,
+        last_price=None,
+        bias=None,
+        developing=None,
+        prior=PriorLevels(poc=6900.25, vah=6912.5, val=6889.75),
+        overnight=None,
+        naked_pocs=[_POC],
+        poor_highs=[_HIGH],
+        poor_lows=[],
+        playbook=None,
+    ),
+    "SymbolsAnswer": SymbolsAnswer(
+        count=1,
+        symbols=[
+            SymbolState(
+                symbol="ES",
+                name="E-mini S&P 500",
+                exchange="CME",
+                sector="equity index",
+                tick_size=0.25,
+                tick_value=12.5,
+                months="HMUZ",
+                micro=["MES"],
+                rth="09:30-16:15",
+                time_zone="America/New_York",
+                contract="ESH2026",
+                data_source="delayed",
+                live=False,
+                as_of=_DAY,
+            )
+        ],
+    ),
+    "ProfileAnswer": ProfileAnswer(
+        symbol="ES",
+        tick_size=0.25,
+        levels=_SESSION,
+        method=_METHOD,
+        rows=[ProfileRow(price=6900.25, tpos=9, letters="BCDEFGIJK", volume=8123)],
+    ),
+    "HistoryAnswer": HistoryAnswer(symbol="ES", from_=_DAY, to=_DAY, count=1, sessions=[_SESSION]),
+    "ContextAnswer": ContextAnswer(
+        symbol="ES",
+        data_source="delayed",
+        live=False,
+        as_of=_DAY,
+        contract="ESH2026",
+        rolled_from=None,
+        invented=True,
+        disclaimer=DISCLAIMER,
+        method=_METHOD,
+        session=_SESSION,
+        overnight=None,
+        ib_extensions=[
+            IbExtension(percent=150, up=6916.25, down=6873.25, up_reached=True, down_reached=False)
+        ],
+        naked_pocs=[_POC],
+        poor_highs=[_HIGH],
+        poor_lows=[],
+    ),
+}
+
+ERROR = {
+    "code": "unknown_symbol",
+    "message": "What went wrong, in the reader's language.",
+    "status": 404,
+    "request_id": "9f1c2ab34d5e-0000002a",
+}

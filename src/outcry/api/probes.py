@@ -1,0 +1,97 @@
+"""What is not under `/api` and needs no key: `/healthz`, `/readyz`, `/metrics` and the OpenAPI document.
+
+Rule kept: none of them is counted against a limit, and all of them carry the headers every response carries.
+"""
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from outcry.api.openapi import build_document
+from outcry.http.auth import is_loopback
+from outcry.http.cache import entity_tag, names_etag
+from outcry.http.edge import AsgiApp, Edge
+from outcry.http.errors import (
+    INTERNAL,
+    NOT_FOUND,
+    STARTING,
+    UNAVAILABLE,
+    Problem,
+    method_not_allowed,
+    render,
+)
+from outcry.http.metrics import CONTENT_TYPE
+from outcry.http.requests import Asked
+
+_FORBIDDEN = Problem("forbidden", "forbidden")
+
+
+def build_probes(edge: Edge, *, open_metrics: bool) -> AsgiApp:
+    """Return the application for everything outside `/api`."""
+
+    def refuse(request: Request, problem: Problem) -> Response:
+        asked: Asked = request.scope["outcry.asked"]
+        headers, body = render(problem, edge.catalogue, asked.request_id, asked.accept, asked.accept_language)
+        response = Response(body, problem.status)
+        response.raw_headers = list(headers)
+        return response
+
+    async def health(_request: Request) -> Response:
+        return _json(b'{"status":"ok"}')
+
+    async def ready(request: Request) -> Response:
+        if not edge.pulse.started:
+            return refuse(request, STARTING)
+        return _json(b'{"status":"ready"}') if edge.pulse.fresh else refuse(request, UNAVAILABLE)
+
+    async def metrics(request: Request) -> Response:
+        if not open_metrics and not is_loopback(request.scope["outcry.asked"]):
+            return refuse(request, _FORBIDDEN)
+        return _raw(edge.metrics.exposition(), CONTENT_TYPE)
+
+    document = msgspec.json.encode(build_document())
+    tag = entity_tag(document)
+
+    async def openapi(request: Request) -> Response:
+        asked: Asked = request.scope["outcry.asked"]
+        known = asked.if_none_match is not None and names_etag(asked.if_none_match, tag)
+        response = Response(status_code=304) if known else _raw(document, b"application/json")
+        response.raw_headers = [header for header in response.raw_headers if header[0] != b"cache-control"]
+        response.raw_headers += [(b"etag", tag), (b"cache-control", b"public, no-cache")]
+        return response
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            return refuse(request, INTERNAL)
+        if error.status_code == 405:
+            return refuse(request, method_not_allowed((error.headers or {}).get("Allow", "GET, HEAD")))
+        return refuse(request, NOT_FOUND)
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+            Route("/openapi.json", openapi),
+        ],
+        exception_handlers={HTTPException: on_http_error},
+    )
+    app.router.redirect_slashes = False  # a redirect would carry the query along
+    return app  # pyright: ignore[reportReturnType] - Starlette types its scope as a mutable mapping
+
+
+def _json(body: bytes) -> Response:
+    return _raw(body, b"application/json")
+
+
+def _raw(body: bytes, content_type: bytes) -> Response:
+    response = Response(body)
+    response.raw_headers = [
+        (b"content-type", content_type),
+        (b"content-length", b"%d" % len(body)),
+        (b"cache-control", b"no-store"),
+    ]
+    return response

@@ -1,0 +1,62 @@
+"""What the endpoints ask of the query service.
+
+Rule kept: the endpoints hand over text as it came and the caller's scope, and translate nothing but the form.
+"""
+
+from typing import Protocol, TypeVar
+
+from outcry.accounts.licences import Scope
+from outcry.services.answers import (
+    Answer,
+    ContextAnswer,
+    HistoryAnswer,
+    LevelsAnswer,
+    ProfileAnswer,
+    SymbolsAnswer,
+)
+
+A_co = TypeVar("A_co", bound=Answer, covariant=True)
+
+
+class Found(Protocol[A_co]):
+    """An answer and the instant (ns UTC) it may go stale; None: not before the store's revision moves."""
+
+    @property
+    def answer(self) -> A_co:
+        """The answer."""
+        ...
+
+    @property
+    def fresh_until_ns(self) -> int | None:
+        """When to ask again."""
+        ...
+
+
+class Query(Protocol):
+    """Answers questions from the store. May block for milliseconds; raises `ServiceError` and `StoreBusy`."""
+
+    def revision(self) -> int:
+        """The store's revision: while it stays, so do answers that do not go stale by themselves."""
+        ...
+
+    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:
+        """Key levels of one symbol."""
+        ...
+
+    def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
+        """The scan universe."""
+        ...
+
+    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
+        """The rows of one completed session."""
+        ...
+
+    def history(
+        self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
+    ) -> Found[HistoryAnswer]:
+        """The levels of past sessions."""
+        ...
+
+    def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
+        """Everything behind a levels answer."""
+        ...

@@ -1,0 +1,108 @@
+"""Who is asking: a request's key becomes a caller with a tier, a limit and a scope, or a reason why not.
+
+Rule kept: the key travels in exactly one `x-api-key` header. One in the address is refused even beside a
+good header, and whoever has no good key is anonymous and counted by address.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+
+from outcry.accounts.keys import KEY_LENGTH
+from outcry.accounts.licences import Scope
+from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
+from outcry.http.redaction import holds_key
+from outcry.http.requests import Asked
+from outcry.services.accounts import KeyRefusal, KeyRing, Licences
+
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is asking. `subject` is what the limiter counts; `name` may be logged; `scope` is None without a
+    key."""
+
+    subject: str
+    name: str
+    tier: ApiTier
+    limit: int
+    scope: Scope | None
+
+
+class Door:
+    """Admits callers from memory: it never asks the store, whose changes arrive through the pulse."""
+
+    def __init__(self, keys: KeyRing, licences: Licences) -> None:
+        self._keys = keys
+        self._licences = licences
+        self._generation = (-1, -1)
+        self._known: dict[bytes, Caller] = {}
+
+    @property
+    def generation(self) -> tuple[int, int]:
+        """Moves whenever a key or a grant changed: what was concluded from them before no longer holds."""
+        return (self._keys.generation, self._licences.generation)
+
+    def admit(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
+        """Return the caller, anonymous where there is a reason against the key."""
+        if holds_key(asked.query):
+            return anonymous(asked.client), KeyRefusal.KEY_IN_QUERY
+        values = asked.key_values
+        if len(values) == 1:
+            generation = self.generation
+            if generation != self._generation:
+                self._known, self._generation = {}, generation
+            caller = self._known.get(values[0])
+            if caller is not None:
+                return caller, None
+            return self._look_up(values[0], asked.client)
+        return anonymous(asked.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
+
+    def _look_up(self, value: bytes, client: str) -> tuple[Caller, KeyRefusal | None]:
+        if value and (len(value) != KEY_LENGTH or not value.isascii()):
+            return anonymous(client), KeyRefusal.MALFORMED
+        found = self._keys.known(value.decode("ascii"))
+        if isinstance(found, KeyRefusal):
+            return anonymous(client), found
+        caller = Caller(
+            f"key:{found.id}",
+            found.prefix,
+            found.tier,
+            requests_allowed(found.tier),
+            self._licences.scope(found),
+        )
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known[value] = caller  # only ever a valid key, so strangers cannot fill this
+        return caller, None
+
+
+def anonymous(client: str) -> Caller:
+    """Return the caller without a key at this address."""
+    return Caller(f"ip:{_network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None)
+
+
+def _network(client: str) -> str:
+    """One subscriber has one IPv4 address, but at least 2**64 of IPv6: those count as one."""
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return client or "unknown"
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return str(address.ipv4_mapped)
+        return str(ipaddress.ip_network((int(address), 64), strict=False).network_address)
+    return client
+
+
+def is_loopback(asked: Asked) -> bool:
+    """Whether this comes from this machine itself and nobody passed it on."""
+    forwarded = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
+    if any(name in forwarded for name, _ in asked.scope["headers"]):
+        return False
+    try:
+        address = ipaddress.ip_address(asked.client)
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback

@@ -1,0 +1,137 @@
+"""The edge: what happens to every request and response whatever it is about.
+
+Rule kept: no response leaves without its limits, tier and request id, and no exception leaves at all: the
+client is told `internal_error` and the id, the log is told the rest.
+"""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any, cast
+
+from outcry.http.auth import Caller, Door, anonymous
+from outcry.http.errors import INTERNAL, Headers, Problem, render
+from outcry.http.limits import Gauge, standing_headers, varying_headers
+from outcry.http.logs import AccessLog, Journal
+from outcry.http.messages import Catalogue
+from outcry.http.metrics import Metrics
+from outcry.http.pulse import Pulse
+from outcry.http.requests import Asked, RequestIds
+from outcry.ports.clock import Clock
+from outcry.ports.limiter import Verdict
+
+Message = MutableMapping[str, Any]
+Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
+AsgiApp = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+SECURITY_HEADERS: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+]
+VARY = (b"vary", b"x-api-key, accept, accept-language")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response and what is noted of it. `headers` are those of this representation only."""
+
+    status: int
+    headers: Headers
+    body: bytes
+    route: str
+    caller: Caller
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The parts shared by all surfaces of one service."""
+
+    door: Door
+    limiter: Gauge
+    pulse: Pulse
+    clock: Clock
+    catalogue: Catalogue
+    metrics: Metrics
+    access_log: AccessLog
+    journal: Journal
+    ids: RequestIds
+
+    def refuse(self, asked: Asked, route: str, caller: Caller, verdict: Verdict, problem: Problem) -> Reply:
+        """Word a problem for this request."""
+        headers, body = render(problem, self.catalogue, asked.request_id, asked.accept, asked.accept_language)
+        return Reply(problem.status, headers, body, route, caller, verdict)
+
+    def uncounted(self, caller: Caller) -> Verdict:
+        """Where a caller stands, for a response that is not counted."""
+        return self.limiter.peek(caller.subject, caller.limit, self.clock.now_ns())
+
+    def failed(self, asked: Asked, route: str, error: Exception, caller: Caller | None = None) -> Reply:
+        """Log an unexpected exception and return the reply that says nothing of it."""
+        path, query = asked.shown
+        self.journal.error("unexpected", request_id=asked.request_id, path=path, query=query, exc_info=error)
+        caller = caller or anonymous(asked.client)
+        return self.refuse(asked, route, caller, self.uncounted(caller), INTERNAL)
+
+    async def send(self, asked: Asked, reply: Reply, started_ns: int, send: Send) -> None:
+        """Send a reply with everything each response carries, then note it."""
+        headers = [*reply.headers, *fixed_headers(reply.caller)]
+        headers += varying_headers(reply.verdict, asked.request_id.encode("ascii"))
+        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else reply.body})
+        self.note(asked, reply.route, reply.status, reply.caller, started_ns)
+
+    def note(self, asked: Asked, route: str, status: int, caller: Caller, started_ns: int) -> None:
+        """Count a finished response and write its line."""
+        took_ns = monotonic_ns() - started_ns
+        self.metrics.tally(route, status, caller.tier).add(took_ns)
+        if self.access_log.enabled:
+            name = caller.name if caller.scope is not None else caller.subject
+            stem = self.access_log.stem(asked, route, status, caller.tier, name)
+            self.access_log.add(self.clock.now_ns(), stem, asked.request_id.encode("ascii"), took_ns)
+
+    def around(self, app: AsgiApp) -> AsgiApp:
+        """Wrap an application whose requests are not counted, so that its responses carry the same
+        headers."""
+
+        async def wrapped(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+            started_ns = monotonic_ns()
+            asked = Asked(scope, self.ids)
+            caller, _ = self.door.admit(asked)
+            status: int | None = None
+
+            async def dressed(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = cast("int", message["status"])
+                    headers = list(cast("Headers", message["headers"]))
+                    given = {name for name, _ in headers}
+                    headers += [header for header in fixed_headers(caller) if header[0] not in given]
+                    headers += varying_headers(self.uncounted(caller), asked.request_id.encode("ascii"))
+                    message["headers"] = headers
+                await send(message)
+
+            scope["outcry.asked"] = asked
+            try:
+                await app(scope, receive, dressed)
+            except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
+                reply = self.failed(asked, "*", error, caller)
+                if status is None:
+                    await self.send(asked, reply, started_ns, send)
+                return
+            self.note(asked, route_of(scope), status or 500, caller, started_ns)
+
+        return wrapped
+
+
+def fixed_headers(caller: Caller) -> Headers:
+    """Return the headers each response to this caller carries, whatever the request."""
+    return [VARY, *SECURITY_HEADERS, *standing_headers(caller)]
+
+
+def route_of(scope: dict[str, Any]) -> str:
+    """The route template for metrics; one name for all that matches none."""
+    route = scope.get("route")
+    return getattr(route, "path", "*") if route is not None else "*"

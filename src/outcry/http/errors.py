@@ -1,0 +1,130 @@
+"""Refusals as the wire sees them: the frozen codes, their statuses, and the one body they all have.
+
+Rule kept: a code has one status, and both are part of the interface; wording follows the reader's language
+and is not.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from outcry.accounts.tiers import ANONYMOUS
+from outcry.http.messages import Catalogue
+from outcry.http.negotiation import most_wanted
+from outcry.services.accounts import KeyRefusal
+from outcry.services.errors import ServiceError
+
+Headers = list[tuple[bytes, bytes]]
+
+STATUS: dict[str, int] = {
+    "missing_symbol": 400,
+    "invalid_parameter": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "unknown_symbol": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "no_licensed_source": 409,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "upstream_unavailable": 502,
+    "starting": 503,
+}
+
+FIX = {"account": "/account", "brokerGuide": "/broker-guide"}
+JSON_TYPE = "application/json"
+PROBLEM_TYPE = "application/problem+json"
+CHALLENGE = (b"www-authenticate", b'ApiKey realm="outcry", header="x-api-key"')
+_RESERVED = frozenset({"code", "message", "status", "request_id"})
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A refusal before it is worded. `details` are JSON values and travel in the body; `words` only fill the
+    message."""
+
+    code: str
+    message_id: str
+    details: dict[str, Any] = field(default_factory=dict[str, Any])
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    words: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def status(self) -> int:
+        """The status of this code."""
+        return STATUS[self.code]
+
+
+INTERNAL = Problem("internal_error", "internal_error")
+NOT_FOUND = Problem("not_found", "not_found")
+STARTING = Problem("starting", "starting", headers=((b"retry-after", b"1"),))
+UNAVAILABLE = Problem("upstream_unavailable", "upstream_unavailable")
+
+
+def unauthorized(reason: KeyRefusal) -> Problem:
+    """The problem of a request without a good key."""
+    return Problem("unauthorized", f"unauthorized.{reason.value}", {"reason": reason.value}, (CHALLENGE,))
+
+
+def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
+    """The problem of a request over the limit; the header counts whole seconds, never less than one."""
+    seconds = max(1, -(-retry_after_ms // 1000))
+    message_id = "rate_limited.anonymous" if tier == ANONYMOUS else "rate_limited"
+    headers = ((b"retry-after", b"%d" % seconds),)
+    words = {"limit": limit, "seconds": seconds}
+    return Problem("rate_limited", message_id, {"retry_after_ms": retry_after_ms}, headers, words)
+
+
+def method_not_allowed(allowed: str) -> Problem:
+    """The problem of a known path asked with another method."""
+    return Problem("method_not_allowed", "method_not_allowed", {}, ((b"allow", allowed.encode("ascii")),))
+
+
+def problem_of(error: ServiceError) -> Problem:
+    """Translate a refusal of the services; one whose code nobody mapped is our own fault."""
+    return Problem(error.code, error.message_id, error.details) if error.code in STATUS else INTERNAL
+
+
+def render(
+    problem: Problem, catalogue: Catalogue, request_id: str, accept: str, accept_language: str
+) -> tuple[Headers, bytes]:
+    """Word a problem for its reader: its own headers, those of its representation, and the body."""
+    language = catalogue.choose(accept_language)
+    message = catalogue.text(language, problem.message_id, problem.code, {**problem.details, **problem.words})
+    body: dict[str, Any] = {
+        "code": problem.code,
+        "message": message,
+        "status": problem.status,
+        "request_id": request_id,
+    }
+    body |= {name: value for name, value in problem.details.items() if name not in _RESERVED}
+    if problem.code == "no_licensed_source":
+        body["fix"] = FIX
+    if problem.code == "invalid_parameter" and "parameter" in problem.details:
+        body["errors"] = [{"parameter": problem.details["parameter"], "message": message}]
+    media_type = most_wanted(accept, (JSON_TYPE, PROBLEM_TYPE))
+    if media_type == PROBLEM_TYPE:
+        body = _as_problem(problem, catalogue, language, body)
+    encoded = msgspec.json.encode(body)
+    headers = [
+        (b"content-type", media_type.encode("ascii")),
+        (b"content-length", b"%d" % len(encoded)),
+        (b"content-language", language.encode("ascii")),
+        (b"cache-control", b"no-store"),
+        *problem.headers,
+    ]
+    return headers, encoded
+
+
+def _as_problem(
+    problem: Problem, catalogue: Catalogue, language: str, body: dict[str, Any]
+) -> dict[str, Any]:
+    """Put the members of RFC 9457 before the flat ones, which stay."""
+    return {
+        "type": f"urn:outcry:error:{problem.code}",
+        "title": catalogue.text(language, f"title.{problem.code}", problem.code, {}),
+        "detail": body["message"],
+        "instance": f"urn:outcry:request:{body['request_id']}",
+        **body,
+    }

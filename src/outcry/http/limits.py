@@ -1,0 +1,56 @@
+"""The headers that tell a caller where it stands, on every response.
+
+`X-RateLimit-*` are the usual ones; `RateLimit` and `RateLimit-Policy` are the IETF's
+(draft-ietf-httpapi-ratelimit-headers).
+Rule kept: both say the same, in whole seconds rounded up.
+"""
+
+from typing import Protocol
+
+from outcry.accounts.tiers import WINDOW_SECONDS
+from outcry.http.auth import Caller
+from outcry.ports.limiter import Limiter, Verdict
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Gauge(Limiter, Protocol):
+    """A limiter that can also be read without counting, for the answers that are not counted."""
+
+    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+        """What the window holds now."""
+        ...
+
+
+def standing_headers(caller: Caller) -> Headers:
+    """Return what does not change from one of a caller's requests to the next."""
+    limit = b"%d" % caller.limit
+    return [
+        (b"x-api-tier", caller.tier.encode("ascii")),
+        (b"x-ratelimit-limit", limit),
+        (b"ratelimit-policy", b'"default";q=%s;w=%d' % (limit, WINDOW_SECONDS)),
+    ]
+
+
+def varying_headers(verdict: Verdict, request_id: bytes) -> Headers:
+    """Return what is new on each response; `varying_bytes` is the same, written out."""
+    reset_s = -(-verdict.reset_ms // 1000)
+    return [
+        (b"x-ratelimit-remaining", b"%d" % verdict.remaining),
+        (b"x-ratelimit-reset", b"%d" % reset_s),
+        (b"ratelimit", b'"default";r=%d;t=%d' % (verdict.remaining, reset_s)),
+        (b"x-request-id", request_id),
+    ]
+
+
+_VARYING = (
+    b"x-ratelimit-remaining: %d\r\nx-ratelimit-reset: %d\r\n"
+    b'ratelimit: "default";r=%d;t=%d\r\nx-request-id: %s\r\n\r\n'
+)
+
+
+def varying_bytes(verdict: Verdict, request_id: bytes) -> bytes:
+    """The end of a head, for the fast path: `varying_headers` and the empty line."""
+    remaining = verdict.remaining
+    reset_s = -(-verdict.reset_ms // 1000)
+    return _VARYING % (remaining, reset_s, remaining, reset_s, request_id)

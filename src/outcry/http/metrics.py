@@ -1,0 +1,120 @@
+"""What the service counts of itself, for Prometheus.
+
+Rule kept: counting a request costs two additions and a bisection; the exposition is put together only when
+it is read. Labels are route templates, statuses and tiers: never an address, a symbol or a key.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
+_BOUNDS_S = (
+    0.00005,
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+)
+_BOUNDS_NS = tuple(round(bound * 1e9) for bound in _BOUNDS_S)
+
+
+class Tally:
+    """Requests of one route, status and tier."""
+
+    __slots__ = ("buckets", "sum_ns")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(_BOUNDS_NS) + 1)
+        self.sum_ns = 0
+
+    def add(self, took_ns: int) -> None:
+        """Count one request that took so long."""
+        self.buckets[bisect_left(_BOUNDS_NS, took_ns)] += 1
+        self.sum_ns += took_ns
+
+    @property
+    def count(self) -> int:
+        """All requests counted."""
+        return sum(self.buckets)
+
+
+class Metrics(Collector):
+    """All tallies, and gauges asked at the time of reading."""
+
+    def __init__(self) -> None:
+        self._tallies: dict[tuple[str, int, str], Tally] = {}
+        self._gauges: list[tuple[str, str, Callable[[], float]]] = []
+        self.refusals: dict[str, int] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def tally(self, route: str, status: int, tier: str) -> Tally:
+        """Return the tally of these labels."""
+        place = (route, status, tier)
+        found = self._tallies.get(place)
+        if found is None:
+            found = self._tallies[place] = Tally()
+        return found
+
+    def refuse(self, tier: str) -> None:
+        """Count a request refused by the limiter."""
+        self.refusals[tier] = self.refusals.get(tier, 0) + 1
+
+    def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
+        """Add a gauge, read when the metrics are."""
+        self._gauges.append((name, text, read))
+
+    def collect(self) -> Iterator[Metric]:
+        """Put the families together."""
+        requests = CounterMetricFamily(
+            "outcry_http_requests", "Requests answered.", labels=("route", "status", "tier")
+        )
+        by_route: dict[str, Tally] = {}
+        for (route, status, tier), tally in list(self._tallies.items()):
+            requests.add_metric((route, str(status), tier), tally.count)
+            total = by_route.setdefault(route, Tally())
+            total.buckets = [a + b for a, b in zip(total.buckets, tally.buckets, strict=True)]
+            total.sum_ns += tally.sum_ns
+        yield requests
+        yield _latency(by_route)
+        refusals = CounterMetricFamily(
+            "outcry_limiter_refusals", "Requests refused for being over the limit.", labels=("tier",)
+        )
+        for tier, count in list(self.refusals.items()):
+            refusals.add_metric((tier,), count)
+        yield refusals
+        for name, text, read in self._gauges:
+            yield GaugeMetricFamily(name, text, value=read())
+
+    def exposition(self) -> bytes:
+        """All metrics as Prometheus reads them."""
+        return generate_latest(self._registry)
+
+
+def _latency(by_route: dict[str, Tally]) -> HistogramMetricFamily:
+    family = HistogramMetricFamily(
+        "outcry_http_request_seconds",
+        "Time to answer, from the parsed request to the last byte.",
+        labels=("route",),
+    )
+    for route, tally in by_route.items():
+        running, buckets = 0, list[tuple[str, float]]()
+        for bound, count in zip((*map(str, _BOUNDS_S), "+Inf"), tally.buckets, strict=True):
+            running += count
+            buckets.append((bound, running))
+        family.add_metric((route,), buckets, sum_value=tally.sum_ns / 1e9)
+    return family

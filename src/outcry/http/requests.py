@@ -1,0 +1,103 @@
+"""A request as the handlers see it: the few headers that matter, read once, and the id it goes by.
+
+Rule kept: a client's own request id is taken only when it is short, plain and unlike a key; it goes into
+headers and logs.
+"""
+
+import re
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from outcry.http.redaction import for_log
+
+_SANE_ID = re.compile(rb"[0-9A-Za-z._:-]{1,64}")
+#: Headers that make one request unlike the next of the same bytes, or leave something to read after it.
+_PARTICULAR = frozenset(
+    {
+        b"connection",
+        b"content-length",
+        b"expect",
+        b"if-none-match",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-request-id",
+    }
+)
+
+
+class RequestIds:
+    """Makes request ids: a random start for this process, then a count."""
+
+    def __init__(self) -> None:
+        self._stem = secrets.token_hex(6)
+        self._count = 0
+
+    def make(self) -> str:
+        """Return a new id."""
+        self._count += 1
+        return f"{self._stem}-{self._count:08x}"
+
+
+class Asked:
+    """One request. `key_values` are all values of `x-api-key`; `plain`: no header that changes how it is
+    answered."""
+
+    __slots__ = (
+        "accept",
+        "accept_language",
+        "client",
+        "if_none_match",
+        "key_values",
+        "method",
+        "path",
+        "plain",
+        "query",
+        "request_id",
+        "scope",
+    )
+
+    def __init__(self, scope: dict[str, Any], ids: RequestIds) -> None:
+        self.scope = scope
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query: bytes = scope["query_string"]
+        self.key_values: list[bytes] = []
+        self.accept = self.accept_language = ""
+        self.if_none_match: str | None = None
+        self.plain = self.method == "GET" and scope["http_version"] == "1.1"
+        client = scope.get("client")
+        self.client: str = client[0] if client else ""
+        given_id = self._read(scope["headers"])
+        self.request_id = given_id or ids.make()
+
+    def _read(self, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+        """Read the headers that matter; return the client's request id if there is one good one."""
+        ids: list[bytes] = []
+        for name, value in headers:
+            if name == b"x-api-key":
+                self.key_values.append(value)
+            elif name == b"accept":
+                self.accept = _joined(self.accept, value)
+            elif name == b"accept-language":
+                self.accept_language = _joined(self.accept_language, value)
+            elif name in _PARTICULAR:
+                self.plain = False
+                if name == b"if-none-match":
+                    self.if_none_match = _joined(self.if_none_match or "", value)
+                elif name == b"x-request-id":
+                    ids.append(value)
+        if len(ids) == 1 and _SANE_ID.fullmatch(ids[0]) and b"outcry_" not in ids[0].lower():
+            return ids[0].decode("ascii")
+        return None
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Path and query as they may be logged."""
+        return for_log(self.path, self.query)
+
+
+def _joined(before: str, value: bytes) -> str:
+    """Repeated list headers are one list (RFC 9110 §5.3)."""
+    text = value.decode("latin-1")
+    return f"{before}, {text}" if before else text

@@ -1,0 +1,111 @@
+"""Runs an application on a socket: uvicorn with our protocol, bounded in every direction.
+
+Rule kept: the address reported is the one bound, so that port 0 can be asked for; the server logs through
+the journal and never writes addresses itself.
+"""
+
+import logging
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Protocol
+
+import uvicorn
+from uvicorn.config import LoopFactoryType
+
+from outcry.http.edge import AsgiApp, Edge
+from outcry.http.fastpath import HotAnswers
+from outcry.http.logs import JournalHandler
+from outcry.http.protocol import protocol_for
+
+BACKLOG = 2048
+
+
+class Service(Protocol):
+    """An application that knows its edge and what its fast path has learnt."""
+
+    edge: Edge
+    hot: HotAnswers
+
+    @property
+    def asgi(self) -> AsgiApp:
+        """The application itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Where and how to serve. `trusted_proxies`: addresses whose `X-Forwarded-For` is believed,
+    comma-separated."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    fastpath: bool = True
+    trusted_proxies: str | None = None
+    keep_alive_s: int = 30
+    shutdown_s: int = 10
+
+
+class Server(uvicorn.Server):
+    """A server that tells where it listens, and can be asked to stop from any thread."""
+
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[str, int], None] | None) -> None:
+        super().__init__(config)
+        self._on_started = on_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then report the address bound."""
+        await super().startup(sockets)
+        if self.started and self._on_started is not None:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._on_started(host, port)
+
+    def stop(self) -> None:
+        """Ask for a graceful end: answers under way are finished first."""
+        self.should_exit = True
+
+
+def build_server(
+    service: Service, binding: Binding, on_started: Callable[[str, int], None] | None = None
+) -> Server:
+    """Make a server ready to `run()`; `on_started(host, port)` is called once it accepts connections."""
+    config = uvicorn.Config(
+        service.asgi,  # pyright: ignore[reportArgumentType] - our scope is a plain dictionary
+        host=binding.host,
+        port=binding.port,
+        loop=_loop(),
+        http=protocol_for(service.edge, service.hot if binding.fastpath else None),
+        ws="none",
+        interface="asgi3",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=binding.trusted_proxies is not None,
+        forwarded_allow_ips=binding.trusted_proxies,
+        backlog=BACKLOG,
+        timeout_keep_alive=binding.keep_alive_s,
+        timeout_graceful_shutdown=binding.shutdown_s,
+    )
+    return Server(config, on_started)
+
+
+def serve(service: Service, binding: Binding, on_started: Callable[[str, int], None] | None = None) -> None:
+    """Serve until told to stop by a signal."""
+    logger = logging.getLogger("uvicorn.error")
+    handler = JournalHandler(service.edge.journal)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has stopped
+            build_server(service, binding, on_started).run()
+    finally:
+        logger.removeHandler(handler)
+
+
+def _loop() -> LoopFactoryType:
+    """Choose uvloop where there is one: it is not made for Windows."""
+    return "asyncio" if find_spec("uvloop") is None else "uvloop"
