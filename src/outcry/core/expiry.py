@@ -133,9 +133,10 @@ def tenth(days: BusinessDays, year: int, month: int) -> date:
 
 
 def feeder_thursday(days: BusinessDays, year: int, month: int) -> date:
-    """GF: the last Thursday that is a business day with four business weekdays before it (so not
-    Thanksgiving's week)."""
-    day = _last_weekday(year, month, THURSDAY)
+    """GF: the last Thursday, in November the one before Thanksgiving; a week earlier while it or one of the
+    four weekdays before it is no business day."""
+    november = month == 11
+    day = _nth_weekday(year, month, THURSDAY, 3) if november else _last_weekday(year, month, THURSDAY)
     while not all(days.is_one(day - timedelta(days=back)) for back in (0, 1, 2, 3, 6)):
         day -= timedelta(days=7)
     return day

@@ -223,7 +223,7 @@ class Universe:
             return named.year if 1970 <= named.year < 2200 else None
         if named.digits == 2:
             return min((c + named.year for c in range(near.year // 100 * 100 - 100, near.year + 200, 100)),
-                       key=lambda year: abs(year - near.year))  # fmt: skip
+                       key=lambda year: (abs(year - near.year), -year))  # fmt: skip
         years = [y for y in range(near.year - DECADE, near.year + DECADE + 2) if y % DECADE == named.year]
         ends = {y: self.expiry(Contract(root, y, named.month)) for y in years}
         if history:
@@ -249,7 +249,7 @@ class Universe:
             for word in product.name.split()
             if len(word) > 2
         }
-        return words | self._names
+        return self._names | {word: root for word, root in words.items() if word not in self._names}
 
 
 def _month_before(year: int, month: int) -> tuple[int, int]:

@@ -8,11 +8,13 @@ time.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher
 
 MONTH_CODES = "FGHJKMNQUVXZ"
 #: No spelling is longer; a longer text is not looked at.
 LONGEST = 40
+#: How alike (0 to 1) a name must be to be suggested, and what the same first letter adds in their order.
+NEAR, SAME_INITIAL = 0.5, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,18 @@ def _named(found: re.Match[str], vendor: str = "") -> Named:
 
 
 def close_names(symbol: str, vocabulary: Mapping[str, str]) -> tuple[str, ...]:
-    """At most five roots whose ticker, alias or name comes near to a text, the nearest first."""
-    text = symbol.strip()[:LONGEST].upper().lstrip("/@.")
-    words = [word for word in re.split(r"[^A-Z0-9]+", text) if word][:4]
-    keys = [key.group("root") for key in map(re.compile(_KEY).fullmatch, words[:1]) if key]
-    roots: dict[str, None] = {}
-    for word in (*keys, *words):
-        for near in get_close_matches(word[:12], vocabulary, n=5, cutoff=0.6):
-            roots[vocabulary[near]] = None
+    """At most five roots whose ticker, alias or name comes near to a text, the nearest first, then in the
+    order of the vocabulary."""
+    text = symbol.strip()[:LONGEST].upper()
+    words = [word[:12] for word in re.split(r"[^A-Z0-9]+", text) if word][:4]
+    words += [key["root"] for word in words[:1] if (key := re.fullmatch(_KEY, word))]
+    nearness: dict[str, float] = {}
     for word in words:
-        starts = (root for key, root in vocabulary.items() if len(word) > 1 and key.startswith(word[:2]))
-        roots.update(dict.fromkeys(starts))
-    return tuple(roots)[:5]
+        matcher = SequenceMatcher(b=word, autojunk=False)
+        for name, root in vocabulary.items():
+            matcher.set_seq1(name)
+            ratio = matcher.ratio() if matcher.real_quick_ratio() >= NEAR else 0
+            if ratio >= NEAR:
+                score = ratio + (SAME_INITIAL if name[0] == word[0] else 0)
+                nearness[root] = max(score, nearness.get(root, 0))
+    return tuple(sorted(nearness, key=lambda root: -nearness[root]))[:5]
