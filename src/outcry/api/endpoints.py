@@ -79,7 +79,7 @@ def _context(given: Mapping[str, str]) -> tuple[tuple[str | None, ...], Ask]:
 SYMBOL = Parameter(
     "symbol",
     "symbol",
-    "Display ticker (`ES`), raw contract key (`ESZ6`), micro (`MES`) or another platform's spelling. Any case.",
+    "Display ticker (`ES`), raw contract key (`ESZ6`), micro (`MES`), another platform's spelling. Any case.",
     required=True,
 )
 _BY_SYMBOL = ("missing_symbol", "invalid_parameter", "unknown_symbol", "no_licensed_source")

@@ -147,7 +147,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Say that this was no HTTP, in our own form, and hang up."""
         if self.transport.is_closing() or not self._at_rest or (self._in_message and self._head_done):
-            self.transport.close()  # this request has its answer, or is getting it: a second would be nobody's
+            self.transport.close()  # this request has its answer, or is getting it: a second is nobody's
             return
         edge = self.edge
         scope: dict[str, Any] = {

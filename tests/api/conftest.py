@@ -1,0 +1,10 @@
+from collections.abc import Iterator
+
+import pytest
+from stage import Stage, build_stage, served
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with served(build_stage()) as running:
+        yield running

@@ -1,0 +1,225 @@
+"""Stand-ins for the store, the query service and the clock, and a real server on a real socket around
+them."""
+
+import http.client
+import io
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from outcry.accounts.licences import Scope
+from outcry.api.app import Application, Options, Services, create_app
+from outcry.api.examples import ANSWERS
+from outcry.bus.inprocess import SlidingLog
+from outcry.http.server import Binding, build_server
+from outcry.ports.store import GrantRow, KeyRow, StoreBusy, Tier
+from outcry.services.accounts import KeyRing, Licences
+from outcry.services.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
+from outcry.services.errors import NoLicensedSource, NotFound, UnknownSymbol
+
+SECOND = 1_000_000_000
+START_NS = 1_767_366_245_123_000_000  # 2026-01-02T15:04:05.123Z
+SERVER_SECRET = b"a secret only the tests know"
+A = TypeVar("A", bound=Answer)
+
+
+class HandClock:
+    """Stands still until moved."""
+
+    def __init__(self, now_ns: int = START_NS) -> None:
+        self.at_ns = now_ns
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+
+@dataclass
+class MemoryAccounts:
+    """An `AccountStore` in memory."""
+
+    users: list[str] = field(default_factory=list)
+    rows: list[KeyRow] = field(default_factory=list)
+    granted: list[GrantRow] = field(default_factory=list)
+    moves: int = 0
+    asked: int = 0
+    busy: bool = False
+
+    def revision(self) -> int:
+        self.asked += 1
+        if self.busy:
+            raise StoreBusy
+        return self.moves
+
+    def ensure_user(self, email: str, now_ns: int) -> int:
+        if email.lower() not in self.users:
+            self.users.append(email.lower())
+        return self.users.index(email.lower()) + 1
+
+    def find_user(self, email: str) -> int | None:
+        return self.users.index(email.lower()) + 1 if email.lower() in self.users else None
+
+    def add_key(self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int) -> int:
+        self.moves += 1
+        key_id = len(self.rows) + 1
+        self.rows.append(KeyRow(key_id, user_id, self.users[user_id - 1], tier, prefix, digest, now_ns, None))
+        return key_id
+
+    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
+        places = [i for i, row in enumerate(self.rows) if row.prefix == prefix and row.revoked_ns is None]
+        if len(places) != 1:
+            return None
+        self.moves += 1
+        self.rows[places[0]] = replace(self.rows[places[0]], revoked_ns=now_ns)
+        return self.rows[places[0]]
+
+    def keys(self) -> Sequence[KeyRow]:
+        return tuple(self.rows)
+
+    def grants(self) -> Sequence[GrantRow]:
+        return tuple(grant for grant in self.granted if grant.revoked_ns is None)
+
+    def add_grant(self, grant: GrantRow, now_ns: int) -> int:
+        self.moves += 1
+        self.granted.append(replace(grant, id=len(self.granted) + 1))
+        return len(self.granted)
+
+    def revoke_grant(self, grant_id: int, now_ns: int) -> bool:
+        self.moves += 1
+        self.granted[grant_id - 1] = replace(self.granted[grant_id - 1], revoked_ns=now_ns)
+        return True
+
+
+@dataclass(frozen=True)
+class FakeFound(Generic[A]):
+    answer: A
+    fresh_until_ns: int | None = None
+
+
+class FakeQuery:
+    """Knows ES and, in its universe without data, NQ; counts what it is asked; fails when told to."""
+
+    def __init__(self, accounts: MemoryAccounts) -> None:
+        self._accounts = accounts
+        self.calls: list[tuple[Any, ...]] = []
+        self.failure: BaseException | None = None
+        self.gate: threading.Event | None = None
+        self.poc = 6900.25
+        self.fresh_until_ns: int | None = None
+        self.private_to: int | None = None
+
+    def revision(self) -> int:
+        return self._accounts.revision()
+
+    def _ask(self, name: str, scope: Scope, symbol: str | None, *more: object) -> None:
+        self.calls.append((name, scope.user_id, symbol, *more))
+        if self.gate is not None:
+            self.gate.wait(5)
+        if self.failure is not None:
+            raise self.failure
+        if symbol is None:
+            return
+        if symbol.upper() not in ("ES", "NQ"):
+            raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=["ES"])
+        if symbol.upper() == "NQ" or (self.private_to is not None and scope.user_id != self.private_to):
+            raise NoLicensedSource("no_licensed_source", symbol=symbol.upper(), reasons=["not_granted"])
+
+    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Any:
+        self._ask("levels", scope, symbol)
+        answer = ANSWERS["LevelsAnswer"]
+        assert isinstance(answer, LevelsAnswer)
+        prior = type(answer.prior)(poc=self.poc, vah=6912.5, val=6889.75)
+        fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+        return FakeFound(LevelsAnswer(**{**fields, "prior": prior}), self.fresh_until_ns)
+
+    def symbols(self, scope: Scope, now_ns: int) -> Any:
+        self._ask("symbols", scope, None)
+        return FakeFound(ANSWERS["SymbolsAnswer"])
+
+    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Any:
+        self._ask("profile", scope, symbol, date)
+        answer = ANSWERS["ProfileAnswer"]
+        assert isinstance(answer, ProfileAnswer)
+        if date not in (None, answer.levels.date):
+            raise NotFound("not_found")
+        return FakeFound(answer)
+
+    def history(self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int) -> Any:
+        self._ask("history", scope, symbol, from_, to)
+        return FakeFound(HistoryAnswer(symbol="ES", from_=from_ or "", to=to or "", count=0, sessions=[]))
+
+    def context(self, scope: Scope, symbol: str, now_ns: int) -> Any:
+        self._ask("context", scope, symbol)
+        return FakeFound(ANSWERS["ContextAnswer"])
+
+
+@dataclass
+class Stage:
+    """One service with everything behind it in reach."""
+
+    app: Application
+    accounts: MemoryAccounts
+    query: FakeQuery
+    keys: KeyRing
+    clock: HandClock
+    log: io.BytesIO
+    port: int = 0
+
+    def key(self, tier: Tier = "admin", email: str = "ann@example.com") -> str:
+        return self.keys.create(email, tier, self.clock.now_ns())
+
+    def get(
+        self,
+        path: str,
+        key: str | None = None,
+        method: str = "GET",
+        headers: dict[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> "Got":
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            sent = dict(headers or {})
+            if key is not None:
+                sent["x-api-key"] = key
+            connection.request(method, path, body=body, headers=sent)
+            response = connection.getresponse()
+            return Got(response.status, {n.lower(): v for n, v in response.getheaders()}, response.read())
+        finally:
+            connection.close()
+
+
+@dataclass(frozen=True)
+class Got:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def build_stage(**options: Any) -> Stage:
+    accounts, clock, log = MemoryAccounts(), HandClock(), io.BytesIO()
+    query = FakeQuery(accounts)
+    keys = KeyRing(accounts, SERVER_SECRET)
+    services = Services(query, keys, Licences(accounts), SlidingLog(), clock)
+    return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log)
+
+
+@contextmanager
+def served(stage: Stage, *, fastpath: bool = True, **binding: Any) -> Iterator[Stage]:
+    """Run the stage's application on a free port of this machine until the block ends."""
+    up = threading.Event()
+
+    def started(_host: str, port: int) -> None:
+        stage.port = port
+        up.set()
+
+    server = build_server(stage.app, Binding(port=0, fastpath=fastpath, shutdown_s=2, **binding), started)
+    thread = threading.Thread(target=server.run, name="server", daemon=True)
+    thread.start()
+    assert up.wait(10), "the server did not start"
+    try:
+        yield stage
+    finally:
+        server.stop()
+        thread.join(10)
+        assert not thread.is_alive(), "the server did not stop"

@@ -1,0 +1,291 @@
+"""Answers, entity tags, errors in two languages, and what is computed how often."""
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from stage import SECOND, Stage, build_stage, served
+
+from outcry.ports.store import StoreBusy
+
+LEVELS = "/api/levels?symbol=ES"
+#: interface.md, "Levels answer".
+FIELDS = [
+    "symbol", "dataSource", "live", "asOf", "updatedAt", "lastPrice", "bias", "developing", "prior", "overnight",
+    "nakedPocs", "poorHighs", "poorLows", "playbook",
+]  # fmt: skip
+
+
+def test_levels_have_exactly_the_interfaces_fields(stage: Stage) -> None:
+    got = stage.get(LEVELS, stage.key())
+    assert got.headers["content-type"] == "application/json"
+    body = json.loads(got.body)
+    assert list(body) == FIELDS
+    assert body["prior"] == {"poc": 6900.25, "vah": 6912.5, "val": 6889.75}
+
+
+@pytest.mark.parametrize(
+    ("path", "call"),
+    [
+        ("/api/levels?symbol=es", ("levels", 1, "es")),
+        ("/api/levels?symbol=%45%53&other=1", ("levels", 1, "ES")),
+        ("/api/levels?symbol=+ES+", ("levels", 1, "ES")),
+        ("/api/symbols", ("symbols", 1, None)),
+        ("/api/profile?symbol=ES", ("profile", 1, "ES", None)),
+        ("/api/profile?symbol=ES&date=2026-01-02", ("profile", 1, "ES", "2026-01-02")),
+        ("/api/profile?symbol=ES&date=", ("profile", 1, "ES", None)),
+        (
+            "/api/history?symbol=ES&from=2026-01-02&to=2026-01-05",
+            ("history", 1, "ES", "2026-01-02", "2026-01-05"),
+        ),
+        ("/api/context?symbol=ES", ("context", 1, "ES")),
+    ],
+)
+def test_each_endpoint_asks_its_question(stage: Stage, path: str, call: tuple[object, ...]) -> None:
+    assert stage.get(path, stage.key()).status == 200
+    assert stage.query.calls == [call]
+
+
+def test_python_names_do_not_reach_the_wire(stage: Stage) -> None:
+    body = json.loads(stage.get("/api/history?symbol=ES&from=2026-01-02", stage.key()).body)
+    assert list(body) == ["symbol", "from", "to", "count", "sessions"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "code", "parameter"),
+    [
+        ("/api/levels", 400, "missing_symbol", None),
+        ("/api/levels?symbol=", 400, "missing_symbol", None),
+        ("/api/levels?symbol=%20", 400, "missing_symbol", None),
+        ("/api/levels?Symbol=ES", 400, "missing_symbol", None),
+        ("/api/profile", 400, "missing_symbol", None),
+        ("/api/history", 400, "missing_symbol", None),
+        ("/api/context", 400, "missing_symbol", None),
+        ("/api/levels?symbol=ES&symbol=ES", 400, "invalid_parameter", "symbol"),
+        ("/api/levels?symbol=ES&%73ymbol=", 400, "invalid_parameter", "symbol"),
+        ("/api/levels?symbol=%ff", 400, "invalid_parameter", None),
+        ("/api/levels?symbol=%ed%a0%80", 400, "invalid_parameter", None),
+        ("/api/profile?symbol=ES&date=2026-02-30", 400, "invalid_parameter", "date"),
+        ("/api/profile?symbol=ES&date=20260102", 400, "invalid_parameter", "date"),
+        ("/api/profile?symbol=ES&date=2026-W01-1", 400, "invalid_parameter", "date"),
+        ("/api/profile?symbol=ES&date=2026-01-02%0A", 400, "invalid_parameter", "date"),
+        ("/api/profile?symbol=ES&date=%D9%A2026-01-02", 400, "invalid_parameter", "date"),
+        ("/api/profile?symbol=ES&date=0000-01-01", 400, "invalid_parameter", "date"),
+        ("/api/history?symbol=ES&to=tomorrow", 400, "invalid_parameter", "to"),
+        ("/api/levels?symbol=XX", 404, "unknown_symbol", None),
+        ("/api/levels?symbol=E%00S", 404, "unknown_symbol", None),
+        ("/api/levels?symbol=" + "A" * 65, 404, "unknown_symbol", None),
+        ("/api/levels?symbol=" + "A" * 60000, 404, "unknown_symbol", None),
+        ("/api/levels?symbol=%F0%9F%8C%B5", 404, "unknown_symbol", None),
+        ("/api/profile?symbol=ES&date=1999-01-01", 404, "not_found", None),
+        ("/api/levels/", 404, "not_found", None),
+        ("/api/LEVELS?symbol=ES", 404, "not_found", None),
+        ("/api/levels%00", 404, "not_found", None),
+        ("/api/../api/levels?symbol=ES", 404, "not_found", None),
+        ("/api/levels?symbol=NQ", 409, "no_licensed_source", None),
+    ],
+)
+def test_refusals(stage: Stage, path: str, status: int, code: str, parameter: str | None) -> None:
+    got = stage.get(path, stage.key())
+    body = json.loads(got.body)
+    assert (got.status, body["status"], body["code"]) == (status, status, code)
+    assert body.get("errors", [{}])[0].get("parameter") == parameter
+    assert len(got.body) < 600, "what was asked is not echoed at length"
+    assert got.headers["cache-control"] == "no-store"
+
+
+def test_409_says_where_to_put_it_right(stage: Stage) -> None:
+    body = json.loads(stage.get("/api/levels?symbol=NQ", stage.key()).body)
+    assert body["fix"] == {"account": "/account", "brokerGuide": "/broker-guide"}
+    assert body["reasons"] == ["not_granted"]
+
+
+@pytest.mark.parametrize(
+    ("accept_language", "language"),
+    [
+        ("", "en"), ("de", "de"), ("de-AT", "de"), ("DE-ch, en;q=0.9", "de"), ("en, de", "en"), ("en;q=0.2, de;q=0.3", "de"),
+        ("fr, de;q=0.1", "de"), ("fr", "en"), ("*", "en"), ("de;q=0", "en"), ("en;q=0, *", "de"), ("de;q=banana", "de"),
+        ("\x00,,;;q=,de", "de"), ("de" + ",x" * 5000, "de"), ("dede", "en"),
+    ],
+)  # fmt: skip
+def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, language: str) -> None:
+    from outcry.http.errors import Problem, render
+    from outcry.http.messages import load_catalogue
+
+    problem = Problem("unknown_symbol", "unknown_symbol", {"symbol": "XX"})
+    headers, body = render(problem, load_catalogue(), "1", "", accept_language)
+    said = json.loads(body)
+    assert dict(headers)[b"content-language"] == language.encode()
+    assert said["message"] == {
+        "en": "No product or contract goes by the name XX.",
+        "de": "Kein Produkt und kein Kontrakt heißt XX.",
+    }[language]  # fmt: skip
+    assert said["code"] == "unknown_symbol"
+
+
+def test_a_german_reader_over_the_wire(stage: Stage) -> None:
+    got = stage.get("/api/levels", stage.key(), headers={"Accept-Language": "de-DE,de;q=0.9,en;q=0.8"})
+    assert got.headers["content-language"] == "de"
+    assert json.loads(got.body)["message"].startswith("Bitte ein Symbol angeben")
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_problem"),
+    [
+        ("application/problem+json", True), ("application/problem+json, application/json", False),
+        ("application/json;q=0.5, application/problem+json", True), ("*/*", False), ("text/html", False),
+        ("application/*", False), ("application/problem+json;q=0", False), ("*/*;q=0.1, application/problem+json", True),
+    ],
+)  # fmt: skip
+def test_problem_details_for_who_asks_for_them(stage: Stage, accept: str, is_problem: bool) -> None:
+    got = stage.get("/api/levels?symbol=XX", stage.key(), headers={"Accept": accept})
+    body = json.loads(got.body)
+    assert got.headers["content-type"] == ("application/problem+json" if is_problem else "application/json")
+    assert ("type" in body) is is_problem
+    assert (body["code"], body["suggestions"]) == ("unknown_symbol", ["ES"])
+    if is_problem:
+        assert body["type"] == "urn:outcry:error:unknown_symbol"
+        assert body["title"] == "Unknown symbol"
+        assert body["detail"] == body["message"]
+        assert body["instance"].endswith(got.headers["x-request-id"])
+
+
+def test_head_is_get_without_the_body(stage: Stage) -> None:
+    key = stage.key()
+    head, get = stage.get(LEVELS, key, "HEAD"), stage.get(LEVELS, key)
+    assert head.body == b""
+    for name in ("content-length", "etag", "content-type", "cache-control", "vary"):
+        assert head.headers[name] == get.headers[name]
+    refused = stage.get("/api/levels", key, "HEAD")
+    assert (refused.status, refused.body) == (400, b"")
+
+
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"other", {}', '"x","y" , W/{} ', "*"])
+def test_304_carries_the_headers_but_no_answer(stage: Stage, form: str) -> None:
+    key = stage.key("free")
+    first = stage.get(LEVELS, key)
+    got = stage.get(LEVELS, key, headers={"If-None-Match": form.format(first.headers["etag"])})
+    assert (got.status, got.body) == (304, b"")
+    assert got.headers["etag"] == first.headers["etag"]
+    assert got.headers["x-ratelimit-remaining"] == "28"
+    assert "content-type" not in got.headers
+
+
+@pytest.mark.parametrize("tag", ['"other"', "7a2b", '""', "", "W/"])
+def test_another_tag_gets_the_answer(stage: Stage, tag: str) -> None:
+    assert stage.get(LEVELS, stage.key(), headers={"If-None-Match": tag}).status == 200
+
+
+def test_a_tag_does_not_open_what_the_key_may_not_see(stage: Stage) -> None:
+    ann, bob = stage.key(), stage.key(email="bob@example.com")
+    stage.query.private_to = 1
+    tag = stage.get(LEVELS, ann).headers["etag"]
+    for given in (tag, "*"):
+        assert stage.get(LEVELS, bob, headers={"If-None-Match": given}).status == 409
+        assert stage.get(LEVELS, headers={"If-None-Match": given}).status == 401
+
+
+def test_one_users_answer_is_never_anothers(stage: Stage) -> None:
+    ann, bob = stage.key(), stage.key(email="bob@example.com")
+    stage.query.private_to = 1
+    for _ in range(3):
+        assert stage.get(LEVELS, ann).status == 200
+        assert stage.get(LEVELS, bob).status == 409
+
+
+def test_an_answer_is_computed_once_until_the_store_moves(stage: Stage) -> None:
+    key = stage.key()
+    for _ in range(5):
+        first = stage.get(LEVELS, key)
+    assert len(stage.query.calls) == 1
+    stage.query.poc = 6901.0
+    stage.accounts.moves += 1
+    deadline = time.monotonic() + 1
+    while (got := stage.get(LEVELS, key)).body == first.body:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert json.loads(got.body)["prior"]["poc"] == 6901.0
+    assert got.headers["etag"] != first.headers["etag"]
+    assert len(stage.query.calls) == 2
+
+
+def test_an_answer_that_goes_stale_by_itself_is_asked_for_again_in_time(stage: Stage) -> None:
+    key = stage.key()
+    stage.query.fresh_until_ns = stage.clock.at_ns + SECOND
+    stage.get(LEVELS, key)
+    stage.clock.at_ns += SECOND - 1
+    stage.get(LEVELS, key)
+    assert len(stage.query.calls) == 1
+    stage.clock.at_ns += 1
+    stage.get(LEVELS, key)
+    assert len(stage.query.calls) == 2
+
+
+def test_refusals_are_not_kept(stage: Stage) -> None:
+    key = stage.key()
+    stage.query.failure = StoreBusy()
+    assert stage.get(LEVELS, key).status == 502
+    stage.query.failure = None
+    assert stage.get(LEVELS, key).status == 200
+
+
+def test_many_who_ask_at_once_are_one_question(stage: Stage) -> None:
+    key = stage.key()
+    stage.query.gate = threading.Event()
+    with ThreadPoolExecutor(12) as pool:
+        asking = [pool.submit(stage.get, LEVELS, key) for _ in range(12)]
+        time.sleep(0.3)
+        stage.query.gate.set()
+        assert {future.result().status for future in asking} == {200}
+    assert len(stage.query.calls) == 1
+
+
+def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
+    with served(build_stage(query_timeout_s=0.2)) as stage:
+        key = stage.key()
+        stage.query.gate = threading.Event()
+        began = time.monotonic()
+        got = stage.get(LEVELS, key)
+        assert time.monotonic() - began < 1
+        assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
+        assert stage.get("/healthz").status == 200
+        stage.query.gate.set()
+        time.sleep(0.1)
+        assert stage.get(LEVELS, key).status == 200
+
+
+def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
+    with served(build_stage(query_timeout_s=0.2)) as stage:
+        key = stage.key()
+        assert stage.get(LEVELS, key).status == 200
+        stage.accounts.busy = True
+        time.sleep(1.3)
+        got = stage.get(LEVELS, key)
+        assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
+        assert got.headers["x-api-tier"] == "admin"
+        assert stage.get("/readyz").status == 502
+        assert stage.get("/healthz").status == 200
+        stage.accounts.busy = False
+        assert stage.get(LEVELS, key).status == 200, "asked again at once, not at the next beat"
+        assert stage.get("/readyz").status == 200
+
+
+def test_until_the_store_has_answered_the_service_is_starting() -> None:
+    stage = build_stage()
+    key = stage.key()
+    stage.accounts.busy = True
+    with served(stage):
+        for path in (LEVELS, "/readyz"):
+            got = stage.get(path, key)
+            assert (got.status, json.loads(got.body)["code"]) == (503, "starting")
+            assert got.headers["retry-after"] == "1"
+        assert stage.get("/healthz").status == 200
+        stage.accounts.busy = False
+        time.sleep(0.5)
+        assert stage.get(LEVELS, key).status == 200
+
+
+def test_bodies_on_reads_are_ignored(stage: Stage) -> None:
+    assert stage.get(LEVELS, stage.key(), body=b"x" * 5000).status == 200

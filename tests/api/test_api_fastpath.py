@@ -1,0 +1,309 @@
+"""The fast path against the application itself, byte for byte, over real sockets; and all it must not skip."""
+
+import re
+import socket
+import time
+
+import pytest
+from stage import SECOND, Stage, build_stage, served
+
+MASKS = [
+    (rb"x-request-id: [0-9a-f]{12}-[0-9a-f]{8}", b"x-request-id: ID"),
+    (rb"\r\ndate: [^\r]{29}\r", b"\r\ndate: NOW\r"),
+]
+
+
+def plain(key: str, path: str = "/api/levels?symbol=ES", more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: outcry\r\nx-api-key: {key}\r\n{more}\r\n".encode("latin-1")
+
+
+class Wire:
+    """A connection that reads whole responses as they came."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", stage.port), timeout=5)
+        self.pending = b""
+
+    def __enter__(self) -> "Wire":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def read(self, *, bodiless: bool = False) -> bytes:
+        while b"\r\n\r\n" not in self.pending:
+            self._more()
+        head, _, rest = self.pending.partition(b"\r\n\r\n")
+        found = None if bodiless else re.search(rb"\r\ncontent-length: ([0-9]+)", head)
+        length = int(found[1]) if found else 0
+        while len(rest) < length:
+            self._more()
+            rest = self.pending.partition(b"\r\n\r\n")[2]
+        self.pending = rest[length:]
+        return head + b"\r\n\r\n" + rest[:length]
+
+    def _more(self) -> None:
+        data = self.socket.recv(65536)
+        if not data:
+            raise EOFError(self.pending)
+        self.pending += data
+
+    def ask(self, data: bytes) -> bytes:
+        self.send(data)
+        return self.read()
+
+    def closed_within(self, seconds: float) -> bool:
+        self.socket.settimeout(seconds)
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False
+
+
+def masked(response: bytes) -> bytes:
+    for pattern, mask in MASKS:
+        response, count = re.subn(pattern, mask, response)
+        assert count == 1, response
+    return response
+
+
+def hot_count(stage: Stage) -> int:
+    return len(stage.app.hot)
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/levels?symbol=ES", "/api/symbols", "/api/profile?symbol=es&date=2026-01-02"]
+)
+@pytest.mark.parametrize("tier", ["free", "pro", "admin"])
+def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
+    answers: dict[bool, list[bytes]] = {}
+    for fastpath in (True, False):
+        with served(build_stage(), fastpath=fastpath) as stage, Wire(stage) as wire:
+            request = plain(stage.key(tier), path)  # type: ignore[arg-type]
+            answers[fastpath] = [masked(wire.ask(request)) for _ in range(4)]
+            assert hot_count(stage) == (1 if fastpath else 0)
+            assert len(stage.query.calls) == 1
+    assert answers[True] == answers[False]
+
+
+def test_it_is_taken_at_all_and_only_by_repeated_bytes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    served_hot: list[bool] = []
+    serve = stage.app.hot.serve
+
+    def watched(*args: object) -> object:
+        parts = serve(*args)  # type: ignore[arg-type]
+        served_hot.append(parts is not None)
+        return parts
+
+    monkeypatch.setattr(stage.app.hot, "serve", watched)
+    key = stage.key()
+    with Wire(stage) as wire, Wire(stage) as second:
+        for _ in range(3):
+            wire.ask(plain(key))
+        second.ask(plain(key))
+        wire.ask(plain(key, more="traceparent: 1\r\n"))
+    assert served_hot == [False, True, True, True, False]
+
+
+def test_limits_are_shared_with_the_application_and_exact(stage: Stage) -> None:
+    key = stage.key("free")
+    with Wire(stage) as wire:
+        for left in range(29, -1, -1):
+            request = plain(key) if left % 3 else plain(key, more="X-Request-Id: job\r\n")
+            assert b"x-ratelimit-remaining: %d\r\n" % left in wire.ask(request)
+        assert wire.ask(plain(key)).startswith(b"HTTP/1.1 429 ")
+        stage.clock.at_ns += 60 * SECOND
+        assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        for _ in range(3):
+            wire.ask(plain(key))
+        stage.accounts.revoke_key(key[:15], stage.clock.now_ns())
+        deadline = time.monotonic() + 1
+        while (got := wire.ask(plain(key))).startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert got.startswith(b"HTTP/1.1 401 ")
+    assert b'"revoked"' in got
+    assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
+
+
+def test_a_key_revoked_here_is_refused_at_once(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        wire.ask(plain(key))
+        wire.ask(plain(key))
+        stage.keys.revoke(key[:15], stage.clock.now_ns())
+        assert wire.ask(plain(key)).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_store_that_went_silent_stops_the_fast_path_too(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        wire.ask(plain(key))
+        wire.ask(plain(key))
+        stage.accounts.busy = True
+        time.sleep(1.3)
+        assert wire.ask(plain(key)).startswith(b"HTTP/1.1 502 ")
+
+
+def test_new_data_and_stale_answers_are_computed_anew(stage: Stage) -> None:
+    key = stage.key()
+    stage.query.fresh_until_ns = stage.clock.at_ns + SECOND
+    with Wire(stage) as wire:
+        first = wire.ask(plain(key))
+        stage.query.poc = 6901.5
+        assert b"6900.25" in wire.ask(plain(key))
+        stage.clock.at_ns += SECOND
+        assert b"6901.5" in wire.ask(plain(key))
+        stage.query.fresh_until_ns = None
+        stage.query.poc = 6902.5
+        stage.accounts.moves += 1
+        time.sleep(0.5)
+        assert b"6902.5" in wire.ask(plain(key))
+    assert b"6900.25" in first
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "If-None-Match: *\r\n", "Connection: close\r\n", "X-Request-Id: a\r\n", "Content-Length: 0\r\n",
+        "Expect: 100-continue\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Transfer-Encoding: chunked\r\n",
+    ],
+)  # fmt: skip
+def test_particular_requests_are_not_remembered(stage: Stage, more: str) -> None:
+    with Wire(stage) as wire:
+        wire.send(plain(stage.key(), more=more))
+        wire.read(bodiless="None-Match" in more)
+    assert hot_count(stage) == 0
+
+
+def test_strangers_and_refusals_are_not_remembered(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        for request in (
+            plain("nothing"), plain(key[:-1]), plain(key, "/api/levels"), plain(key, "/api/levels?symbol=XX"),
+            plain(key, "/api/levels?symbol=ES&key=1"), plain(key, more=f"x-api-key: {key}\r\n"),
+            plain(key, "/healthz"), plain(key).replace(b"GET", b"HEAD").replace(b"HEAD", b"POST"),
+        ):  # fmt: skip
+            wire.ask(request)
+    assert hot_count(stage) == 0
+
+
+def test_a_body_that_looks_like_a_known_request_is_a_body(stage: Stage) -> None:
+    """A request smuggled as the body of another one must not be answered."""
+    key = stage.key("pro")
+    known = plain(key)
+    with Wire(stage) as wire:
+        wire.ask(known)
+        wire.ask(known)
+        wire.send(b"POST /api/levels HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\n" % key.encode())
+        wire.send(b"Content-Length: %d\r\n\r\n" % len(known))
+        assert wire.read().startswith(b"HTTP/1.1 405 ")
+        wire.send(known)
+        time.sleep(0.1)
+        assert b"x-ratelimit-remaining: 116\r\n" in wire.ask(known), "one of the two was the body"
+        assert wire.pending == b""
+
+
+def test_a_request_in_pieces_is_not_mistaken(stage: Stage) -> None:
+    key = stage.key()
+    known = plain(key)
+    with Wire(stage) as wire:
+        wire.ask(known)
+        for cut in (1, 4, 20, len(known) - 2):
+            wire.send(known[:cut])
+            time.sleep(0.03)
+            assert wire.ask(known[cut:]).startswith(b"HTTP/1.1 200 ")
+        wire.send(b"GET /api/levels HTTP/1.1\r\nx: ")  # the known bytes become part of a header value here
+        time.sleep(0.03)
+        assert wire.ask(known).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 401 "))
+
+
+def test_pipelined_requests_are_answered_in_order(stage: Stage) -> None:
+    key = stage.key()
+    known, other = plain(key), plain(key, "/api/symbols")
+    with Wire(stage) as wire:
+        wire.ask(known)
+        wire.send(known + other + known + plain(key, "/api/levels?symbol=XX") + known)
+        bodies = [wire.read().partition(b"\r\n\r\n")[2][:18] for _ in range(5)]
+        assert bodies[0] == bodies[2] == bodies[4] == b'{"symbol":"ES","da'
+        assert bodies[1].startswith(b'{"count":1')
+        assert bodies[3].startswith(b'{"code":"unknown')
+        wire.send(other)
+        wire.send(known)
+        assert wire.read().partition(b"\r\n\r\n")[2].startswith(b'{"count":1')
+        assert wire.read().partition(b"\r\n\r\n")[2].startswith(b'{"symbol":"ES"')
+
+
+def test_two_requests_in_one_packet_teach_nothing(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        wire.send(plain(key) + plain(key))
+        wire.read()
+        wire.read()
+    assert hot_count(stage) == 0
+
+
+def test_a_client_slow_to_read_does_not_fill_the_memory(stage: Stage) -> None:
+    key = stage.key()
+    known = plain(key)
+    with Wire(stage) as wire:
+        wire.ask(known)
+        count = 400
+        for _ in range(count - 1):
+            wire.send(known)
+        for _ in range(count - 1):
+            assert wire.read().startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_idle_time_counts_from_the_last_answer() -> None:
+    with served(build_stage(), keep_alive_s=1) as stage, Wire(stage) as wire:
+        key = stage.key()
+        for _ in range(5):
+            wire.ask(plain(key))
+            time.sleep(0.4)
+        assert wire.closed_within(1.5)
+
+
+def test_what_the_fast_path_answers_is_counted_and_logged(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        for _ in range(7):
+            wire.ask(plain(key))
+    text = stage.get("/metrics").body.decode()
+    assert 'outcry_http_requests_total{route="/api/levels",status="200",tier="admin"} 7.0' in text
+    assert 'outcry_http_request_seconds_count{route="/api/levels"} 7.0' in text
+    time.sleep(0.2)
+    lines = [line for line in stage.log.getvalue().splitlines() if b"/api/levels" in line]
+    assert len(lines) == 7
+    assert len({re.sub(rb'"(request_id|ms)":[^,]*', b"", line) for line in lines}) == 1
+
+
+def test_memory_for_requests_is_bounded(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outcry.http.fastpath._MOST_ENTRIES", 5)
+    key = stage.key()
+    with Wire(stage) as wire:
+        for number in range(20):
+            wire.ask(plain(key, more=f"x: {number}\r\n"))
+        assert hot_count(stage) == 5
+        wire.ask(plain(key, more="x: " + "y" * 3000 + "\r\n"))
+    assert hot_count(stage) == 5
+
+
+def test_a_graceful_end_leaves_no_connection_open() -> None:
+    with served(build_stage()) as stage:
+        wire = Wire(stage)
+        key = stage.key()
+        wire.ask(plain(key))
+        wire.ask(plain(key))
+    with wire:
+        assert wire.closed_within(1)

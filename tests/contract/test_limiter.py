@@ -1,0 +1,145 @@
+"""What any limiter must do, run over every one there is."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outcry.bus.inprocess import SlidingLog
+from outcry.http.limits import Gauge
+
+MS = 1_000_000
+WINDOW = 60_000 * MS
+START = 1_767_366_245_123_456_789
+
+LIMITERS: list[Callable[[], Gauge]] = [SlidingLog]
+each = pytest.mark.parametrize("make", LIMITERS)
+
+
+@each
+@pytest.mark.parametrize("limit", [30, 120, 600])
+def test_a_burst_at_one_instant(make: Callable[[], Gauge], limit: int) -> None:
+    limiter = make()
+    verdicts = [limiter.take("key:1", limit, START) for _ in range(limit + 5)]
+    assert [verdict.allowed for verdict in verdicts] == [True] * limit + [False] * 5
+    assert [verdict.remaining for verdict in verdicts] == [*range(limit - 1, -1, -1)] + [0] * 5
+    assert verdicts[-1].retry_after_ms == 60_000
+
+
+@each
+def test_the_window_slides_instead_of_starting_anew(make: Callable[[], Gauge]) -> None:
+    """A fixed window would allow 30 at its end and 30 at the next one's start."""
+    limiter = make()
+    for _ in range(30):
+        assert limiter.take("key:1", 30, START + 59_000 * MS).allowed
+    assert not limiter.take("key:1", 30, START + 61_000 * MS).allowed
+    assert not limiter.take("key:1", 30, START + 118_999 * MS).allowed
+    assert limiter.take("key:1", 30, START + 119_000 * MS).allowed
+
+
+@each
+def test_a_refused_request_is_not_counted(make: Callable[[], Gauge]) -> None:
+    limiter = make()
+    for second in range(30):
+        assert limiter.take("key:1", 30, START + second * 1000 * MS).allowed
+    for millisecond in range(30_000, 60_000, 100):  # hammering does not put off the next pass
+        assert not limiter.take("key:1", 30, START + millisecond * MS).allowed
+    assert limiter.take("key:1", 30, START + WINDOW).allowed
+
+
+@each
+def test_subjects_are_counted_apart(make: Callable[[], Gauge]) -> None:
+    limiter = make()
+    for _ in range(30):
+        limiter.take("key:1", 30, START)
+    assert not limiter.take("key:1", 30, START).allowed
+    assert limiter.take("key:11", 30, START).allowed
+    assert limiter.take("ip:key:1", 30, START).allowed
+
+
+@each
+def test_a_lowered_limit_holds_at_once(make: Callable[[], Gauge]) -> None:
+    """60 requests one a second under 120; with 30 the next passes when the 30th newest is 60 s old: in 31 s."""
+    limiter = make()
+    for second in range(60):
+        limiter.take("key:1", 120, START + second * 1000 * MS)
+    verdict = limiter.take("key:1", 30, START + 59_000 * MS)
+    assert not verdict.allowed
+    assert verdict.retry_after_ms == 31_000
+    assert not limiter.take("key:1", 30, START + 89_999 * MS).allowed
+    assert limiter.take("key:1", 30, START + 90_000 * MS).allowed
+
+
+@each
+def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Callable[[], Gauge]) -> None:
+    limiter = make()
+    for _ in range(30):
+        limiter.take("key:1", 30, START)
+    assert not limiter.take("key:1", 30, START - 10 * WINDOW).allowed
+    assert limiter.take("key:1", 30, START + WINDOW).allowed
+
+
+@each
+def test_reading_counts_nothing(make: Callable[[], Gauge]) -> None:
+    limiter = make()
+    assert limiter.peek("key:1", 30, START).remaining == 30
+    limiter.take("key:1", 30, START)
+    for _ in range(100):
+        seen = limiter.peek("key:1", 30, START + 20_000 * MS)
+        assert (seen.remaining, seen.reset_ms, seen.retry_after_ms) == (29, 40_000, 0)
+
+
+@each
+@settings(deadline=None)
+@given(st.data())
+def test_no_window_holds_more_than_the_limit(make: Callable[[], Gauge], data: st.DataObject) -> None:
+    """Against the definition itself: pass if fewer than `limit` passed in the half-open 60 s ending now."""
+    limit = data.draw(st.integers(1, 6))
+    steps = data.draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["key:1", "key:2", "ip:10.0.0.1"]),
+                st.one_of(
+                    st.integers(0, 3),
+                    st.integers(0, WINDOW // 2),
+                    st.sampled_from([WINDOW - 1, WINDOW, WINDOW + 1]),
+                ),
+            ),
+            max_size=80,
+        )
+    )
+    limiter, now_ns = make(), START
+    passed: list[tuple[str, int]] = []
+    for subject, step_ns in steps:
+        now_ns += step_ns
+        recent = [at for who, at in passed if who == subject and now_ns - at < WINDOW]
+        verdict = limiter.take(subject, limit, now_ns)
+        assert verdict.allowed == (len(recent) < limit)
+        assert verdict.remaining == max(0, limit - len(recent) - 1)
+        if verdict.allowed:
+            passed.append((subject, now_ns))
+            assert verdict.retry_after_ms == 0
+        else:
+            then_ns = now_ns + verdict.retry_after_ms * MS
+            assert len([at for at in recent if then_ns - at < WINDOW]) < limit, "too early"
+            assert len([at for at in recent if then_ns - MS - at < WINDOW]) >= limit, "too late"
+
+
+def test_idle_subjects_are_forgotten() -> None:
+    limiter = SlidingLog()
+    for number in range(1000):
+        limiter.take(f"ip:10.0.{number // 256}.{number % 256}", 30, START)
+    limiter.take("key:1", 30, START + WINDOW)
+    limiter.take("key:1", 30, START + 2 * WINDOW)
+    assert limiter.subjects == 1
+
+
+def test_a_flood_of_addresses_is_bounded_and_costs_no_key_its_own_count() -> None:
+    limiter = SlidingLog(max_subjects=100)
+    for number in range(5000):
+        limiter.take(f"ip:10.{number >> 16}.{(number >> 8) & 255}.{number & 255}", 30, START + number)
+    assert limiter.subjects <= 101
+    assert not limiter.take("ip:192.0.2.1", 30, START + 5000).allowed
+    assert limiter.take("key:1", 30, START + 5000).remaining == 29
+    assert limiter.take("ip:10.0.0.1", 30, START + 5000).remaining == 28  # was here before the flood
