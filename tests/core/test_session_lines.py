@@ -1,0 +1,80 @@
+"""`outcry session` and `outcry sessions`, called as functions: their lines, their refusals, their exit
+statuses."""
+
+from datetime import date
+
+import pytest
+
+from outcry.cli.sessions import session_at, sessions_between
+
+
+def test_an_instant_in_the_short_day(capsys: pytest.CaptureFixture[str]) -> None:
+    """28 November 2025, 10:00 New York: regular hours 09:30 to 13:15, which is 14:30Z to 18:15Z."""
+    assert session_at("/MESZ5", "2025-11-28T10:00:00-05:00") == 0
+    out, err = capsys.readouterr()
+    assert out == (
+        "2025-11-28\trth\t2025-11-28T09:30:00-05:00\t2025-11-28T13:15:00-05:00"
+        "\t2025-11-28T14:30:00Z\t2025-11-28T18:15:00Z\tshort\n"
+    )
+    assert not err
+
+
+def test_the_same_instant_in_another_offset(capsys: pytest.CaptureFixture[str]) -> None:
+    session_at("ES", "2024-03-10T22:00:00Z")
+    session_at("es", "2024-03-10T23:00:00.000+01:00")
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+    assert first.startswith("2024-03-11\teth\t2024-03-08T16:15:00-05:00\t2024-03-11T09:30:00-04:00\t")
+
+
+def test_while_closed_it_says_what_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert session_at("ES", "2025-11-29T10:00:00Z") == 1
+    out, err = capsys.readouterr()
+    assert not out
+    assert "no session of ES is open" in err
+    assert "2025-12-01 eth 2025-11-30T18:00:00-05:00" in err
+
+
+@pytest.mark.parametrize(
+    ("symbol", "at", "said"),
+    [
+        ("ES", "2025-11-28T10:00:00", "add Z for UTC or an offset"),
+        ("ES", "2025-11-28", "add Z for UTC or an offset"),
+        ("ES", "yesterday", "write it like 2026-01-02T15:04:05Z"),
+        ("ES", "", "write it like"),
+        ("ESX5", "2025-11-28T10:00:00Z", "did you mean ES"),
+        ("QQQQQQ", "2025-11-28T10:00:00Z", "unknown symbol"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(
+    capsys: pytest.CaptureFixture[str], symbol: str, at: str, said: str
+) -> None:
+    assert session_at(symbol, at) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert said in err
+
+
+def test_sessions_of_a_holiday_week_as_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Corn, 26 November to 1 December 2025, Chicago: closed on the 27th, no overnight before the 28th."""
+    assert sessions_between("ZC", date(2025, 11, 26), date(2025, 12, 1)) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [(row[0], row[1], row[2][11:16], row[3][11:16], row[6]) for row in rows] == [
+        ("2025-11-26", "eth", "19:00", "07:45", "full"),
+        ("2025-11-26", "rth", "08:30", "13:20", "full"),
+        ("2025-11-28", "rth", "08:30", "12:05", "short"),
+        ("2025-12-01", "eth", "19:00", "07:45", "full"),
+        ("2025-12-01", "rth", "08:30", "13:20", "full"),
+    ]
+
+
+def test_years_without_known_holidays_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sessions_between("ES", date(2031, 7, 4), date(2031, 7, 4)) == 0
+    out, err = capsys.readouterr()
+    assert "holidays are known from 2012 to 2027 only" in err
+    assert len(out.splitlines()) == 2
+
+
+def test_dates_the_wrong_way_round_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sessions_between("ES", date(2025, 12, 1), date(2025, 11, 1)) == 2
+    assert "is before" in capsys.readouterr().err
