@@ -424,3 +424,13 @@ def test_a_faulty_override_names_its_file(tmp_path: Path) -> None:
 
 def test_a_folder_without_overrides_is_ours_alone(tmp_path: Path) -> None:
     assert load_reference(tmp_path).calendar.known_years == REFERENCE.calendar.known_years
+
+
+def test_the_override_in_the_docs_can_be_used(tmp_path: Path) -> None:
+    """3 March 2027, a Wednesday: no regular hours of the index, those of crude as always."""
+    text = (ROOT / "docs" / "sessions.md").read_text(encoding="utf-8")
+    start = text.index(DAY_HEADER)
+    (tmp_path / "overrides.csv").write_text(text[start : text.index("```", start)], encoding="utf-8")
+    calendar = load_reference(tmp_path).calendar
+    assert calendar.session("ES", date(2027, 3, 3), SessionKind.RTH) is None
+    assert calendar.session("CL", date(2027, 3, 3), SessionKind.RTH) is not None
