@@ -20,7 +20,7 @@ import pytest
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import Product
 from outcry.core.reference import BadReference, parse_days, parse_hours, parse_products
-from outcry.store.reference import load_reference
+from outcry.store.reference import UnknownVariant, load_reference
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("OUTCRY_SHARED", ROOT.parent / "shared"))
@@ -420,6 +420,17 @@ def test_a_faulty_override_names_its_file(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadReference, match="not UTF-8"):
         load_reference(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("root", "variant", "said"),
+    [("ES", "cahs", "it has cash"), ("CL", "cash", "it has none"), ("MES", "cash", "it has none")],
+)
+def test_regular_hours_that_no_row_has_are_refused(root: str, variant: str, said: str) -> None:
+    """A micro has its parent's hours and no choice of its own."""
+    with pytest.raises(UnknownVariant, match=said):
+        load_reference(variants={root: variant})
+    assert load_reference(variants={"ES": ""}).calendar.variants("ES") == ("", "cash")
 
 
 def test_a_folder_without_overrides_is_ours_alone(tmp_path: Path) -> None:

@@ -1,11 +1,22 @@
 """`outcry session` and `outcry sessions`, called as functions: their lines, their refusals, their exit
 statuses."""
 
+import os
 from datetime import date
+from pathlib import Path
 
 import pytest
 
 from outcry.cli.sessions import session_at, sessions_between
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder of the test's own, so that no other overrides count."""
+    for name in [name for name in os.environ if name.startswith("OUTCRY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("OUTCRY_DATA", str(tmp_path))
+    return tmp_path
 
 
 def test_an_instant_in_the_short_day(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,3 +89,18 @@ def test_years_without_known_holidays_are_warned_of(capsys: pytest.CaptureFixtur
 def test_dates_the_wrong_way_round_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert sessions_between("ES", date(2025, 12, 1), date(2025, 11, 1)) == 2
     assert "is before" in capsys.readouterr().err
+
+
+def test_overrides_and_variants_of_the_service_count(
+    capsys: pytest.CaptureFixture[str], own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A made-up close of crude at 12:00 on 18 November 2026; the index to 16:00 by the operator's choice."""
+    header = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note"
+    row = "2026-11-18,a test,CL,open,,12:00,,,made up,2026-11-01,"
+    (own_folder / "overrides.csv").write_text(f"{header}\n{row}\n", encoding="utf-8")
+    monkeypatch.setenv("OUTCRY_SESSION_VARIANTS", "ES=cash")
+    session_at("CL", "2026-11-18T15:00:00Z")
+    session_at("ES", "2026-11-18T15:00:00Z")
+    crude, index = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert (crude[3], crude[6]) == ("2026-11-18T12:00:00-05:00", "short")
+    assert (index[3], index[6]) == ("2026-11-18T16:00:00-05:00", "full")

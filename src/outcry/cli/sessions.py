@@ -11,13 +11,14 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from outcry.core.calendar import Session
 from outcry.core.instruments import UnknownName
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.settings import read_settings
 from outcry.store.reference import Reference, load_reference
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE, CLOSED = 2, 1
 
 
-def session_at(symbol: str, at: str) -> int:
+def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
     """Say which session an instant is in.
 
     Prints one line, separated by tabs: trade date, `rth` or `eth`, open and close in the product's own zone,
@@ -34,8 +35,10 @@ def session_at(symbol: str, at: str) -> int:
         A product or contract in any spelling: ES, ESZ6, MES, /ES, CON.F.US.EP.Z26, ES1!
     at
         An instant in ISO 8601 with its offset or Z: 2026-01-02T15:04:05Z
+    data
+        The data folder, whose overrides.csv counts; otherwise OUTCRY_DATA.
     """
-    reference = load_reference()
+    reference = _reference(data)
     try:
         at_ns, day = _read_instant(at)
         root = _root(reference, symbol, day)
@@ -53,7 +56,7 @@ def session_at(symbol: str, at: str) -> int:
     return CLOSED
 
 
-def sessions_between(symbol: str, first: date, last: date) -> int:
+def sessions_between(symbol: str, first: date, last: date, *, data: str | None = None) -> int:
     """List the sessions there were, or will be, between two trade dates, both included.
 
     Prints a line for each session in order of opening, as `outcry session` does. A day without regular hours
@@ -70,8 +73,10 @@ def sessions_between(symbol: str, first: date, last: date) -> int:
         The first trade date, YYYY-MM-DD
     last
         The last trade date, YYYY-MM-DD
+    data
+        The data folder, whose overrides.csv counts; otherwise OUTCRY_DATA.
     """
-    reference = load_reference()
+    reference = _reference(data)
     if last < first:
         return _refuse(f"{last} is before {first}")
     try:
@@ -83,6 +88,12 @@ def sessions_between(symbol: str, first: date, last: date) -> int:
     for session in reference.calendar.sessions(root, first, last):
         print(_line(session, zone))
     return 0
+
+
+def _reference(data: str | None) -> Reference:
+    """The tables as the service uses them: with the operator's overrides and choice of regular hours."""
+    settings = read_settings(data=data)
+    return load_reference(settings.folder, variants=settings.session_variants)
 
 
 def _read_instant(text: str) -> tuple[int, date]:

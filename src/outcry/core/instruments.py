@@ -222,8 +222,9 @@ class Universe:
         if named.digits == 4:
             return named.year if 1970 <= named.year < 2200 else None
         if named.digits == 2:
-            return min((c + named.year for c in range(near.year // 100 * 100 - 100, near.year + 200, 100)),
-                       key=lambda year: (abs(year - near.year), -year))  # fmt: skip
+            century = near.year // 100 * 100
+            years = [century + named.year + shift for shift in (-100, 0, 100)]
+            return min(years, key=lambda year: (abs(year - near.year), -year))
         years = [y for y in range(near.year - DECADE, near.year + DECADE + 2) if y % DECADE == named.year]
         ends = {y: self.expiry(Contract(root, y, named.month)) for y in years}
         if history:

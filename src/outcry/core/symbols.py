@@ -13,8 +13,8 @@ from difflib import SequenceMatcher
 MONTH_CODES = "FGHJKMNQUVXZ"
 #: No spelling is longer; a longer text is not looked at.
 LONGEST = 40
-#: How alike (0 to 1) a name must be to be suggested, and what the same first letter adds in their order.
-NEAR, SAME_INITIAL = 0.5, 0.25
+#: How alike, in hundredths, a name must be to be suggested; what the same first letter adds in their order.
+NEAR, SAME_INITIAL = 50, 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,16 @@ def close_names(symbol: str, vocabulary: Mapping[str, str]) -> tuple[str, ...]:
     text = symbol.strip()[:LONGEST].upper()
     words = [word[:12] for word in re.split(r"[^A-Z0-9]+", text) if word][:4]
     words += [key["root"] for word in words[:1] if (key := re.fullmatch(_KEY, word))]
-    nearness: dict[str, float] = {}
+    nearness: dict[str, int] = {}
     for word in words:
         matcher = SequenceMatcher(b=word, autojunk=False)
         for name, root in vocabulary.items():
+            length = len(name) + len(word)
+            if 200 * min(len(name), len(word)) < NEAR * length:
+                continue  # too long or too short to be near
             matcher.set_seq1(name)
-            ratio = matcher.ratio() if matcher.real_quick_ratio() >= NEAR else 0
-            if ratio >= NEAR:
-                score = ratio + (SAME_INITIAL if name[0] == word[0] else 0)
+            percent = 200 * sum(block.size for block in matcher.get_matching_blocks()) // length
+            if percent >= NEAR:
+                score = percent + (SAME_INITIAL if name[0] == word[0] else 0)
                 nearness[root] = max(score, nearness.get(root, 0))
     return tuple(sorted(nearness, key=lambda root: -nearness[root]))[:5]

@@ -12,7 +12,16 @@ from outcry.core.calendar import Calendar
 from outcry.core.instruments import Universe
 from outcry.core.reference import BadReference, parse_days, parse_hours, parse_products
 
-__all__ = ["BadReference", "Reference", "load_reference"]
+__all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
+
+
+class UnknownVariant(BadReference):
+    """The settings ask for regular hours that no row of `sessions.csv` has."""
+
+    def __init__(self, root: str, variant: str, known: tuple[str, ...]) -> None:
+        super().__init__("session_variants", 1, f"{root} has no variant {variant!r}")
+        what = f"it has {', '.join(known)}" if known else "it has none"
+        self.args = (f"session_variants: {root} has no regular hours named {variant!r}; {what}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,10 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
     own = folder / "overrides.csv" if folder else None
     if own is not None and own.is_file():
         days += parse_days(_text(own), products, str(own))
+    for root, variant in (variants or {}).items():
+        known = tuple(row.variant for row in hours if root in row.roots and row.variant)
+        if variant not in {"", *known}:
+            raise UnknownVariant(root, variant, known)
     calendar = Calendar(products, hours, days, variants)
     return Reference(Universe(products, calendar.is_business_day), calendar)
 
