@@ -1,0 +1,240 @@
+"""Tables of text as trades and bars: Databento, Kibot, FirstRate, NinjaTrader, TradingView and any CSV with a
+header.
+
+Rules kept: zone, stamp convention and contract are never assumed; bars leave here stamped at their start;
+rows keep the file's order, and identical prints are all kept.
+"""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MINUTE, NANOS_PER_SECOND, UNDEFINED_PRICE_E9
+from outcry.feeds.files import cells
+from outcry.feeds.files.archive import Counted, plain
+from outcry.feeds.files.bar_checks import bar_length, refuse_broken_bars, refuse_repeats, refuse_running_totals
+from outcry.feeds.files.dialects import BAR_ROLES, Dialect, read_head, sniff, told
+from outcry.feeds.files.naming import ContractNames
+from outcry.feeds.files.reading import FileReading, Place
+from outcry.feeds.files.selection import Selection
+from outcry.feeds.files.stamps import LocalTime, read_stamps
+from outcry.feeds.files.table_text import TextTable
+from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
+from outcry.ports.records import BAR, TRADE, Batch, Quality
+
+NO_SIZE = "zero size"
+NO_VOLUME = "bars without volume"
+NO_PRICE = "undefined price"
+NOT_TRADES = "order events that are not trades"
+SUSPICIOUS = "prints marked suspicious"
+_U32 = (1 << 32) - 1
+_LENGTH_NS = {Quality.BARS_1M: NANOS_PER_MINUTE, Quality.BARS_1S: NANOS_PER_SECOND}
+_SCHEMA_RTYPES = {"32": Quality.BARS_1S, "33": Quality.BARS_1M}
+
+Rows = NDArray[Any]
+
+
+def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
+    """Refuse a table of which zone or stamp convention is not known, saying which option tells it."""
+    if options.tz is not None:
+        try:
+            ZoneInfo(options.tz)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as fault:
+            raise FileRefused(path, "--tz", f"{options.tz[:40]!r} is no time zone",
+                              "give an IANA name such as America/New_York or UTC") from fault  # fmt: skip
+    if options.stamp not in (None, "open", "close"):
+        raise FileRefused(path, "--stamp", f"{options.stamp!r} is neither open nor close")
+    if dialect.stamps.naive and dialect.zone is None:
+        raise FileRefused(path, "", "nothing says which time zone its stamps are in",
+                          "give --tz, such as --tz America/New_York or --tz UTC")  # fmt: skip
+    if dialect.bars and dialect.ends is None:
+        raise FileRefused(path, "", "nothing says whether a bar's stamp is its start or its end",
+                          "give --stamp open or --stamp close")  # fmt: skip
+
+
+class TableReader:
+    """Reads one table. `contract`: of every row, where the surroundings tell it (a member's name)."""
+
+    def __init__(self, table: TextTable, dialect: Dialect, selection: Selection, counts: ReadCounts, place: Place,
+                 contract: Contract | str | None = None) -> None:  # fmt: skip
+        self._table, self._dialect, self._selection = table, dialect, selection
+        self._counts, self._place = counts, place
+        self._contract = contract
+        self._local = LocalTime(dialect.zone or "UTC")
+        self._quality = Quality.TICKS if not dialect.bars else dialect.quality
+        self._roles = sorted(dialect.columns, key=lambda role: dialect.columns[role])
+        self._last: dict[Contract, int] = {}
+        self._lost: list[tuple[str, Rows]] = []
+
+    def batches(self, file: Counted) -> Iterator[Batch]:
+        """Yield the table's rows."""
+        columns = [self._dialect.columns[role] for role in self._roles]
+        for before, block in self._table.blocks(file, columns):
+            try:
+                yield from self._block(block, before)
+            except cells.BadCell as fault:
+                where = self._table.place(before + fault.row)
+                raise FileRefused(self._table.path, where, fault.problem, fault.remedy) from fault
+
+    def _block(self, block: pa.RecordBatch, before: int) -> Iterator[Batch]:
+        cell = {role: block.column(index) for index, role in enumerate(self._roles)}
+        at = read_stamps([cell[role] for role in ("stamp", "clock") if role in cell],
+                         self._dialect.stamps, self._local, self._dialect.day_ns)  # fmt: skip
+        self._lost = []
+        rows, keep = self._bars(cell, at) if self._dialect.bars else self._trades(cell, at)
+        for contract, mask in self._contracts(cell, at):
+            yield from self._emit(contract, rows, mask, keep, before)
+
+    def _emit(
+        self, contract: Contract | str, rows: Rows, mask: Rows | None, keep: Rows, before: int
+    ) -> Iterator[Batch]:
+        numbers = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
+        if isinstance(contract, str):
+            self._counts.skip(contract, len(numbers))
+            return
+        near = _day(int(rows["ts_event"][numbers[0]]))
+        if not self._selection.admits(contract, near, len(numbers), self._counts):
+            return
+        for reason, lost in self._lost:
+            self._counts.skip(reason, int(np.count_nonzero(lost[numbers])))
+        numbers = numbers[keep[numbers]]
+        chosen = rows[numbers]
+        if not len(chosen):
+            return
+        if self._dialect.bars:
+            self._check_bars(contract, chosen, numbers, before)
+        quality = self._quality or Quality.TICKS
+        if self._dialect.bars and self._dialect.ends:
+            chosen["ts_event"] -= _LENGTH_NS[quality]
+        where = f"{self._table.inside}, row {before + 1:,}" if self._table.inside else f"row {before + 1:,}"
+        self._place.text = where
+        yield Batch(contract, quality, chosen, where)
+
+    def _check_bars(self, contract: Contract, bars: Rows, numbers: Rows, before: int) -> None:
+        def place(row: int) -> str:
+            return self._table.place(before + int(numbers[row]))
+
+        path = self._table.path
+        refuse_broken_bars(bars, path, place)
+        refuse_running_totals(bars["volume"], path, place)
+        refuse_repeats(bars["ts_event"], self._last.get(contract), path, place)
+        self._last[contract] = int(bars["ts_event"][-1])
+        if self._quality is None:
+            name = path.name.lower()
+            hint = Quality.BARS_1M if "1min" in name or "_1m" in name or "minute" in name else None
+            self._quality = bar_length(bars["ts_event"], path, "", hint=hint)
+
+    def _price(self, column: pa.Array, what: str) -> NDArray[np.int64]:
+        if self._dialect.fixed:
+            return cells.whole(column, what)
+        numbers = cells.price_e9(column, what)
+        return numbers * self._dialect.scale if self._dialect.scale != 1 else numbers
+
+    def _trades(self, cell: dict[str, pa.Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+        rows = np.zeros(len(at), TRADE)
+        keep = np.ones(len(at), dtype=bool)
+        if "action" in cell:
+            self._lose(keep, pc.equal(cell["action"], "T").to_numpy(zero_copy_only=False), NOT_TRADES)
+        rows["ts_event"], rows["side"] = at, b"N"
+        prices, known = self._known_prices(cell["price"], keep)
+        rows["price"][known] = prices
+        sizes = cells.lots(cell["size"], "size", _U32)
+        rows["size"] = sizes
+        if "side" in cell:
+            rows["side"] = _sides(cell["side"])
+        for role in ("sequence", "flags"):
+            if role in cell:
+                rows[role] = cells.lots(cell[role], role, _U32 if role == "sequence" else 255)
+        self._lose(keep, (sizes != 0) & (sizes != _U32), NO_SIZE)
+        if "suspicious" in cell:
+            self._lose(keep, cells.whole(cell["suspicious"], "mark") == 0, SUSPICIOUS)
+        return rows, keep
+
+    def _known_prices(self, column: pa.Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
+        """Prices of the rows that have one: an order book's clear, for one, has none."""
+        if "action" not in self._dialect.columns:
+            return self._price(column, "price"), np.arange(len(column))
+        known = np.flatnonzero(keep)
+        try:
+            prices = self._price(column.take(pa.array(known)), "price")
+        except cells.BadCell as fault:
+            raise cells.BadCell(int(known[fault.row]), fault.problem, fault.remedy) from fault
+        defined = prices != UNDEFINED_PRICE_E9
+        mask = np.ones(len(keep), dtype=bool)
+        mask[known[~defined]] = False
+        self._lose(keep, mask, NO_PRICE)
+        return prices[defined], known[defined]
+
+    def _bars(self, cell: dict[str, pa.Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+        rows = np.zeros(len(at), BAR)
+        rows["ts_event"] = at
+        for role in BAR_ROLES[:4]:
+            rows[role] = self._price(cell[role], role)
+        rows["volume"] = cells.lots(cell["volume"], "volume", 1 << 62)
+        if "rtype" in cell:
+            self._quality = self._schema_quality(cell["rtype"])
+        keep = np.ones(len(at), dtype=bool)
+        self._lose(keep, rows["volume"] != 0, NO_VOLUME)
+        return rows, keep
+
+    def _schema_quality(self, rtypes: pa.Array) -> Quality:
+        kinds = pc.unique(rtypes).to_pylist()
+        if len(kinds) != 1 or kinds[0] not in _SCHEMA_RTYPES:
+            raise FileRefused(self._table.path, "", "bars of an hour or a day are too coarse for 30-minute brackets",
+                              "export trades, ohlcv-1s or ohlcv-1m")  # fmt: skip
+        return _SCHEMA_RTYPES[kinds[0]]
+
+    def _lose(self, keep: Rows, good: Rows, reason: str) -> None:
+        self._lost.append((reason, keep & ~good))
+        keep &= good
+
+    def _contracts(self, cell: dict[str, pa.Array], at: NDArray[np.int64]) -> Iterator[tuple[Contract | str, Rows | None]]:
+        near = _day(int(at[0]))
+        if self._contract is not None:
+            yield self._contract, None
+        elif "symbol" in cell:
+            codes = cell["symbol"].dictionary_encode()
+            numbers = codes.indices.to_numpy()
+            for code, symbol in enumerate(codes.dictionary.to_pylist()):
+                mask = numbers == code
+                yield self._selection.names.contract(symbol, near), mask
+        else:
+            if "instrument_id" in cell and pc.count_distinct(cell["instrument_id"]).as_py() > 1:
+                raise FileRefused(self._table.path, "", "it holds several instruments and no symbols",
+                                  "export it again with the symbol column")  # fmt: skip
+            yield self._selection.named_by_file(near), None
+
+
+def _sides(column: pa.Array) -> NDArray[Any]:
+    """Aggressors as B, A or N: `B`, `buy`, `A`, `ask`, `S`, `sell`."""
+    first = pc.utf8_upper(pc.utf8_slice_codeunits(column, 0, 1))
+    buys = pc.equal(first, "B").to_numpy(zero_copy_only=False)
+    sells = pc.is_in(first, pa.array(["A", "S"])).to_numpy(zero_copy_only=False)
+    return np.where(buys, b"B", np.where(sells, b"A", b"N"))
+
+
+def _day(at_ns: int) -> date:
+    return date.fromordinal(date(1970, 1, 1).toordinal() + at_ns // NANOS_PER_DAY)
+
+
+def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions,
+               wanted: str | None) -> FileReading:  # fmt: skip
+    """Begin to read a table of text, packed or not; `head` is its first plain bytes."""
+    dialect = told(sniff(read_head(path, head), wanted), options.tz, options.stamp)
+    demand(path, dialect, options)
+    table = TextTable(path, plain, dialect.delimiter, dialect.width, dialect.skip_lines)
+
+    def rows(file: Counted, counts: ReadCounts, place: Place) -> Iterator[Batch]:
+        selection = Selection(path, names, options.contract)
+        yield from TableReader(table, dialect, selection, counts, place).batches(file)
+        selection.finish(counts.rows)
+
+    return FileReading(path, dialect.format, dialect.source, size, rows)

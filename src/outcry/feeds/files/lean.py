@@ -1,0 +1,102 @@
+"""LEAN's zips of futures: ticks, seconds and minutes of one UTC day, one member an expiry.
+
+Rules kept: times are ms of the UTC day in the member's name, bars are stamped at their start, and grains and
+livestock, which LEAN keeps in dollars, come out in the cents they are quoted in.
+"""
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+
+from outcry.core.instruments import Contract
+from outcry.feeds.files.archive import Counted
+from outcry.feeds.files.delimited import TableReader
+from outcry.feeds.files.dialects import BAR_ROLES, Dialect
+from outcry.feeds.files.naming import ContractNames
+from outcry.feeds.files.reading import FileReading, Place
+from outcry.feeds.files.selection import Selection
+from outcry.feeds.files.stamps import Stamps
+from outcry.feeds.files.table_text import TextTable
+from outcry.feeds.files.zips import open_member
+from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
+from outcry.ports.records import Batch, Quality
+
+_MEMBER = re.compile(
+    r"(?P<day>\d{8})_(?P<root>[a-z0-9]{1,6})_(?P<step>tick|second|minute)_(?P<kind>[a-z]+)"
+    r"(_(?P<month>\d{6}))?(_[a-z]+)*\.csv"
+)
+_COARSE = re.compile(r"[a-z0-9]{1,6}_([a-z]+_)*(hour_|daily_)?trade_\d{6}\.csv")
+#: Kept in dollars, quoted in cents (LEAN symbol-properties: ZC .0025, LE .00025).
+_IN_DOLLARS = frozenset(("ZC", "ZW", "ZS", "ZL", "LE", "HE", "GF"))
+_CENTS = 100
+_QUALITY = {"second": Quality.BARS_1S, "minute": Quality.BARS_1M}
+_TICK_COLUMNS = {"stamp": 0, "price": 1, "size": 2, "suspicious": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a LEAN zip, by its name."""
+
+    info: zipfile.ZipInfo
+    day: date
+    root: str
+    step: str
+    kind: str
+    month: str | None
+
+    @property
+    def symbol(self) -> str:
+        """The name of its contract, `ES_201312`."""
+        return f"{self.root.upper()}_{self.month}"
+
+
+def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
+    """The members of a LEAN zip in order of name; None for a zip of something else."""
+    found: list[Member] = []
+    for info in sorted(infos, key=lambda one: one.filename):
+        parts = _MEMBER.fullmatch(info.filename.lower())
+        if _COARSE.fullmatch(info.filename.lower()) or "_hour_" in info.filename or "_daily_" in info.filename:
+            raise FileRefused(path, f"member {info.filename}", "bars of an hour or a day are too coarse",
+                              "import the minute or tick files")  # fmt: skip
+        if parts is None:
+            return None
+        try:
+            day = datetime.strptime(parts["day"], "%Y%m%d").replace(tzinfo=UTC).date()
+        except ValueError as fault:
+            raise FileRefused(path, f"member {info.filename}", "its name holds no date") from fault
+        found.append(Member(info, day, parts["root"], parts["step"], parts["kind"], parts["month"]))
+    return found
+
+
+def open_lean(path: Path, size: int, members: list[Member], names: ContractNames, options: ReadOptions) -> FileReading | None:
+    """Begin to read a LEAN zip; None where it holds quotes or open interest only."""
+    trades = [member for member in members if member.kind == "trade"]
+    if not trades:
+        return None
+
+    def rows(file: Counted, counts: ReadCounts, place: Place) -> Iterator[Batch]:
+        selection = Selection(path, names, options.contract)
+        for member in trades:
+            contract = names.contract(member.symbol, member.day) if member.month else None
+            yield from _reader(path, member, contract, selection, counts, place).batches(file)
+        selection.finish(counts.rows)
+
+    return FileReading(path, "lean", "lean", size, rows)
+
+
+def _reader(path: Path, member: Member, contract: Contract | str | None, selection: Selection, counts: ReadCounts,
+            place: Place) -> TableReader:  # fmt: skip
+    inside = f"member {member.info.filename}"
+    place.text = inside
+    columns = _TICK_COLUMNS if member.step == "tick" else {r: i for i, r in enumerate(("stamp", *BAR_ROLES))}
+    dialect = Dialect("lean", "lean", ",", 0, 6, columns, Stamps.MS_OF_DAY, ends=False,
+                      scale=_CENTS if member.root.upper() in _IN_DOLLARS else 1,
+                      quality=_QUALITY.get(member.step),
+                      day_ns=int(datetime.combine(member.day, time(), UTC).timestamp()) * 10**9)  # fmt: skip
+    table = TextTable(path, lambda file: open_member(file, member.info.filename), ",", 6, 0, inside)
+    if contract is None:
+        contract = selection.named_by_file(member.day)
+    return TableReader(table, dialect, selection, counts, place, contract)

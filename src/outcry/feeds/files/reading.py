@@ -1,0 +1,57 @@
+"""One file being read: its counts, its progress, and the guard that lets no decoder's exception out.
+
+Rule kept: `batches` may be called again and begins anew; the file is closed when it ends, however it ends.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outcry.feeds.files.archive import Counted
+from outcry.feeds.files.faults import refusing
+from outcry.ports.files import FileRefused, ReadCounts
+from outcry.ports.records import Batch
+
+
+@dataclass(slots=True)
+class Place:
+    """Where in the file the reader is, in the words of an error: `record 12`, `line 3`."""
+
+    text: str = ""
+
+
+Rows = Callable[[Counted, ReadCounts, Place], Iterator[Batch]]
+
+
+@dataclass(slots=True)
+class FileReading:
+    """A file whose format is known. `rows` yields its batches from the opened file."""
+
+    path: Path
+    format: str
+    source: str
+    bytes_total: int
+    rows: Rows = field(repr=False)
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    _file: Counted | None = field(default=None, repr=False)
+
+    @property
+    def bytes_read(self) -> int:
+        """Progress in bytes of the file on disk."""
+        return min(self._file.furthest, self.bytes_total) if self._file else 0
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows in file order; raise `FileRefused`, also for a file that turns out to hold none."""
+        self.counts.rows = 0
+        self.counts.skipped.clear()
+        place = Place()
+        with refusing(self.path, lambda: place.text), closing(Counted(self.path)) as file:
+            self._file = file
+            for batch in self.rows(file, self.counts, place):
+                if len(batch.rows):
+                    self.counts.rows += len(batch.rows)
+                    yield batch
+            if not self.counts.rows and not self.counts.skipped:
+                raise FileRefused(self.path, "", "it holds no records")
+            file.furthest = file.size

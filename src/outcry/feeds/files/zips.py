@@ -1,0 +1,81 @@
+"""What is in a zip, taken only where it is safe to.
+
+Rules kept: nothing is extracted to disk; a name that leads out of its folder, a member that is encrypted, a
+link, named twice or itself an archive, and a directory larger than any real one refuse the whole file.
+"""
+
+import io
+import stat
+import zipfile
+from pathlib import PurePosixPath
+from typing import IO, cast
+
+from outcry.feeds.files.archive import Bounded, Counted, Unclosed, read_exactly
+from outcry.ports.files import FileRefused
+
+#: Bytes of the central directory: some 100,000 members.
+DIRECTORY_LIMIT = 16 << 20
+_END = b"PK\x05\x06"
+_END64 = b"PK\x06\x06"
+_END_REACH = 65_557
+_ARCHIVES = (".zip", ".gz", ".zst", ".7z", ".rar", ".bz2", ".xz", ".tar", ".tgz", ".dbn", ".dbz")
+
+
+def list_members(file: Counted) -> list[zipfile.ZipInfo]:
+    """The members that are files; raise `FileRefused` for a zip that is not safe to read."""
+    _bound_directory(file)
+    file.seek(0)
+    with zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(Unclosed(file)))) as archive:
+        infos = archive.infolist()
+    seen: set[str] = set()
+    for info in infos:
+        problem = _problem(info, seen)
+        if problem:
+            shown = "".join(c if c.isprintable() else "?" for c in info.filename[:80])
+            raise FileRefused(file.path, f"member {shown}", problem, "the archive is not read")
+        seen.add(info.filename)
+    members = [info for info in infos if not info.is_dir()]
+    if not members:
+        raise FileRefused(file.path, "", "the archive is empty")
+    return members
+
+
+def open_member(file: Counted, name: str) -> io.RawIOBase:
+    """The bytes of one member, counted while they inflate."""
+    file.seek(0)
+    archive = zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(Unclosed(file))))
+    start = archive.getinfo(name).header_offset
+    return Bounded(archive.open(name), file.path, lambda: max(1, file.tell() - start), f"member {name}")
+
+
+def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
+    name = info.orig_filename.replace("\\", "/")
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or "\0" in name or (len(name) > 1 and name[1] == ":"):
+        return "its name leads out of the archive"
+    if info.flag_bits & 1:
+        return "it is encrypted"
+    if info.filename in seen:
+        return "the archive holds two members of this name"
+    if stat.S_ISLNK(info.external_attr >> 16):
+        return "it is a link"
+    if name.lower().endswith(_ARCHIVES):
+        return "it is an archive within the archive"
+    return ""
+
+
+def _bound_directory(file: Counted) -> None:
+    """Refuse a directory too large to be held in memory, by the end record the zip reader will follow."""
+    file.seek(max(0, file.size - _END_REACH))
+    tail = read_exactly(file, _END_REACH)
+    at = tail.rfind(_END)
+    if at < 0 or len(tail) < at + 22:
+        raise FileRefused(file.path, "the end", "the archive has no directory: it was cut short",
+                          "fetch it again")  # fmt: skip
+    size = int.from_bytes(tail[at + 12 : at + 16], "little")
+    wide = tail.rfind(_END64, 0, at)
+    if wide >= 0:
+        size = max(size if size != 0xFFFFFFFF else 0, int.from_bytes(tail[wide + 40 : wide + 48], "little"))
+    if size > DIRECTORY_LIMIT:
+        raise FileRefused(file.path, "the end", f"the archive claims a directory of {size:,} bytes",
+                          "no archive of market data does; it is not read")  # fmt: skip

@@ -1,0 +1,68 @@
+"""Where zstd frames end, told from their block headers (RFC 8878 §3.1).
+
+Kept because the decoder reads a frame that was cut short as one that ended: `FrameWalk` sees the same bytes
+and knows whether the last frame is whole. It decodes nothing.
+"""
+
+_MAGIC = 0xFD2FB528
+_SKIPPABLE = 0x184D2A50
+
+
+class FrameWalk:
+    """Follows frames through chunks of packed bytes; `whole` is true between frames."""
+
+    def __init__(self) -> None:
+        self._skip = 0
+        self._held = b""
+        self._at = self._frame
+        self._checksum = False
+        self.seen = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether the bytes so far end where a frame ends."""
+        return not self._skip and not self._held and self._at == self._frame
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes. Bytes that are no frame are left to the decoder to refuse."""
+        self.seen += len(chunk)
+        start = 0
+        while start < len(chunk):
+            if self._skip:
+                step = min(self._skip, len(chunk) - start)
+                self._skip -= step
+                start += step
+                continue
+            held = len(self._held)
+            need = self._at(self._held + chunk[start : start + 18 - held])
+            if need < 0:
+                self._held += chunk[start : start + 18 - held]
+                return
+            self._held = b""
+            start += need - held
+
+    def _frame(self, head: bytes) -> int:
+        """Bytes the frame header takes; -1 where more must be seen."""
+        if len(head) < 8:
+            return -1
+        magic = int.from_bytes(head[:4], "little")
+        if magic & ~0xF == _SKIPPABLE:
+            self._skip = int.from_bytes(head[4:8], "little")
+            return 8
+        descriptor = head[4]
+        single, self._checksum = descriptor >> 5 & 1, bool(descriptor >> 2 & 1)
+        content = (single, 2, 4, 8)[descriptor >> 6]
+        size = 5 + (1 - single) + (0, 1, 2, 4)[descriptor & 3] + content
+        if len(head) < size:
+            return -1
+        self._at = self._block
+        return size
+
+    def _block(self, head: bytes) -> int:
+        if len(head) < 3:
+            return -1
+        header = int.from_bytes(head[:3], "little")
+        last, kind, size = header & 1, header >> 1 & 3, header >> 3
+        self._skip = (1 if kind == 1 else size) + (4 if last and self._checksum else 0)
+        self._at = self._frame if last else self._block
+        return 3
