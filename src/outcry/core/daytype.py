@@ -5,6 +5,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import pairwise
 
 from outcry.core.ladder import Ladder
 from outcry.core.profile import SessionProfile
@@ -68,18 +69,21 @@ def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
 
 
 def _double_distribution(profile: SessionProfile, balance: int) -> bool:
-    """Trend-like, with a zone of interior single prints between two bodies that each hold a quarter of the TPOs."""
+    """Trend-like, with a zone of interior single prints between two bodies that each hold a quarter of the TPOs.
+
+    A body ends at the next such zone: a trend that runs up in stairs has several bodies, none of them so large.
+    """
     whole = profile.high - profile.low
     if whole <= 2 * balance:
         return False
+    zones = [(low, high) for low, high in profile.single_prints if 20 * (high - low + 1) >= whole]
+    starts = [profile.low, *(high + 1 for _, high in zones)]
+    ends = [*(low for low, _ in zones), profile.high + 1]
+    bodies = [
+        sum(profile.tpos[start - profile.low : end - profile.low]) for start, end in zip(starts, ends, strict=True)
+    ]
     total = sum(profile.tpos)
-    for low, high in profile.single_prints:
-        rows = high - low + 1
-        below = sum(profile.tpos[: low - profile.low])
-        above = sum(profile.tpos[high - profile.low + 1 :])
-        if rows >= 2 and 20 * rows >= whole and 4 * below >= total and 4 * above >= total:
-            return True
-    return False
+    return any(4 * below >= total and 4 * above >= total for below, above in pairwise(bodies))
 
 
 def open_type(ladder: Ladder, references_ticks: Sequence[int], prior_range: tuple[int, int] | None) -> OpenType | None:

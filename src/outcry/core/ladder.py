@@ -91,6 +91,15 @@ class Ladder:
             counts.append(count)
         return counts
 
+    def letters(self) -> list[str]:
+        """The letters of the brackets that printed each row, in order, index 0 = `low_ticks`."""
+        rows: list[list[str]] = [[] for _ in self.volume]
+        for bracket in self.brackets:
+            mark = letter(bracket.index)
+            for row in range(bracket.low_ticks - self.low_ticks, bracket.high_ticks - self.low_ticks + 1):
+                rows[row].append(mark)
+        return ["".join(row) for row in rows]
+
     def prints_at(self, price_ticks: int) -> bool:
         """Whether anything traded at exactly this price."""
         return any(low <= price_ticks <= high for low, high in self.touched)

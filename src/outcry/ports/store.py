@@ -78,7 +78,7 @@ class RecordingRow:
 class SessionRow:
     """A folded session: its window, its source, and its profile as `core.snapshot` bytes. `owner` 0 is the operator.
 
-    `complete`: the data spans the window and its RTH close was five minutes past when it was folded.
+    `short`: the close was brought forward. `complete`: the data spans the window and its RTH close was five minutes past when it was folded.
     """
 
     owner: int
@@ -91,6 +91,7 @@ class SessionRow:
     source: str
     quality: Quality
     complete: bool
+    short: bool
     rows: int
     volume: int
     off_tick: int
@@ -154,6 +155,14 @@ class SessionStore(Protocol):
 
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
         """Recordings of a contract between two trade dates, both included."""
+        ...
+
+    def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
+        """Sessions of one contract between two trade dates, both included."""
+        ...
+
+    def tape_paths(self) -> frozenset[str]:
+        """Every tape file a recording names, so that what a crash left over can be told from what is kept."""
         ...
 
     def commit_import(

@@ -1,0 +1,42 @@
+# One command each; `make` alone lists them. The first use makes .venv, which needs Python 3.11 or later and a network.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+help:            ## list the commands
+	@sed -n 's/^\([a-z]*\): *.*## /make \1\t/p' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Outcry needs Python 3.11 or later: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv" >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	@touch $@
+
+install: $(READY)  ## make .venv with everything pinned
+
+run: $(READY)    ## serve on http://127.0.0.1:8000
+	$(BIN)/outcry serve
+
+test: $(READY)   ## all tests and checks, from nothing
+	$(MAKE) --no-print-directory check
+	$(BIN)/pytest -n 2
+
+check: $(READY)  ## format, lint, types, imports
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## ratios against peers and limits, to standard output
+	$(BIN)/python -m bench
+
+format: $(READY) ## format and mend what can be mended
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+clean:           ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
+
+.PHONY: help install run test check bench format clean

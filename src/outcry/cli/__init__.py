@@ -1,0 +1,68 @@
+"""The command line: `outcry …`. One file a group of commands; what they print on standard output is made for pipes.
+
+Rule kept: a fault a person can mend is one line on standard error and exit status 1, never a traceback.
+"""
+
+import sys
+
+from cyclopts import App
+from sqlalchemy.exc import SQLAlchemyError
+
+from outcry import __version__
+from outcry.cli import accounts, importing, reading, serving, sessions
+from outcry.ports.files import FileRefused
+from outcry.ports.store import StoreBusy
+from outcry.ports.tape import TapeDamaged, TapeInUse
+from outcry.settings import BadSettings
+from outcry.store.migrate import SchemaTooNew
+from outcry.store.reference import BadReference
+from outcry.wiring import MissingSecret
+
+MENDABLE = (
+    BadReference, BadSettings, FileRefused, MissingSecret, OSError, SQLAlchemyError, SchemaTooNew, StoreBusy,
+    TapeDamaged, TapeInUse,
+)  # fmt: skip
+
+app = App(
+    name="outcry",
+    version=__version__,
+    help="""Where the auction stands: key levels of futures, computed from trades and served over HTTP.
+
+    Import recordings, make a key, serve, ask:
+
+        outcry import es-2013-10-08.dbn.zst
+
+        outcry keys create --email you@example.com
+
+        outcry serve
+
+        curl -H "x-api-key: $OUTCRY_KEY" "http://127.0.0.1:8000/api/levels?symbol=ES"
+
+    Settings come from OUTCRY_* variables or outcry.toml in the data folder; OUTCRY_DATA names that folder.
+    Educational context, not advice. Market data keeps its owner's licence.
+    """,
+)
+app.command(serving.serve)
+app.command(importing.import_files, name="import")
+app.command(accounts.keys)
+app.command(accounts.grants)
+app.command(reading.levels)
+app.command(sessions.session_at, name="session")
+app.command(sessions.sessions_between, name="sessions")
+app.command(serving.migrate_database, name="migrate")
+app.command(serving.doctor)
+app.command(serving.backup)
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        sys.exit(app())
+    except BrokenPipeError:  # the reader of our output has had enough
+        sys.stderr.close()
+        sys.exit(1)
+    except MENDABLE as problem:
+        print(f"outcry: {problem}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

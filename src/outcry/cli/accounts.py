@@ -1,0 +1,171 @@
+"""`outcry keys …` and `outcry grants …`: who may ask, and what of the operator's data they see."""
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+from cyclopts import App
+
+from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.ports.store import GrantRow, KeyRow, Tier
+from outcry.settings import read_settings
+from outcry.wiring import open_house
+
+keys = App(name="keys", help="Make, list and revoke API keys.")
+grants = App(name="grants", help="Say who may see the operator's recordings. At first: everyone, 24 hours after the close.")
+
+
+@keys.command
+def create(*, email: str, tier: Tier = "free", data: str | None = None) -> int:
+    """Make a key and print it, alone, on standard output. It is shown this once and kept only as a keyed digest.
+
+        export OUTCRY_KEY=$(outcry keys create --email you@example.com)
+
+    Parameters
+    ----------
+    email
+        Whose key it is.
+    tier
+        How many requests a minute it may make: free 30, pro 120, admin 600. A tier is no data licence.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    name, at, host = email.strip().partition("@")
+    if not (name and at and host) or any(c.isspace() or not c.isprintable() for c in email.strip()):
+        print(f"outcry: {email!r} is not an e-mail address", file=sys.stderr)
+        return 2
+    with open_house(read_settings(data=data)) as house:
+        print(house.keys.create(email, tier, house.clock.now_ns()))
+    return 0
+
+
+@keys.command
+def revoke(prefix: str, *, data: str | None = None) -> int:
+    """Revoke the key that begins with PREFIX; running services refuse it within a second.
+
+    Parameters
+    ----------
+    prefix
+        The key's first characters, as `outcry keys list` shows them.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        row = house.keys.revoke(prefix, house.clock.now_ns())
+    if row is None:
+        print(f"outcry: no key in force, or more than one, begins with {prefix[:15]!r}: see `outcry keys list`", file=sys.stderr)
+        return 1
+    print(f"revoked {row.prefix} of {row.email}", file=sys.stderr)
+    return 0
+
+
+@keys.command(name="list")
+def list_keys(*, data: str | None = None) -> int:
+    """List all keys, tab-separated: prefix, tier, e-mail, when made, when revoked.
+
+    Parameters
+    ----------
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        for row in house.keys.list():
+            print("\t".join(_key_line(row)))
+    return 0
+
+
+def _key_line(row: KeyRow) -> tuple[str, ...]:
+    return row.prefix, row.tier, row.email, _instant(row.created_ns), _instant(row.revoked_ns) if row.revoked_ns else ""
+
+
+def _instant(at_ns: int) -> str:
+    return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@grants.command
+def add(
+    grantee: str, *, symbols: str = "", from_: date | None = None, until: date | None = None,
+    embargo_hours: int = 24, data: str | None = None,
+) -> int:  # fmt: skip
+    """Grant the operator's completed sessions.
+
+    Data of an exchange is generally licensed for passing on only 24 hours after the close, if at all: ask your licence.
+
+    Parameters
+    ----------
+    grantee
+        everyone, tier:pro, user:you@example.com or key:PREFIX
+    symbols
+        Which products, comma-separated; all if empty.
+    from_
+        First trade date.
+    until
+        Last trade date.
+    embargo_hours
+        How long after its close a session is held back.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        kind, _, name = grantee.partition(":")
+        roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
+        unknown = [root for root in roots if root not in house.reference.universe.products]
+        if unknown or embargo_hours < 0:
+            print(f"outcry: no product {unknown[0]}" if unknown else "outcry: an embargo is not negative", file=sys.stderr)
+            return 2
+        subject = _subject(house.store.find_user(name), house.keys.list(), kind, name)
+        if subject is None:
+            print(f"outcry: {grantee!r} is nobody: everyone, tier:free|pro|admin, user:EMAIL or key:PREFIX", file=sys.stderr)
+            return 2
+        row = GrantRow(0, subject, "completed", roots, from_, until, embargo_hours * NANOS_PER_HOUR, None)
+        print(house.store.add_grant(row, house.clock.now_ns()))
+    return 0
+
+
+def _subject(user: int | None, known: Sequence[KeyRow], kind: str, name: str) -> str | None:
+    if kind == "everyone" and not name:
+        return "everyone"
+    if kind == "tier" and name in {"free", "pro", "admin"}:
+        return f"tier:{name}"
+    if kind == "user" and user is not None:
+        return f"user:{user}"
+    if kind == "key":
+        found = [row.id for row in known if row.prefix == name]
+        return f"key:{found[0]}" if len(found) == 1 else None
+    return None
+
+
+@grants.command
+def remove(grant: int, *, data: str | None = None) -> int:
+    """Take a grant back, by its number in `outcry grants list`.
+
+    Parameters
+    ----------
+    grant
+        Its number.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        if house.store.revoke_grant(grant, house.clock.now_ns()):
+            return 0
+    print(f"outcry: no grant {grant} is in force: see `outcry grants list`", file=sys.stderr)
+    return 1
+
+
+@grants.command(name="list")
+def list_grants(*, data: str | None = None) -> int:
+    """List the grants in force, tab-separated: number, grantee, scope, symbols, from, until, embargo in hours.
+
+    Parameters
+    ----------
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        for row in house.store.grants():
+            hours = str(row.embargo_ns // NANOS_PER_HOUR)
+            dates = (str(day) if day else "" for day in (row.from_date, row.until_date))
+            print("\t".join((str(row.id), row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours)))
+    return 0
+

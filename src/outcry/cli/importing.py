@@ -1,0 +1,119 @@
+"""`outcry import`: files of market data into the store, with progress and a line for each session."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.files import FileRefused, ReadOptions
+from outcry.services.importing import FileReport
+from outcry.settings import read_settings
+from outcry.wiring import House, open_house
+
+COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
+           "complete", "kept")  # fmt: skip
+
+
+def import_files(
+    *paths: Path,
+    contract: str | None = None,
+    format: str | None = None,  # noqa: A002 - the option's name is the interface's
+    tz: str | None = None,
+    stamp: str | None = None,
+    owner: str = "operator",
+    data: Annotated[str | None, Parameter(name="--data")] = None,
+) -> int:
+    """Import recordings of trades or bars.
+
+    Reads DBN, Sierra Chart .scid, LEAN zips, Parquet, and the CSV of Databento, Kibot, FirstRate, NinjaTrader and
+    TradingView; format, zone, stamps and contract are taken from the file where it tells them. Each file is imported
+    whole or not at all, and importing it again changes nothing. One line a session is printed, tab-separated; progress
+    and faults go to standard error. The exit status is 1 if any file was refused; the others are imported all the same.
+
+        outcry import recordings/
+
+        outcry import 6EH4.csv --tz UTC --stamp open
+
+    Parameters
+    ----------
+    paths
+        Files, or folders to search for files.
+    contract
+        The contract the file is about, or to take from it: ESZ3, ESZ2013.
+    format
+        What the file is, if its content does not show it.
+    tz
+        The zone of stamps that carry none: America/New_York, UTC.
+    stamp
+        Which end of a bar its stamp names: open or close.
+    owner
+        Whose recording it is: operator, or a user's e-mail address.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    if not paths:
+        print("outcry import: name a file or a folder", file=sys.stderr)
+        return 2
+    with open_house(read_settings(data=data)) as house:
+        now_ns = house.clock.now_ns()
+        today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
+        options = ReadOptions(contract=contract, format=format, tz=tz, stamp=stamp, today=today)
+        owner_id = 0 if owner == "operator" else house.store.ensure_user(owner, now_ns)
+        return _import_all(house, paths, owner_id, options)
+
+
+def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
+    refused = 0
+    files: list[Path] = []
+    for path in paths:
+        try:
+            files += house.importer.files(path)
+        except FileRefused as problem:
+            refused += 1
+            print(f"refused: {problem}", file=sys.stderr)
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console,
+        disable=not console.is_terminal, transient=True,
+    )  # fmt: skip
+    with bar:
+        print("\t".join(COLUMNS))
+        for path in files:
+            task = bar.add_task(path.name, total=None)
+            try:
+                report = house.importer.run(
+                    path, owner, options, house.clock.now_ns(),
+                    lambda done, total, task=task: bar.update(task, completed=done, total=total),
+                )  # fmt: skip
+            except FileRefused as problem:
+                refused += 1
+                console.print(f"refused: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+            else:
+                _tell(report, console)
+            bar.remove_task(task)
+    return 1 if refused else 0
+
+
+def _tell(report: FileReport, console: Console) -> None:
+    for session in report.sessions:
+        values = (
+            session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
+            session.volume, session.off_tick, session.duplicates, session.out_of_order,
+            "yes" if session.complete else "no", session.kept,
+        )  # fmt: skip
+        print("\t".join(str(value) for value in values), flush=True)
+    notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
+    if report.outside:
+        notes.append(f"{report.outside:,} outside trading hours")
+    words = {"imported": "imported", "unchanged": "nothing new", "no trades": "holds no trades, passed over"}
+    line = f"{report.path.name}: {words[report.state]}"
+    if report.format:
+        line += f" ({report.format}, {report.rows:,} rows)" if report.rows else f" ({report.format})"
+    console.print(line + ("; left out: " + ", ".join(notes) if notes else ""), markup=False, highlight=False, soft_wrap=True)
+
+

@@ -1,0 +1,133 @@
+"""`outcry serve`, `migrate`, `doctor`, `backup`: running and keeping the service."""
+
+import os
+import shutil
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from outcry.http.server import Binding
+from outcry.http.server import serve as serve_http
+from outcry.ports.tape import TapeDamaged
+from outcry.settings import read_settings
+from outcry.store.migrate import current
+from outcry.store.sql import sqlite_url
+from outcry.wiring import SECRET_FILE, House, open_house
+
+
+def serve(*, host: str | None = None, port: int | None = None, data: str | None = None) -> int:
+    """Run the whole service in one process until interrupted.
+
+    Answers under way are finished before it ends. Requests are logged to standard error, a JSON line each.
+
+    Parameters
+    ----------
+    host
+        The address to listen on; 127.0.0.1 unless set.
+    port
+        The port; 8000 unless set, 0 for any free one.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    settings = read_settings(data=data, host=host, port=port)
+    binding = Binding(
+        host=settings.host, port=settings.port, fastpath=settings.fastpath,
+        trusted_proxies=settings.trusted_proxies or None,
+    )  # fmt: skip
+    with open_house(settings) as house:
+        serve_http(house.application(), binding, lambda at, on: _greet(at, on, house))
+    return 0
+
+
+def _greet(host: str, port: int, house: House) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    print(f"Outcry answers at http://{shown}:{port} (data in {house.settings.folder})", file=sys.stderr, flush=True)
+    if not house.store.keys():
+        print("There is no key yet: outcry keys create --email you@example.com", file=sys.stderr, flush=True)
+
+
+def migrate_database(*, data: str | None = None) -> int:
+    """Bring the database to this version's schema. `serve` and `import` do it by themselves.
+
+    Parameters
+    ----------
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        print(f"database at migration {current(house.engine)}")
+    return 0
+
+
+def doctor(*, data: str | None = None) -> int:
+    """Check the settings, the tables, the database and every tape file; say what is wrong. Exit status 1 if anything is.
+
+    Parameters
+    ----------
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    settings = read_settings(data=data)
+    faults = 0
+    with open_house(settings) as house:
+        print(f"data folder\t{settings.folder}")
+        print(f"free space\t{shutil.disk_usage(settings.folder).free // 2**20:,} MiB")
+        print(f"products\t{len(house.reference.universe.products)}")
+        print(f"database\tmigration {current(house.engine)}, revision {house.store.revision()}")
+        secret = settings.folder / SECRET_FILE
+        if secret.exists() and os.stat(secret).st_mode & 0o077:
+            faults += 1
+            print(f"fault\t{secret} can be read by others: chmod 600 {secret}")
+        recordings = house.store.all_recordings()
+        for row in recordings:
+            try:
+                found = sum(len(chunk) for chunk in house.tape.read(row.path, row.quality))
+            except TapeDamaged as problem:
+                faults += 1
+                print(f"fault\t{problem}")
+            else:
+                if found != row.rows:
+                    faults += 1
+                    print(f"fault\t{row.path} holds {found:,} rows, {row.rows:,} were recorded: import its data again")
+        print(f"tape\t{len(recordings)} files")
+    print("in order" if not faults else f"{faults} faults")
+    return 1 if faults else 0
+
+
+def backup(folder: Path, *, data: str | None = None) -> int:
+    """Copy database, tape and secret into FOLDER, which must be empty or new; the service may go on running.
+
+    To restore, name that folder with OUTCRY_DATA. It holds the server's secret: keep it as safe as the original.
+
+    Parameters
+    ----------
+    folder
+        Where to.
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    settings = read_settings(data=data)
+    if settings.database_url and not settings.database_url.startswith("sqlite"):
+        print("outcry: this database is backed up with its own tools; copy the tape folder beside it", file=sys.stderr)
+        return 2
+    if folder.exists() and any(folder.iterdir()):
+        print(f"outcry: {folder} is not empty", file=sys.stderr)
+        return 2
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open_house(settings) as house, house.tape.exclusively():
+        address = settings.database_url or sqlite_url(settings.folder)
+        with (
+            closing(sqlite3.connect(address.removeprefix("sqlite:///"))) as live,
+            closing(sqlite3.connect(folder / "outcry.sqlite3")) as copy,
+        ):
+            live.backup(copy)
+        for name in house.store.tape_paths():
+            target = folder / "tape" / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(settings.folder / "tape" / name, target)
+        for name in (SECRET_FILE, "outcry.toml", "overrides.csv"):
+            if (settings.folder / name).is_file():
+                shutil.copy2(settings.folder / name, folder / name)
+    print(f"backed up to {folder}")
+    return 0

@@ -1,0 +1,80 @@
+"""Draws a profile as a trader knows it: letters at their prices, value area, POC, initial balance, volume beside.
+
+Rule kept: every mark is a number of the profile; nothing is derived here. matplotlib is an extra (`outcry[plot]`).
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outcry.library import Profile
+
+INK, MUTED, VALUE, POC, BALANCE, VOLUME = "#1d2733", "#7b8794", "#e6effa", "#d9480f", "#2b8a3e", "#b8c7d9"
+_MAX_DRAWN_ROWS = 160  # more rows than this are drawn as groups: letters would be smaller than a pixel
+
+
+def draw(profile: "Profile", ax: Any = None) -> Any:
+    """Draw into matplotlib axes (new ones if None) and return them. Raises ImportError, saying what to install."""
+    try:
+        import matplotlib.pyplot as plt  # noqa: PLC0415
+    except ImportError as problem:
+        raise ImportError("plot() needs matplotlib: pip install 'outcry[plot]'") from problem
+    group = -(-len(profile.rows) // _MAX_DRAWN_ROWS)
+    if ax is None:
+        height = min(22.0, max(4.0, 0.13 * len(profile.rows) / group))
+        _, ax = plt.subplots(figsize=(9, height))
+    widest = max(row.tpos for row in profile.rows)
+    half = profile.tick_size / 2
+    ax.axhspan(profile.val - half, profile.vah + half, color=VALUE, zorder=0, linewidth=0)
+    _volume(profile, ax, widest)
+    _letters(profile, ax, group)
+    _levels(profile, ax, widest)
+    ax.set_xlim(-1.5, widest * 1.75 + 6)
+    ax.set_ylim(profile.low - 3 * profile.tick_size, profile.high + 3 * profile.tick_size)
+    ax.set_xticks([])
+    ax.ticklabel_format(axis="y", useOffset=False, style="plain")
+    for side in ("top", "right", "bottom"):
+        ax.spines[side].set_visible(False)
+    ax.set_title(f"TPO profile, {profile.method}: {len(profile.rows)} rows of {profile.tick_size:g}", loc="left", fontsize=10)
+    return ax
+
+
+def _letters(profile: "Profile", ax: Any, group: int) -> None:
+    """One letter a bracket and row; rows are grouped by whole ticks where there are too many to read."""
+    size = 7.5 if len(profile.rows) / group <= 110 else 5.5
+    for start in range(0, len(profile.rows), group):
+        rows = profile.rows[start : start + group]
+        marks = dict.fromkeys(mark for row in reversed(rows) for mark in row.letters)
+        ink = POC if any(row.price == profile.poc for row in rows) else INK
+        price = sum(row.price for row in rows) / len(rows)
+        for column, mark in enumerate(sorted(marks, key=_order) if group > 1 else rows[0].letters):
+            ax.text(column, price, mark, fontsize=size, family="monospace", ha="center", va="center", color=ink, zorder=3)
+
+
+def _order(mark: str) -> tuple[bool, str]:
+    return not mark.isupper(), mark
+
+
+def _volume(profile: "Profile", ax: Any, widest: int) -> None:
+    most = max((row.volume for row in profile.rows), default=0) or 1
+    ax.barh(
+        [row.price for row in profile.rows], [row.volume / most * widest * 0.6 for row in profile.rows],
+        height=profile.tick_size * 0.9, left=widest + 1.5, color=VOLUME, zorder=1, linewidth=0,
+    )  # fmt: skip
+
+
+def _levels(profile: "Profile", ax: Any, widest: int) -> None:
+    edge = widest * 1.6 + 3.5
+    marks = [
+        (profile.vah, "VAH", MUTED), (profile.val, "VAL", MUTED), (profile.poc, "POC", POC), (profile.vpoc, "VPOC", "#5f3dc4"),
+        (profile.high, "high, poor" if profile.poor_high else "high", INK),
+        (profile.low, "low, poor" if profile.poor_low else "low", INK),
+    ]  # fmt: skip
+    if profile.ib_high == profile.ib_high:  # presets without brackets have no initial balance
+        ax.plot([-1, -1], [profile.ib_low, profile.ib_high], color=BALANCE, linewidth=3, solid_capstyle="butt", zorder=2)
+    gap = (profile.high - profile.low) / 45 or profile.tick_size
+    last: float | None = None
+    for price, name, colour in sorted(marks):
+        at = price if last is None else max(price, last + gap)  # pushed apart, so that no two names overlap
+        last = at
+        ax.plot([0, edge], [price, price], color=colour, linewidth=0.6, alpha=0.7, zorder=1)
+        ax.annotate(f"{name} {price:g}", (edge, price), (edge + 0.4, at), fontsize=7, color=colour, va="center")

@@ -1,0 +1,60 @@
+"""The port for the tape: trades and bars as they came, one file a contract, trade date, source and quality.
+
+A file is written whole, then named by a recording in the store; what no recording names is nobody's and may be swept.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import date
+from typing import Protocol
+
+from outcry.core.instruments import Contract
+from outcry.ports.records import Quality, Rows
+
+
+class TapeDamaged(Exception):
+    """A tape file is missing or cannot be read: names the file and what to do."""
+
+
+class TapeInUse(Exception):
+    """Another process is writing to the tape."""
+
+
+class TapeWriter(Protocol):
+    """One file being written."""
+
+    def append(self, rows: Rows) -> None:
+        """Add rows of the quality's dtype, in order of time. Raises `OSError` (a full disk)."""
+        ...
+
+    def close(self) -> str:
+        """Finish: the bytes are on disk when this returns. Returns the path relative to the tape folder."""
+        ...
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        ...
+
+
+class Tape(Protocol):
+    """The folder of tape files."""
+
+    def begin(self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality) -> TapeWriter:
+        """Start a new file; it replaces no other."""
+        ...
+
+    def read(self, path: str, quality: Quality) -> Iterator[Rows]:
+        """Yield the rows of a file, chunk by chunk. Raises `TapeDamaged`."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file that no recording names any more."""
+        ...
+
+    def sweep(self, kept: frozenset[str]) -> int:
+        """Remove the files no recording names, which a crash left; return how many. Only inside `exclusively()`."""
+        ...
+
+    def exclusively(self) -> AbstractContextManager[None]:
+        """Be the only process that writes, until the block ends. Raises `TapeInUse`."""
+        ...

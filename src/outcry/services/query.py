@@ -1,0 +1,243 @@
+"""Answers questions about levels from the sessions kept, and from nothing else.
+
+Rules kept: with only completed sessions every answer is `delayed` and its live-only fields are null, never stale; an
+answer never rests on a session its caller may not see.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Generic, TypeVar
+
+from outcry.accounts.licences import Scope
+from outcry.core.calendar import Calendar, SessionKind
+from outcry.core.instruments import Contract, Product, Universe, UnknownName
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.ports.store import SessionStore
+from outcry.services import describe
+from outcry.services.answers import (
+    DISCLAIMER,
+    Answer,
+    ContextAnswer,
+    HistoryAnswer,
+    LevelsAnswer,
+    PriorLevels,
+    ProfileAnswer,
+    SymbolsAnswer,
+    SymbolState,
+    number,
+)
+from outcry.services.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.services.shelf import Place, Shelf, StoredSession, visible
+
+MAX_HISTORY = 500
+_KEPT_PRODUCTS = 256
+
+A = TypeVar("A", bound=Answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[A]):
+    """An answer, and until when (ns UTC) it holds if the store does not change; None: until it does."""
+
+    answer: A
+    fresh_until_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A symbol understood: the product, the contract if one was named, and what the caller may see of it."""
+
+    product: Product
+    contract: Contract | None
+    shelf: Shelf
+    fresh_until_ns: int
+
+
+class Query:
+    """Implements what the endpoints ask. Safe to call from several threads."""
+
+    def __init__(self, store: SessionStore, universe: Universe, calendar: Calendar) -> None:
+        self._store, self._universe, self._calendar = store, universe, calendar
+        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def revision(self) -> int:
+        """The store's revision."""
+        return self._store.revision()
+
+    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:
+        """`GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
+        asked = self._ask(scope, symbol, now_ns)
+        place = self._newest(asked)
+        tick = asked.product.tick_e9
+        levels = describe.carried(place.carried(), tick)
+        profile = place.session.profile
+        answer = LevelsAnswer(
+            symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
+            updated_at=None, last_price=None, bias=None, developing=None,
+            prior=PriorLevels(
+                poc=number(profile.poc * tick), vah=number(profile.vah * tick), val=number(profile.val * tick)
+            ),
+            overnight=None, naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2], playbook=None,
+        )  # fmt: skip
+        return Found(answer, asked.fresh_until_ns)
+
+    def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
+        """`GET /api/context`. Raises as `levels` does."""
+        asked = self._ask(scope, symbol, now_ns)
+        place = self._newest(asked)
+        tick, profile = asked.product.tick_e9, place.session.profile
+        overnight = asked.shelf.overnight_of(place.session)
+        levels = describe.carried(place.carried(), tick)
+        answer = ContextAnswer(
+            symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
+            contract=place.session.contract.key, rolled_from=place.rolled_from.key if place.rolled_from else None,
+            invented=False, disclaimer=DISCLAIMER, method=describe.method(place.session),
+            session=self._session(place, asked.shelf, tick), overnight=describe.overnight(overnight, tick),
+            ib_extensions=describe.ib_extensions(profile, tick),
+            naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2],
+        )  # fmt: skip
+        return Found(answer, asked.fresh_until_ns)
+
+    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
+        """`GET /api/profile`. Raises as `levels` does, and `NotFound` for a date without a session."""
+        asked = self._ask(scope, symbol, now_ns)
+        place = self._newest(asked)
+        if date is not None:
+            wanted = _day(date, "date")
+            places = asked.shelf.places(asked.contract)
+            place = next((p for p in places if p.session.row.trade_date == wanted), None)
+            if place is None:
+                raise NotFound("not_found.session", symbol=asked.product.root, date=date)
+        tick = asked.product.tick_e9
+        answer = ProfileAnswer(
+            symbol=asked.product.root, tick_size=number(tick), levels=self._session(place, asked.shelf, tick),
+            method=describe.method(place.session), rows=describe.rows(place.session.ladder, tick),
+        )  # fmt: skip
+        return Found(answer, asked.fresh_until_ns)
+
+    def history(
+        self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
+    ) -> Found[HistoryAnswer]:
+        """`GET /api/history`: at most the newest 500 sessions. Raises as `levels` does, and `InvalidParameter`."""
+        asked = self._ask(scope, symbol, now_ns)
+        self._newest(asked)
+        first = _day(from_, "from") if from_ else date.min
+        last = _day(to, "to") if to else date.max
+        if first > last:
+            raise InvalidParameter("invalid_parameter.order", parameter="from")
+        places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
+        sessions = [self._session(place, asked.shelf, asked.product.tick_e9) for place in places[-MAX_HISTORY:]]
+        answer = HistoryAnswer(
+            symbol=asked.product.root,
+            from_=from_ or (sessions[0].date if sessions else to or ""),
+            to=to or (sessions[-1].date if sessions else from_ or ""),
+            count=len(sessions),
+            sessions=sessions,
+        )
+        return Found(answer, asked.fresh_until_ns)
+
+    def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
+        """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
+        held = set(self._store.roots(scope.owners))
+        fresh = _next_midnight(now_ns)
+        states: list[SymbolState] = []
+        for product in self._universe.products.values():
+            if product.parent is None:
+                place = None
+                if product.root in held:
+                    shelf, until, _ = self._shelf(scope, product, now_ns)
+                    fresh = min(fresh, until)
+                    place = next(reversed(shelf.places(None)), None)
+                states.append(self._state(product, place, now_ns))
+        return Found(SymbolsAnswer(count=len(states), symbols=states), fresh)
+
+    def _state(self, product: Product, place: Place | None, now_ns: int) -> SymbolState:
+        day = _utc_date(now_ns)
+        near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))
+        regular = [session for session in near if session.kind is SessionKind.RTH]
+        return SymbolState(
+            symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
+            tick_size=number(product.tick_e9), tick_value=number(product.tick_value_e9), months=product.months,
+            micro=[micro.root for micro in self._universe.products.values() if micro.parent == product.root],
+            rth=describe.hours(regular, product.zone), time_zone=product.zone,
+            contract=place.session.contract.key if place else None,
+            data_source="delayed" if place else None, live=False,
+            as_of=str(place.session.row.trade_date) if place else None,
+        )  # fmt: skip
+
+    def _ask(self, scope: Scope, symbol: str | None, now_ns: int) -> _Asked:
+        if not symbol or not symbol.strip():
+            raise MissingSymbol("missing_symbol")
+        today = _utc_date(now_ns)
+        try:
+            meant = self._universe.resolve(symbol, today)
+        except UnknownName as problem:
+            raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)) from problem
+        shelf, fresh, reasons = self._shelf(scope, meant.product, now_ns)
+        contract = meant.contract
+        if contract is not None:
+            held = shelf.contract_named(symbol)
+            if held is None and self._universe.expiry(contract) < today:
+                near = [meant.product.root, self._universe.front(meant.product.root, today).short_key]
+                raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=near)
+            contract = held or contract
+        if not shelf.places(contract):
+            raise NoLicensedSource("no_licensed_source", symbol=meant.product.root, reasons=reasons)
+        return _Asked(meant.product, contract, shelf, fresh)
+
+    def _newest(self, asked: _Asked) -> Place:
+        return asked.shelf.places(asked.contract)[-1]
+
+    def _session(self, place: Place, shelf: Shelf, tick_e9: int) -> describe.SessionLevels:
+        return describe.session(place, shelf.overnight_of(place.session), tick_e9)
+
+    def _shelf(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int, list[str]]:
+        """What the scope may see of a product, until when that holds, and why it may be too little."""
+        seen, next_ns, denied = visible(self._sessions(scope.owners, product.root), scope, now_ns)
+        reasons = ["no_connection"]
+        if next_ns is not None:
+            reasons.append("embargo")
+        if denied or not scope.grants:
+            reasons.append("not_granted")
+        if next_ns is None and not denied:
+            reasons.append("no_completed_session")
+        midnight = _next_midnight(now_ns)  # a contract's one-digit year may mean another from then on
+        fresh = midnight if next_ns is None else min(midnight, next_ns)
+        return Shelf(product, self._universe, seen), fresh, reasons
+
+    def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
+        key = (tuple(owners), root)
+        revision = self._store.revision()
+        with self._lock:
+            held = self._stored.get(key)
+            if held and held[0] == revision:
+                self._stored.move_to_end(key)
+                return held[1]
+        near = date(2000, 1, 1)
+        rows = self._store.sessions(owners, root)
+        contracts = {key: self._universe.resolve(key, near).contract for key in {row.contract for row in rows}}
+        sessions = [StoredSession(row, contract) for row in rows if (contract := contracts[row.contract])]
+        with self._lock:
+            self._stored[key] = (revision, sessions)
+            while len(self._stored) > _KEPT_PRODUCTS:
+                self._stored.popitem(last=False)
+        return sessions
+
+
+def _utc_date(now_ns: int) -> date:
+    return datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
+
+
+def _next_midnight(now_ns: int) -> int:
+    return (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY
+
+
+def _day(text: str, parameter: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError as problem:
+        raise InvalidParameter("invalid_parameter.date", parameter=parameter) from problem

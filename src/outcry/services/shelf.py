@@ -1,0 +1,147 @@
+"""The completed sessions a caller may see of one product, decoded once and kept while the store does not change.
+
+Rules kept: only what the scope shows, now; a person's own recording before the operator's of the same session; the
+front contract by volume, between sessions only.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+from outcry.accounts.licences import Scope
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract, Product, Universe, UnknownName
+from outcry.core.ladder import Ladder
+from outcry.core.levels import Carried, Completed, carried
+from outcry.core.profile import SessionProfile, profile_of
+from outcry.core.roll import Front, fronts
+from outcry.core.snapshot import load
+from outcry.ports.store import SessionRow
+
+IB_BRACKETS = 2
+ADR_SESSIONS = 20
+
+
+class StoredSession:
+    """A session row with its ladder and profile, worked out when first asked for."""
+
+    def __init__(self, row: SessionRow, contract: Contract) -> None:
+        self.row, self.contract = row, contract
+
+    @cached_property
+    def ladder(self) -> Ladder:
+        """What was traded."""
+        return load(self.row.profile)
+
+    @cached_property
+    def profile(self) -> SessionProfile:
+        """Its levels."""
+        return profile_of(self.ladder, IB_BRACKETS)
+
+    @property
+    def completed(self) -> Completed:
+        """As `core.levels` takes it."""
+        return Completed(self.row.trade_date, self.ladder, self.profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an answer stands: the session described, those of its contract up to it, and the contract it follows."""
+
+    session: StoredSession
+    earlier: Sequence[StoredSession]
+    rolled_from: Contract | None
+
+    @property
+    def prior(self) -> StoredSession | None:
+        """The completed session before the one described."""
+        return self.earlier[-1] if self.earlier else None
+
+    def carried(self) -> Carried:
+        """Naked POCs and poor extremes as they stood when the session completed."""
+        return carried([session.completed for session in (*self.earlier, self.session)])
+
+    def average_range_ticks(self) -> int | None:
+        """The average RTH range of up to twenty earlier sessions, in whole ticks; None where there are none."""
+        ranges = [s.profile.high - s.profile.low for s in self.earlier[-ADR_SESSIONS:]]
+        return sum(ranges) // len(ranges) if ranges else None
+
+
+class Shelf:
+    """What one scope may see of one product at one instant."""
+
+    def __init__(self, product: Product, universe: Universe, visible: Iterable[StoredSession]) -> None:
+        self.product, self._universe = product, universe
+        self._by_contract: dict[Contract, list[StoredSession]] = {}
+        self._overnight: dict[tuple[Contract, date], StoredSession] = {}
+        for session in sorted(visible, key=lambda s: s.row.open_ns):
+            if session.row.kind is SessionKind.RTH:
+                self._by_contract.setdefault(session.contract, []).append(session)
+            else:
+                self._overnight[session.contract, session.row.trade_date] = session
+
+    def __bool__(self) -> bool:
+        return bool(self._by_contract)
+
+    @cached_property
+    def fronts(self) -> Sequence[Front]:
+        """The front contract of every trade date with a session, ascending."""
+        volumes: dict[date, dict[Contract, int]] = {}
+        for contract, sessions in self._by_contract.items():
+            for session in sessions:
+                volumes.setdefault(session.row.trade_date, {})[contract] = session.row.volume
+        return fronts(volumes, self.product.roll_sessions, self._universe.roll_deadline)
+
+    def overnight_of(self, session: StoredSession) -> StoredSession | None:
+        """The overnight before a session, if the whole of it is known."""
+        return self._overnight.get((session.contract, session.row.trade_date))
+
+    def contract_named(self, symbol: str) -> Contract | None:
+        """The contract with sessions that a symbol names: a one-digit year means the one nearest to the data."""
+        for contract in sorted(self._by_contract, key=lambda c: (c.year, c.month), reverse=True):
+            newest = self._by_contract[contract][-1].row.trade_date
+            try:
+                named = self._universe.resolve(symbol, newest, history=True).contract
+            except UnknownName:
+                return None
+            if named == contract:
+                return contract
+        return None
+
+    def places(self, contract: Contract | None) -> list[Place]:
+        """Every session of a contract, or of whichever was front, ascending, each with what came before it."""
+        if contract is not None:
+            sessions = self._by_contract.get(contract, [])
+            return [Place(session, sessions[:index], None) for index, session in enumerate(sessions)]
+        found: list[Place] = []
+        for front in self.fronts:
+            sessions = self._by_contract[front.contract]
+            index = next((i for i, s in enumerate(sessions) if s.row.trade_date == front.trade_date), None)
+            if index is not None:
+                found.append(Place(sessions[index], sessions[:index], front.rolled_from))
+        return found
+
+
+def visible(
+    stored: Iterable[StoredSession], scope: Scope, now_ns: int
+) -> tuple[list[StoredSession], int | None, bool]:
+    """Return the complete sessions a scope may see now, one of each; the next instant (ns UTC) at which it may see
+    more; and whether any it may never see stood among them."""
+    best: dict[tuple[Contract, date, SessionKind], StoredSession] = {}
+    next_ns: int | None = None
+    denied = False
+    for session in stored:
+        row = session.row
+        if not row.complete:
+            continue
+        from_ns = scope.visible_from(row.owner, row.root, row.trade_date, row.close_ns)
+        if from_ns is None:
+            denied = True
+        elif from_ns > now_ns:
+            next_ns = from_ns if next_ns is None else min(next_ns, from_ns)
+        else:
+            key = (session.contract, row.trade_date, row.kind)
+            if key not in best or row.owner == scope.user_id:
+                best[key] = session
+    return list(best.values()), next_ns, denied

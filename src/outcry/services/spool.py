@@ -1,0 +1,177 @@
+"""Spools the rows of one file to the tape, a file a contract and trade date, and joins them to what was there.
+
+Rule kept: nothing on tape is touched before the store has taken the new names; until then `abandon` undoes all.
+"""
+
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from outcry.core.calendar import Session
+from outcry.core.instruments import Contract
+from outcry.ports.records import Quality, Rows
+from outcry.ports.store import RecordingRow, SessionStore
+from outcry.ports.tape import Tape, TapeWriter
+from outcry.services.joining import Times, join
+
+_MAX_OPEN = 64  # files being written at a time: each holds a compressor's memory
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows, lots, rows set aside, rows that came late, and the first and last time (ns UTC)."""
+
+    rows: int = 0
+    volume: int = 0
+    off_tick: int = 0
+    out_of_order: int = 0
+    first_ns: int = 2**63 - 1
+    last_ns: int = -(2**63)
+
+    def add(self, more: "Counts", rows: Rows) -> None:
+        """Count more rows, given in order of time."""
+        self.rows += more.rows
+        self.volume += more.volume
+        self.off_tick += more.off_tick
+        self.out_of_order += more.out_of_order
+        if len(rows):
+            self.first_ns = min(self.first_ns, int(rows["ts_event"][0]))
+            self.last_ns = max(self.last_ns, int(rows["ts_event"][-1]))
+
+
+@dataclass(slots=True)
+class SpooledDay:
+    """What a file brought to one contract and trade date, as one tape file at the end.
+
+    pure: the tape had nothing of it, and it came in order; then what was folded on the way is the session.
+    """
+
+    owner: int
+    contract: Contract
+    trade_date: date
+    source: str
+    quality: Quality
+    counts: Counts = field(default_factory=Counts)
+    parts: list[str] = field(default_factory=list[str])
+    writer: TapeWriter | None = None
+    disordered: bool = False
+    path: str = ""
+    pure: bool = True
+    changed: bool = True
+    duplicates: Times = field(default_factory=lambda: np.zeros(0, np.int64))
+    replaced: str = ""
+
+    def overlaps(self, session: Session) -> bool:
+        """Whether any of its time lies in a session."""
+        return self.counts.first_ns < session.close_ns and self.counts.last_ns >= session.open_ns
+
+    def duplicates_in(self, session: Session) -> int:
+        """Rows of the file that the tape had already, of those in a session."""
+        return int(((self.duplicates >= session.open_ns) & (self.duplicates < session.close_ns)).sum())
+
+    def recording(self, now_ns: int) -> RecordingRow:
+        """The row that names the finished file."""
+        c = self.counts
+        return RecordingRow(
+            self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.path, c.rows, c.volume,
+            c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns,
+        )  # fmt: skip
+
+
+class Spool:
+    """The tape files of one import."""
+
+    def __init__(self, tape: Tape, owner: int, source: str) -> None:
+        self._tape, self._owner, self._source = tape, owner, source
+        self._days: dict[tuple[Contract, date, Quality], SpooledDay] = {}
+        self._open: dict[int, SpooledDay] = {}
+
+    def add(self, contract: Contract, trade_date: date, quality: Quality, rows: Rows, counts: Counts) -> None:
+        """Add rows in order of time among themselves."""
+        key = (contract, trade_date, quality)
+        day = self._days.get(key)
+        if day is None:
+            day = self._days[key] = SpooledDay(self._owner, contract, trade_date, self._source, quality)
+        times = rows["ts_event"]
+        repeats = quality is not Quality.TICKS and (
+            bool((times[1:] == times[:-1]).any()) or int(times[0]) == day.counts.last_ns
+        )
+        if int(times[0]) < day.counts.last_ns or repeats:
+            day.disordered = True
+        day.counts.add(counts, rows)
+        self._writer(day).append(rows)
+
+    def _writer(self, day: SpooledDay) -> TapeWriter:
+        if day.writer is None:
+            if len(self._open) >= _MAX_OPEN:
+                self._close(next(iter(self._open.values())))
+            day.writer = self._tape.begin(self._owner, day.contract, day.trade_date, self._source, day.quality)
+            self._open[id(day)] = day
+        return day.writer
+
+    def _close(self, day: SpooledDay) -> None:
+        if day.writer is not None:
+            day.parts.append(day.writer.close())
+            day.writer = None
+            del self._open[id(day)]
+
+    def finish(self, store: SessionStore) -> list[SpooledDay]:
+        """Finish every file; join those the tape has already, or that came out of order."""
+        for day in self._days.values():
+            self._close(day)
+            found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
+            kept = next((row for row in found if (row.source, row.quality) == (day.source, day.quality)), None)
+            if kept is None and len(day.parts) == 1 and not day.disordered:
+                day.path = day.parts[0]
+            else:
+                self._join(day, kept)
+        return list(self._days.values())
+
+    def _join(self, day: SpooledDay, kept: RecordingRow | None) -> None:
+        day.pure = False
+        new = self._load(day.parts, day.quality)
+        old = self._load([kept.path], day.quality) if kept else new[:0]
+        rows, day.duplicates = join(old, new, day.quality)
+        if kept and np.array_equal(rows, old):
+            day.changed, day.path = False, kept.path
+            day.counts = Counts(kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns)
+            self._remove(day.parts)
+            return
+        writer = day.writer = self._tape.begin(self._owner, day.contract, day.trade_date, day.source, day.quality)
+        self._open[id(day)] = day
+        writer.append(rows)
+        self._remove(day.parts)
+        day.parts = []
+        self._close(day)
+        day.path = day.parts[0]
+        day.replaced = kept.path if kept else ""
+        self._recount(day, rows, kept)
+
+    def _recount(self, day: SpooledDay, rows: Rows, kept: RecordingRow | None) -> None:
+        volume = int(rows["size" if day.quality is Quality.TICKS else "volume"].sum(dtype=np.uint64))
+        off_tick, late = day.counts.off_tick, day.counts.out_of_order
+        if kept:
+            off_tick, late = off_tick + kept.off_tick, late + kept.out_of_order
+        day.counts = Counts(len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1]))
+
+    def _load(self, paths: list[str], quality: Quality) -> Rows:
+        chunks = [chunk for path in paths for chunk in self._tape.read(path, quality)]
+        return np.concatenate(chunks) if chunks else np.zeros(0, quality.dtype)
+
+    def _remove(self, paths: list[str]) -> None:
+        for path in paths:
+            self._tape.remove(path)
+
+    def retire(self) -> None:
+        """Remove what the store no longer names."""
+        self._remove([day.replaced for day in self._days.values() if day.replaced])
+
+    def abandon(self) -> None:
+        """Undo everything: the tape is as it was."""
+        for day in self._days.values():
+            if day.writer is not None:
+                day.writer.abandon()
+            self._remove(day.parts)
+            if day.changed and day.path and day.path not in day.parts:
+                self._remove([day.path])

@@ -1,0 +1,95 @@
+"""What an operator can set: `OUTCRY_*` variables, over a TOML file, over the defaults.
+
+Rule kept: read once, checked whole; an unknown name or a value of the wrong kind is refused with its name. The TOML file
+is `outcry.toml` in the data folder, or whatever `OUTCRY_CONFIG` names.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class BadSettings(Exception):
+    """A setting that cannot be used: says which, where it was read, and why."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All settings. Each `name` is `OUTCRY_NAME` in the environment and `name` in TOML.
+
+    data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address, empty
+    for SQLite in `data`. secret: what key digests are made with, empty for the file `secret.key` in `data`.
+    fastpath: answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
+    open_metrics: let others than this machine read `/metrics`. query_timeout_s: when a slow store becomes 502.
+    session_variants: other regular hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
+    """
+
+    data: str = ""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    database_url: str = ""
+    secret: str = ""
+    fastpath: bool = True
+    trusted_proxies: str = ""
+    open_metrics: bool = False
+    query_timeout_s: float = 2.0
+    session_variants: dict[str, str] = {}
+
+    @property
+    def folder(self) -> Path:
+        """The data folder."""
+        return Path(self.data)
+
+
+def default_data_folder(environment: Mapping[str, str]) -> Path:
+    """Where data goes unless told: the user's own data folder."""
+    home = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return Path(home) / "outcry"
+
+
+def read_settings(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
+    """Read the settings; `given` (from the command line, None for not given) goes over everything.
+
+    Raises `BadSettings`.
+    """
+    environment = os.environ if environment is None else environment
+    spoken = {name: value for name, value in given.items() if value is not None}
+    names = {field.name for field in msgspec.structs.fields(Settings)}
+    said = {
+        key.removeprefix("OUTCRY_").lower(): value for key, value in environment.items() if key.startswith("OUTCRY_")
+    }
+    for other in ("url", "key", "config"):  # the client's, and the file's own
+        said.pop(other, None)
+    data = str(spoken.get("data") or said.get("data") or default_data_folder(environment))
+    path = Path(environment.get("OUTCRY_CONFIG") or Path(data) / "outcry.toml")
+    if "OUTCRY_CONFIG" in environment and not path.is_file():
+        raise BadSettings(f"OUTCRY_CONFIG names {path}, which is no file")
+    unknown = sorted(set(said) - names)
+    if unknown:
+        raise BadSettings(f"OUTCRY_{unknown[0].upper()} is no setting; there are: {', '.join(sorted(names))}")
+    merged: dict[str, Any] = _from_file(path) | {name: _shaped(name, value) for name, value in said.items()}
+    merged |= spoken
+    merged["data"] = data
+    try:
+        return msgspec.convert(merged, Settings, strict=False)
+    except msgspec.ValidationError as problem:
+        raise BadSettings(f"settings (environment, {path}): {problem}") from problem
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
+        raise BadSettings(f"{path}: {problem}") from problem
+
+
+def _shaped(name: str, value: str) -> Any:
+    if name == "session_variants":
+        pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+        return {root.strip().upper(): variant.strip() for root, _, variant in pairs}
+    return value

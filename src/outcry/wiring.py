@@ -1,0 +1,135 @@
+"""The one place where the object graph is built: settings in, a house out.
+
+Rule kept: everything opened here is closed by `House.close`; nothing else in the program opens a database or a clock.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from outcry.api.app import Application, Options, Services, create_app
+from outcry.bus.inprocess import SlidingLog
+from outcry.feeds.files.library import FileLibrary
+from outcry.ports.clock import Clock
+from outcry.services.accounts import KeyRing, Licences
+from outcry.services.importing import Importer
+from outcry.services.query import Query
+from outcry.settings import Settings
+from outcry.store.migrate import migrate
+from outcry.store.reference import Reference, load_reference
+from outcry.store.sql import SqlStore, open_engine, sqlite_url
+from outcry.store.tape import TapeFolder
+
+SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
+SECRET_BYTES = 32
+
+
+class MissingSecret(Exception):
+    """Keys exist but the secret their digests were made with is gone: none of them could be recognised."""
+
+
+class SystemClock:
+    """The machine's clock. Implements `ports.clock.Clock`."""
+
+    def now_ns(self) -> int:
+        """See `Clock`."""
+        return time.time_ns()  # noqa: TID251 - the one place the present is read
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts of a running Outcry."""
+
+    settings: Settings
+    clock: Clock
+    reference: Reference
+    engine: Engine
+    store: SqlStore
+    tape: TapeFolder
+    keys: KeyRing
+    importer: Importer
+    query: Query
+
+    def application(self) -> Application:
+        """The web application over these parts."""
+        services = Services(
+            query=self.query,
+            keys=self.keys,
+            licences=Licences(self.store),
+            limiter=SlidingLog(),
+            clock=self.clock,
+            checks={"store": lambda: void(self.store.revision())},
+        )
+        options = Options(query_timeout_s=self.settings.query_timeout_s, open_metrics=self.settings.open_metrics)
+        return create_app(services, options)
+
+
+def void(_value: object) -> None:
+    """Drop a value: for a check whose only answer is that it did not raise."""
+
+
+@contextmanager
+def open_house(settings: Settings, clock: Clock | None = None) -> Iterator[House]:
+    """Open everything, the database migrated; close it at the end.
+
+    Raises `OSError`, `SchemaTooNew`, `BadReference`, `MissingSecret` and what the database driver says of a bad address.
+    """
+    folder = settings.folder
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    reference = load_reference(folder, variants=settings.session_variants)
+    engine = open_engine(settings.database_url or sqlite_url(folder))
+    store = SqlStore(engine)
+    try:
+        migrate(engine)
+        tape = TapeFolder(folder / "tape")
+        universe, calendar = reference.universe, reference.calendar
+        yield House(
+            settings=settings,
+            clock=clock or SystemClock(),
+            reference=reference,
+            engine=engine,
+            store=store,
+            tape=tape,
+            keys=KeyRing(store, _secret(settings, store)),
+            importer=Importer(FileLibrary(), store, tape, universe, calendar),
+            query=Query(store, universe, calendar),
+        )
+    finally:
+        store.close()
+
+
+def _secret(settings: Settings, store: SqlStore) -> bytes:
+    """The server's secret: from the settings, or from its file, made at the first start."""
+    if settings.secret:
+        return settings.secret.encode()
+    path = settings.folder / SECRET_FILE
+    try:
+        return bytes.fromhex(path.read_text().strip())
+    except FileNotFoundError:
+        if store.keys():
+            raise MissingSecret(
+                f"{path} is gone, and with it the means to recognise the keys that were issued: "
+                "restore it from a backup, or set OUTCRY_SECRET"
+            ) from None
+        return _new_secret(path)
+    except ValueError as problem:
+        raise MissingSecret(f"{path} is not a secret in hexadecimal: restore it from a backup") from problem
+
+
+def _new_secret(path: Path) -> bytes:
+    secret = secrets.token_bytes(SECRET_BYTES)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:  # another process was quicker
+        return bytes.fromhex(path.read_text().strip())
+    with os.fdopen(handle, "w") as file:
+        file.write(secret.hex() + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return secret

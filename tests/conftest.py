@@ -1,0 +1,21 @@
+"""What every suite may use: where the shared data and vectors lie."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real market data and independent expected values: `OUTCRY_SHARED`, or `../shared`.
+
+    It is no part of the project. Where it is absent the tests that need it say so loudly; in CI they fail.
+    """
+    folder = Path(os.environ.get("OUTCRY_SHARED") or Path(__file__).parents[2] / "shared")
+    if not (folder / "vectors").is_dir():
+        message = f"no market data at {folder}: set OUTCRY_SHARED to the folder with data/ and vectors/"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    return folder

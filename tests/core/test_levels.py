@@ -1,0 +1,96 @@
+"""Naked POCs, poor extremes and their repair (rules §4, §5), worked by hand."""
+
+import json
+from datetime import date, timedelta
+from pathlib import Path
+
+from outcry.core.ladder import Bracket, Ladder
+from outcry.core.levels import Completed, carried
+from outcry.core.profile import profile_of
+
+FIRST = date(2024, 3, 4)
+
+
+def completed(day: int, *ranges: tuple[int, int], touched: tuple[tuple[int, int], ...] = ()) -> Completed:
+    """A session whose brackets trade these ranges; `touched` where trades printed, the whole range if not given."""
+    low, high = min(r[0] for r in ranges), max(r[1] for r in ranges)
+    brackets = tuple(Bracket(i, a, b, a, b, i, i) for i, (a, b) in enumerate(ranges))
+    ladder = Ladder(brackets, low, (1,) * (high - low + 1), touched or ((low, high),), "trades")
+    return Completed(FIRST + timedelta(days=day), ladder, profile_of(ladder, 2))
+
+
+def prices(levels: tuple) -> list[int]:
+    return [level.price_ticks for level in levels]
+
+
+def test_the_published_example_of_mypivots(shared: Path) -> None:
+    """POCs at 1120, 1145 and 1165; Tuesday and Wednesday stay above each earlier POC; Thursday trades 1150 to 1170."""
+    entry = next(
+        e
+        for e in json.loads((shared / "vectors" / "published_examples.json").read_text())
+        if e["id"] == "mypivots-vpoc"
+    )
+    days = [
+        completed(0, (1110, 1130), (1120, 1120)),
+        completed(1, (1135, 1155), (1145, 1145)),
+        completed(2, (1156, 1175), (1165, 1165)),
+        completed(3, (1150, 1170), (1152, 1152)),
+    ]
+    assert [day.profile.poc for day in days[:3]] == [1120, 1145, 1165]
+    naked = prices(carried(days).naked_pocs)
+    assert [p for p in naked if p != 1152] == sorted(map(int, entry["expected_naked"]), reverse=True)
+    assert not set(map(int, entry["expected_touched"])) & set(naked)
+
+
+def test_the_newest_poc_is_naked_and_stands_first() -> None:
+    days = [completed(0, (10, 20), (15, 15)), completed(1, (30, 40), (35, 35))]
+    found = carried(days).naked_pocs
+    assert [(level.price_ticks, level.made_on) for level in found] == [
+        (35, FIRST + timedelta(days=1)),
+        (15, FIRST),
+    ]
+
+
+def test_a_gap_over_a_poc_does_not_test_it_but_a_print_does() -> None:
+    first = completed(0, (10, 20), (15, 15))
+    # the later session's range covers 15, but nothing traded between 12 and 18
+    gap = completed(1, (5, 25), (24, 24), touched=((5, 12), (18, 25)))
+    assert 15 in prices(carried([first, gap]).naked_pocs)
+    touch = completed(1, (5, 25), (24, 24), touched=((5, 12), (15, 15), (18, 25)))
+    assert 15 not in prices(carried([first, touch]).naked_pocs)
+
+
+def test_a_poor_high_is_repaired_one_tick_beyond_and_not_at_it() -> None:
+    poor = completed(0, (10, 20), (10, 20))
+    assert prices(carried([poor]).poor_highs) == [20]
+    touched = completed(1, (12, 20), (12, 17))
+    assert prices(carried([poor, touched]).poor_highs) == [20]
+    beyond = completed(2, (12, 21), (12, 17))
+    assert prices(carried([poor, touched, beyond]).poor_highs) == []
+
+
+def test_a_poor_low_is_repaired_one_tick_beyond_and_not_at_it() -> None:
+    poor = completed(0, (10, 20), (10, 20))
+    assert prices(carried([poor, completed(1, (10, 18), (14, 18))]).poor_lows) == [10]
+    assert prices(carried([poor, completed(1, (9, 18), (14, 18))]).poor_lows) == []
+
+
+def test_look_back_is_60_sessions_for_pocs_and_20_for_extremes_and_ten_are_listed() -> None:
+    # Each day trades wholly above the one before: nothing is ever tested or repaired from above … but highs are.
+    days = [completed(day, (100 * day, 100 * day + 20), (100 * day, 100 * day + 20)) for day in range(70)]
+    found = carried(days)
+    assert len(found.naked_pocs) == 10
+    assert len(found.poor_lows) == 10
+    assert found.naked_pocs[0].made_on == days[-1].trade_date
+    assert prices(found.poor_highs) == [6920]  # every other high was passed the next day
+
+
+def test_old_levels_expire() -> None:
+    # One old level far below everything that follows; the days that follow repeat themselves.
+    old = completed(0, (10, 20), (10, 20))
+    later = [completed(1 + day, (1000, 1050), (1003, 1047)) for day in range(60)]  # no poor ends
+    assert 10 in prices(carried([old, *later[:19]]).poor_lows)
+    assert 10 not in prices(carried([old, *later[:20]]).poor_lows)
+    poc = old.profile.poc
+    assert poc in prices(carried([old, *later[:59]]).naked_pocs)
+    assert poc not in prices(carried([old, *later[:60]]).naked_pocs)
