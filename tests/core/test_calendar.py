@@ -195,6 +195,27 @@ def test_windows_across_the_change_of_clocks(
     assert [clock(at, ZoneInfo("UTC")) + "Z" for segment in session.segments for at in segment] == edges
 
 
+# Regular hours before and after the exchange changed them: own clock of the product.
+CHANGES = [
+    ("ZC", "2012-05-18", "09:30", "13:15"),
+    ("ZC", "2012-05-21", "09:30", "14:00"),
+    ("ZC", "2013-04-05", "09:30", "14:00"),
+    ("ZC", "2013-04-08", "08:30", "13:15"),
+    ("ZS", "2015-07-01", "08:30", "13:15"),
+    ("ZS", "2015-07-06", "08:30", "13:20"),
+    ("LE", "2016-02-26", "09:05", "13:00"),
+    ("LE", "2016-02-29", "08:30", "13:05"),
+]
+
+
+@pytest.mark.parametrize(("root", "day", "start", "end"), CHANGES)
+def test_regular_hours_change_on_their_date(root: str, day: str, start: str, end: str) -> None:
+    session = CALENDAR.session(root, on(day), RTH)
+    assert session is not None
+    edges = [clock(at, CHICAGO) for at in (session.open_ns, session.close_ns)]
+    assert edges == [f"{day} {start}", f"{day} {end}"]
+
+
 # The overnight of the day after a holiday takes in the holiday's half-session. Own clock of the product.
 HOLIDAY_OVERNIGHTS = [
     # Wednesday after the close, Wednesday evening to Thursday 13:00, Thursday evening to Friday's open.
@@ -228,6 +249,9 @@ HOLIDAY_OVERNIGHTS = [
     ("GC", "2025-12-26", ["2025-12-24 13:30", "2025-12-24 13:45", "2025-12-25 18:00", "2025-12-26 08:20"]),
     # Grains after a Monday holiday: nothing on Sunday evening, Monday evening as usual (Chicago).
     ("ZC", "2024-01-16", ["2024-01-15 19:00", "2024-01-16 07:45"]),
+    # Round the clock there is no break: from the close before to the open, in one piece.
+    ("BTC", "2026-06-10", ["2026-06-09 16:00", "2026-06-10 09:30"]),
+    ("ETH", "2026-09-08", ["2026-09-04 16:00", "2026-09-08 09:30"]),
     # The year's first: over New Year from 2024 to 2025.
     ("ES", "2025-01-02",
      ["2024-12-31 16:15", "2024-12-31 17:00", "2025-01-01 18:00", "2025-01-02 09:30"]),
@@ -235,7 +259,7 @@ HOLIDAY_OVERNIGHTS = [
 
 
 @pytest.mark.parametrize(("root", "day", "edges"), HOLIDAY_OVERNIGHTS)
-def test_overnight_takes_in_the_holiday(root: str, day: str, edges: list[str]) -> None:
+def test_overnight_segments(root: str, day: str, edges: list[str]) -> None:
     session = CALENDAR.session(root, on(day), ETH)
     assert session is not None
     zone = CALENDAR.hours.zone(root)
@@ -295,6 +319,17 @@ INSTANTS = [
     ("ES", "2013-10-08 17:14:59", ETH, "2013-10-09", "2013-10-08"),
     ("ES", "2013-10-08 17:15", None, None, None),
     ("GC", "2013-10-07 17:10", ETH, "2013-10-08", "2013-10-07"),
+    # the last day with the halt (a Friday) and the first without; the last with the later close and the first
+    # without
+    ("ES", "2021-06-25 16:20", None, None, None),
+    ("ES", "2021-06-28 16:20", ETH, "2021-06-29", "2021-06-28"),
+    ("ES", "2015-09-18 17:10", ETH, "2015-09-21", "2015-09-18"),
+    ("ES", "2015-09-21 17:10", None, None, None),
+    ("CL", "2015-09-18 17:10", ETH, "2015-09-21", "2015-09-18"),
+    ("CL", "2015-09-21 17:10", None, None, None),
+    # corn: the long day until 2013-04-05 had no morning break (07:45 to 08:30 Chicago)
+    ("ZC", "2013-04-05 09:00", ETH, "2013-04-05", "2013-04-05"),
+    ("ZC", "2013-04-08 09:00", None, None, None),
     # crypto round the clock, as announced: the weekend is Monday's, a holiday is the next business day's
     ("BTC", "2026-05-23 12:00", None, None, None),
     ("BTC", "2026-06-06 12:00", ETH, "2026-06-08", "2026-06-08"),

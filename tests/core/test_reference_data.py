@@ -411,6 +411,17 @@ def test_overrides_of_the_operator_go_before_ours(tmp_path: Path) -> None:
     assert length_minutes("ES", date(2025, 1, 9)) is None
 
 
+@pytest.mark.parametrize(
+    ("closes", "minutes"), [("10:29", None), ("10:30", None), ("10:31", 61), ("09:00", None)]
+)
+def test_an_hour_or_less_of_regular_hours_is_none(tmp_path: Path, closes: str, minutes: int | None) -> None:
+    """Rules §3.3: the early close must come more than 60 minutes after 09:30."""
+    row = GOOD_DAY | {"date": "2026-11-18", "closes": closes}
+    (tmp_path / "overrides.csv").write_text(table(DAY_HEADER, row), encoding="utf-8")
+    session = load_reference(tmp_path).calendar.session("ES", date(2026, 11, 18), SessionKind.RTH)
+    assert (session and (session.close_ns - session.open_ns) // (60 * 10**9)) == minutes
+
+
 def test_a_faulty_override_names_its_file(tmp_path: Path) -> None:
     path = tmp_path / "overrides.csv"
     path.write_text(table(DAY_HEADER, GOOD_DAY | {"day": "holiday"}), encoding="utf-8")
