@@ -260,6 +260,7 @@ SOME: dict[str, Product] = parse_products(two_products())
         ("root", "", "empty"),
         ("name", "", "empty"),
         ("exchange", "ICE", "none of CME"),
+        ("sector", "indices", "none of index, energy"),
         ("tick", "0", "above zero"),
         ("tick", "-0.25", "above zero"),
         ("tick", "a quarter", "not a decimal"),

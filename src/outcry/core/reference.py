@@ -17,7 +17,7 @@ from outcry.core.expiry import EXPIRY_RULES, NOTICE_RULES
 from outcry.core.hours import DayKind, DayRow, HoursRow, read_clock, read_days, read_windows
 from outcry.core.instruments import MONTH_CODES, Product
 from outcry.core.units import PRICE_SCALE, e9_from_text
-from outcry.core.windows import EXCHANGE_GROUPS
+from outcry.core.windows import EXCHANGE_GROUPS, GROUPS
 
 T = TypeVar("T")
 
@@ -163,7 +163,7 @@ def _product(row: _Row) -> Product:
         root=row.read("root", str),
         name=row.read("name", str),
         exchange=row.read("exchange", _one_of(EXCHANGE_GROUPS)),
-        sector=row.read("sector", str),
+        sector=row.read("sector", _one_of(dict.fromkeys(GROUPS))),
         parent=row.maybe("parent", str),
         tick_e9=row.read("tick", _positive),
         multiplier_e9=row.read("multiplier", _positive),

@@ -21,6 +21,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_RTH_NS = NANOS_PER_HOUR
 #: No product stays closed longer; a search for the trade date before ends there.
 LONGEST_CLOSURE_DAYS = 12
+#: Groups of products that keep the same holidays.
+GROUPS = ("index", "energy", "metals", "rates", "fx", "crypto", "grains", "livestock")
 #: Whose holidays stand for an exchange's.
 EXCHANGE_GROUPS = {"CME": "index", "CBOT": "rates", "NYMEX": "energy", "COMEX": "metals"}
 #: A year with fewer listed days than this is not taken to be kept: a few overrides do not make a year's
