@@ -1,0 +1,1 @@
+"""Where trades come from: one package a source."""

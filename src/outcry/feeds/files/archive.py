@@ -43,23 +43,29 @@ class Counted(io.RawIOBase):
         self.size = os.fstat(self._handle).st_size
 
     def readable(self) -> bool:
+        """Say that it can be read."""
         return True
 
     def seekable(self) -> bool:
+        """Say that it can be moved in."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; return the bytes read, 0 at the end."""
         got = os.readv(self._handle, [buffer])
         self.furthest = max(self.furthest, self.tell())
         return got
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to a byte."""
         return os.lseek(self._handle, offset, whence)
 
     def tell(self) -> int:
+        """Return the byte it stands at."""
         return os.lseek(self._handle, 0, os.SEEK_CUR)
 
     def close(self) -> None:
+        """Close it and what it reads from."""
         if not self.closed:
             os.close(self._handle)
         super().close()
@@ -96,9 +102,11 @@ class Bounded(io.RawIOBase):
         self.given = 0
 
     def readable(self) -> bool:
+        """Say that it can be read."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; return the bytes read, 0 at the end."""
         got = self._fill(buffer)
         self.given += got
         if self.given > RATIO_FREE and self.given > RATIO_LIMIT * max(1, self._taken()):
@@ -114,6 +122,7 @@ class Bounded(io.RawIOBase):
         raise FileRefused(self._path, self._place, problem, "no market data does that; it was not read on")
 
     def close(self) -> None:
+        """Close it and what it reads from."""
         self._inner.close()
         super().close()
 
@@ -124,14 +133,16 @@ class _Unzstd(Bounded):
     def __init__(self, packed: Counted, path: Path) -> None:
         self._tap = _PackedTap(packed)
         decoder = zstandard.ZstdDecompressor(max_window_size=WINDOW_LIMIT)
-        reader = decoder.stream_reader(self._tap, read_size=_READ_SIZE, read_across_frames=True)
+        reader = decoder.stream_reader(
+            cast("IO[bytes]", self._tap), read_size=_READ_SIZE, read_across_frames=True
+        )
         super().__init__(cast("IO[bytes]", reader), path, lambda: self._tap.walk.seen)
 
     def _fill(self, buffer: bytearray | memoryview) -> int:
         got = super()._fill(buffer)
         if not got and len(buffer) and not self._tap.walk.whole:
             raise FileRefused(self._path, f"byte {self._tap.walk.seen:,}",
-                              "the file stops inside a compressed frame", "it was cut short; fetch it again")  # fmt: skip
+                              "the file stops inside a compressed frame", "fetch it again")  # fmt: skip
         return got
 
 
@@ -147,6 +158,7 @@ class _PackedTap:
         return chunk
 
     def close(self) -> None:
+        """Close it and what it reads from."""
         self.packed.close()
 
 
@@ -198,16 +210,21 @@ class Unclosed(io.RawIOBase):
         self._file = file
 
     def readable(self) -> bool:
+        """Say that it can be read."""
         return True
 
     def seekable(self) -> bool:
+        """Say that it can be moved in."""
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; return the bytes read, 0 at the end."""
         return self._file.readinto(buffer)
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to a byte."""
         return self._file.seek(offset, whence)
 
     def tell(self) -> int:
+        """Return the byte it stands at."""
         return self._file.tell()

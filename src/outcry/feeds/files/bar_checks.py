@@ -5,6 +5,7 @@ volume is refused with its place; it is never mended.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[in
         return
     falls = np.flatnonzero(np.diff(volumes.astype(np.int64)) < 0) + 1
     edges = np.concatenate(([0], falls, [len(volumes)]))
-    for start, end in zip(edges[:-1], edges[1:], strict=True):
+    for start, end in pairwise(edges):
         if end - start < RISING_BARS:
             continue
         first, last = max(1, int(volumes[start])), int(volumes[end - 1])
@@ -77,7 +78,9 @@ def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quali
     return Quality.BARS_1S
 
 
-def refuse_repeats(stamps: NDArray[np.int64], before: int | None, path: Path, place: Callable[[int], str]) -> None:
+def refuse_repeats(
+    stamps: NDArray[np.int64], before: int | None, path: Path, place: Callable[[int], str]
+) -> None:
     """Refuse two bars in a row of one stamp: their volume would count twice."""
     previous = np.concatenate(([-1 if before is None else before], stamps[:-1]))
     repeats = np.flatnonzero(previous == stamps)

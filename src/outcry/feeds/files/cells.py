@@ -7,13 +7,14 @@ number is found and named.
 from collections.abc import Callable
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from outcry.core.units import PRICE_SCALE
+from outcry.feeds.files.arrow import Array, ArrowInvalid, pa, pc
 
 DECIMAL = pa.decimal128(38, 9)
+#: Units of 10⁻⁹ that 64 bits hold.
+LARGEST = float(1 << 63)
 _SHOWN = 40
 
 
@@ -25,27 +26,27 @@ class BadCell(ValueError):
         self.row, self.problem, self.remedy = row, problem, remedy
 
 
-def convert(cells: pa.Array, change: Callable[[pa.Array], pa.Array], what: str) -> pa.Array:
+def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
     """Apply a conversion cell by cell; raise `BadCell` for the first that does not take it."""
     try:
         return change(cells)
-    except pa.ArrowInvalid:
+    except ArrowInvalid:
         try:
             return change(pc.utf8_trim_whitespace(cells))
-        except pa.ArrowInvalid as fault:
+        except ArrowInvalid as fault:
             row = _first_bad(pc.utf8_trim_whitespace(cells), change)
             text = str(cells[row].as_py())
             raise BadCell(row, f"{_shown(text)} is no {what}", _advice(text)) from fault
 
 
-def _first_bad(cells: pa.Array, change: Callable[[pa.Array], pa.Array]) -> int:
+def _first_bad(cells: Array, change: Callable[[Array], Array]) -> int:
     low, high = 0, len(cells)
     while high - low > 1:
         middle = (low + high) // 2
         try:
             change(cells.slice(low, middle - low))
             low = middle
-        except pa.ArrowInvalid:
+        except ArrowInvalid:
             high = middle
     return low
 
@@ -58,36 +59,74 @@ def _advice(text: str) -> str:
     return "write numbers with a decimal point and no thousands separators" if "," in text else ""
 
 
-def price_e9(cells: pa.Array, what: str = "price") -> NDArray[np.int64]:
+def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
     """Decimal numbers as units of 10⁻⁹; at most nine decimals."""
+    refuse_nulls(cells, what)
+    if pa.types.is_float64(cells.type):
+        return _float_e9(cells.to_numpy(), what)
+    if pa.types.is_floating(cells.type):
+        cells = pc.cast(cells, pa.string())  # the shortest text that is this float: 1.07125
+    if not _is_text(cells):
+        return decimal_e9(_typed(cells, what), what)
     return decimal_e9(convert(cells, lambda a: pc.cast(a, DECIMAL), what), what)
 
 
-def decimal_e9(numbers: pa.Array, what: str) -> NDArray[np.int64]:
+def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
     """The units of 10⁻⁹ in an array of decimals; raise `BadCell` where 64 bits do not hold them."""
-    if numbers.null_count:
-        raise BadCell(int(np.flatnonzero(numbers.is_null().to_numpy(zero_copy_only=False))[0]), f"no {what}")
     buffer = numbers.buffers()[1]
-    words = np.frombuffer(buffer, dtype="<i8", count=2 * len(numbers), offset=16 * numbers.offset).reshape(-1, 2)
+    words = np.frombuffer(buffer, dtype="<i8", count=2 * len(numbers), offset=16 * numbers.offset).reshape(
+        -1, 2
+    )
     wide = np.flatnonzero(words[:, 1] != words[:, 0] >> 63)
     if len(wide):
         raise BadCell(int(wide[0]), f"{_shown(str(numbers[int(wide[0])].as_py()))} is too large for a {what}")
     return words[:, 0].copy()
 
 
-def whole(cells: pa.Array, what: str) -> NDArray[np.int64]:
+def refuse_nulls(cells: Array, what: str) -> None:
+    """Refuse an empty cell in a typed column."""
+    if cells.null_count:
+        raise BadCell(
+            int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), f"there is no {what}"
+        )
+
+
+def _is_text(cells: Array) -> bool:
+    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+
+
+def _typed(cells: Array, what: str) -> Array:
+    """Whole numbers or decimals of a typed column as decimals of nine places."""
+    try:
+        return pc.cast(cells, DECIMAL)
+    except ArrowInvalid as fault:
+        raise BadCell(0, f"the column of {what}s has more decimals than nine, or is of no number") from fault
+
+
+def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
+    """The number of nine decimals a float is nearest to; raise `BadCell` where it is nearest to none."""
+    scaled = np.rint(numbers * PRICE_SCALE)
+    with np.errstate(invalid="ignore"):
+        wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
+    if len(wrong):
+        raise BadCell(int(wrong[0]), f"{numbers[wrong[0]]!r} is no {what} of at most nine decimals")
+    return scaled.astype(np.int64)
+
+
+def whole(cells: Array, what: str) -> NDArray[np.int64]:
     """Whole numbers, `205` or `205.0`."""
+    refuse_nulls(cells, what)
     try:
         return pc.cast(cells, pa.int64()).to_numpy()
-    except pa.ArrowInvalid:
+    except ArrowInvalid:
         scaled = price_e9(cells, what)
     parts = np.flatnonzero(scaled % PRICE_SCALE)
     if len(parts):
-        raise BadCell(int(parts[0]), f"{_shown(cells[int(parts[0])].as_py())} is no whole {what}")
+        raise BadCell(int(parts[0]), f"{_shown(str(cells[int(parts[0])].as_py()))} is no whole {what}")
     return scaled // PRICE_SCALE
 
 
-def lots(cells: pa.Array, what: str, most: int) -> NDArray[np.int64]:
+def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
     """Counts of lots from 0 to `most`."""
     numbers = whole(cells, what)
     outside = np.flatnonzero((numbers < 0) | (numbers > most))

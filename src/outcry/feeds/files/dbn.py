@@ -24,7 +24,7 @@ from outcry.feeds.files.bar_checks import refuse_broken_bars
 from outcry.feeds.files.dbn_contracts import InstrumentMap
 from outcry.feeds.files.dbn_header import Header, open_records
 from outcry.feeds.files.naming import ContractNames
-from outcry.feeds.files.reading import FileReading, Place
+from outcry.feeds.files.reading import FileReading, Tally
 from outcry.feeds.files.selection import Selection
 from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
 from outcry.ports.records import BAR, TRADE, Batch, Quality
@@ -78,7 +78,7 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
     file = Counted(path)
     try:
         header, stream = open_records(file)
-        if header.schema is not None and header.schema.startswith("ohlcv") and header.schema not in _OF_SCHEMA:
+        if (header.schema or "").startswith("ohlcv") and header.schema not in _OF_SCHEMA:
             raise FileRefused(path, "header", f"{header.schema} bars are too coarse for 30-minute brackets",
                               "export trades, ohlcv-1s or ohlcv-1m")  # fmt: skip
         wanted = _OF_SCHEMA.get(header.schema) if header.schema else _best_kind(stream, path)
@@ -87,27 +87,27 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
     if wanted is None:
         return None
 
-    def rows(opened: Counted, counts: ReadCounts, place: Place) -> Iterator[Batch]:
+    def rows(opened: Counted, tally: Tally) -> Iterator[Batch]:
         selection = Selection(path, names, options.contract)
-        return _Reader(path, wanted, selection, counts, place).batches(opened)
+        return _Reader(path, wanted, selection, tally).batches(opened)
 
     return FileReading(path, "dbn", "databento", file.size, rows)
 
 
 def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
     """The best kind of record with trades in a capture of several schemas, by reading it through once."""
-    found = {run.rtype for _, runs in chunks(stream, path, Place()) for run in runs}
+    found = {run.rtype for _, runs in chunks(stream, path, Tally(ReadCounts())) for run in runs}
     return next((kind for kind in _LAYOUTS if kind in found), None)
 
 
-def chunks(stream: io.RawIOBase, path: Path, place: Place) -> Iterator[tuple[memoryview, list[Run]]]:
+def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[memoryview, list[Run]]]:
     """Fill one buffer again and again; yield it with the runs of whole records in it."""
     buffer = memoryview(bytearray(CHUNK))
     held = number = 0
     while got := fill(stream, buffer[held:]):
         end = held + got
         runs, used = find_runs(buffer[:end], path, number)
-        place.text = f"record {number + 1:,}"
+        tally.place = f"record {number + 1:,}"
         yield buffer[:used], runs
         number += sum(run.count for run in runs)
         held = end - used
@@ -153,15 +153,15 @@ def _alike(flat: NDArray[np.uint8], at: int, size: int) -> int:
 class _Reader:
     """Turns the records of one kind into batches."""
 
-    def __init__(self, path: Path, wanted: int, selection: Selection, counts: ReadCounts, place: Place) -> None:
+    def __init__(self, path: Path, wanted: int, selection: Selection, tally: Tally) -> None:
         self._path, self._wanted, self._selection = path, wanted, selection
-        self._counts, self._place = counts, place
+        self._tally, self._counts = tally, tally.counts
         self._others = self._taken = 0
 
     def batches(self, file: Counted) -> Iterator[Batch]:
         header, stream = open_records(file)
         instruments = InstrumentMap(self._path, header, self._selection.names, self._selection)
-        for data, runs in chunks(stream, self._path, self._place):
+        for data, runs in chunks(stream, self._path, self._tally):
             parts: list[Run] = []
             for run in runs:
                 if run.rtype == self._wanted or self._is_old_bar(run, header):
@@ -194,7 +194,9 @@ class _Reader:
             number, at_ns = (int.from_bytes(record[i:j], "little") for i, j in ((4, 8), (8, 16)))
             instruments.learn(number, (given, asked), min(at_ns, 1 << 62))
 
-    def _emit(self, data: memoryview, runs: list[Run], header: Header, instruments: InstrumentMap) -> Iterator[Batch]:
+    def _emit(
+        self, data: memoryview, runs: list[Run], header: Header, instruments: InstrumentMap
+    ) -> Iterator[Batch]:
         if not runs:
             return
         records = self._view(data, runs, header)
@@ -202,7 +204,7 @@ class _Reader:
         records = self._kept(records)
         if not len(records):
             return
-        at = records["ts_recv"] if "ts_recv" in records.dtype.fields else records["ts_event"]
+        at = records["ts_event" if self._wanted in _QUALITY else "ts_recv"]
         near = _day(int(records["ts_event"][0]))
         for contract, group in instruments.groups(records, at):
             if not isinstance(contract, Contract):
@@ -210,14 +212,14 @@ class _Reader:
             elif self._selection.admits(contract, near, len(group), self._counts):
                 quality = _QUALITY.get(self._wanted, Quality.TICKS)
                 rows = _bars(group) if self._wanted in _QUALITY else _trades(group)
-                yield Batch(contract, quality, rows, self._place.text)
+                yield Batch(contract, quality, rows, self._tally.place)
 
     def _view(self, data: memoryview, runs: list[Run], header: Header) -> Records:
         layout = _LAYOUTS[self._wanted]
         if header.ts_out or runs[0].size == layout.itemsize + 8:
             layout = np.dtype([*layout.descr, ("ts_out", "<u8")])
         if any(run.size != layout.itemsize for run in runs):
-            raise FileRefused(self._path, self._place.text, f"a record claims {runs[0].size} bytes",
+            raise FileRefused(self._path, self._tally.place, f"a record claims {runs[0].size} bytes",
                               f"this kind has {layout.itemsize}; the file is damaged")  # fmt: skip
         if len(runs) == 1:
             return np.frombuffer(data, layout, runs[0].count, runs[0].at)
@@ -227,8 +229,11 @@ class _Reader:
     def _kept(self, records: Records) -> Records:
         """The records that are trades (or bars with volume), those passed over being counted."""
         if self._wanted in _QUALITY:
-            refuse_broken_bars(records, self._path, lambda row: f"{self._place.text} + {row}")
-            reasons = ((NO_VOLUME, records["volume"] != 0), (NO_PRICE, records["close"] != UNDEFINED_PRICE_E9))
+            refuse_broken_bars(records, self._path, lambda row: f"{self._tally.place} + {row}")
+            reasons = (
+                (NO_VOLUME, records["volume"] != 0),
+                (NO_PRICE, records["close"] != UNDEFINED_PRICE_E9),
+            )
         else:
             sized = (records["size"] != 0) & (records["size"] != _UNDEFINED_SIZE)
             reasons = (

@@ -43,7 +43,9 @@ class InstrumentMap:
                 number, symbol = mapping.given, mapping.asked
             else:
                 number, symbol = mapping.asked, mapping.given
-            span = _Span(_midnight(mapping.start), _midnight(mapping.end), names.contract(symbol, mapping.start))
+            span = _Span(
+                _midnight(mapping.start), _midnight(mapping.end), names.contract(symbol, mapping.start)
+            )
             if number.isdecimal():
                 self._spans.setdefault(int(number), []).append(span)
             elif not header.given_by_number and len(header.symbols) == 1:
@@ -71,7 +73,9 @@ class InstrumentMap:
         for part in np.split(order, cuts):
             yield from self._split(int(numbers[part[0]]), records[part], at[part])
 
-    def _split(self, number: int, records: Records, at: NDArray[Any]) -> Iterator[tuple[Contract | str, Records]]:
+    def _split(
+        self, number: int, records: Records, at: NDArray[Any]
+    ) -> Iterator[tuple[Contract | str, Records]]:
         spans = self._spans.get(number) or self._any_number
         if len({span.contract for span in spans}) == 1:
             yield self._named(spans[0].contract, number, at), records

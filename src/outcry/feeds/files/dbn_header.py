@@ -115,7 +115,7 @@ def _read_dbz(file: Counted) -> Header:
                           "the file is damaged; fetch it again")  # fmt: skip
     body = read_exactly(file, length)
     parts = _DBZ_FIXED.unpack_from(body)
-    schema, start = parts[3], parts[4]
+    schema, start = int(parts[3]), int(parts[4])
     if schema >= len(_DBZ_SCHEMAS):
         raise FileRefused(file.path, "byte 28", f"schema {schema} is not known")
     stype_out = parts[10]
@@ -152,7 +152,9 @@ class _DbzTables:
     def _take(self, size: int) -> bytes:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
-            raise FileRefused(self._path, f"byte {self._at} of the symbol table", "the DBZ header stops short")
+            raise FileRefused(
+                self._path, f"byte {self._at} of the symbol table", "the DBZ header stops short"
+            )
         self._at += size
         return taken
 

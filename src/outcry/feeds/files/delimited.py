@@ -8,26 +8,30 @@ rows keep the file's order, and identical prints are all kept.
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MINUTE, NANOS_PER_SECOND, UNDEFINED_PRICE_E9
 from outcry.feeds.files import cells
 from outcry.feeds.files.archive import Counted, plain
-from outcry.feeds.files.bar_checks import bar_length, refuse_broken_bars, refuse_repeats, refuse_running_totals
+from outcry.feeds.files.arrow import Array, RecordBatch, pa, pc
+from outcry.feeds.files.bar_checks import (
+    bar_length,
+    refuse_broken_bars,
+    refuse_repeats,
+    refuse_running_totals,
+)
 from outcry.feeds.files.dialects import BAR_ROLES, Dialect, read_head, sniff, told
 from outcry.feeds.files.naming import ContractNames
-from outcry.feeds.files.reading import FileReading, Place
+from outcry.feeds.files.reading import FileReading, Tally
 from outcry.feeds.files.selection import Selection
 from outcry.feeds.files.stamps import LocalTime, read_stamps
 from outcry.feeds.files.table_text import TextTable
-from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
+from outcry.ports.files import FileRefused, ReadOptions
 from outcry.ports.records import BAR, TRADE, Batch, Quality
 
 NO_SIZE = "zero size"
@@ -60,19 +64,42 @@ def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
                           "give --stamp open or --stamp close")  # fmt: skip
 
 
+class Table(Protocol):
+    """What a table must offer to be read: a file of text, a member of an archive, a Parquet file."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def inside(self) -> str:
+        """The member's name in the words of an error; empty for a whole file."""
+        ...
+
+    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield blocks of the wanted columns, with the number of rows before each."""
+        ...
+
+    def place(self, row: int) -> str:
+        """The place of a row as errors name it."""
+        ...
+
+
 class TableReader:
     """Reads one table. `contract`: of every row, where the surroundings tell it (a member's name)."""
 
-    def __init__(self, table: TextTable, dialect: Dialect, selection: Selection, counts: ReadCounts, place: Place,
+    def __init__(self, table: Table, dialect: Dialect, selection: Selection, tally: Tally, *,
                  contract: Contract | str | None = None) -> None:  # fmt: skip
         self._table, self._dialect, self._selection = table, dialect, selection
-        self._counts, self._place = counts, place
+        self._tally, self._counts = tally, tally.counts
         self._contract = contract
         self._local = LocalTime(dialect.zone or "UTC")
         self._quality = Quality.TICKS if not dialect.bars else dialect.quality
         self._roles = sorted(dialect.columns, key=lambda role: dialect.columns[role])
         self._last: dict[Contract, int] = {}
         self._lost: list[tuple[str, Rows]] = []
+        self._numbers: set[str] = set()
 
     def batches(self, file: Counted) -> Iterator[Batch]:
         """Yield the table's rows."""
@@ -84,7 +111,7 @@ class TableReader:
                 where = self._table.place(before + fault.row)
                 raise FileRefused(self._table.path, where, fault.problem, fault.remedy) from fault
 
-    def _block(self, block: pa.RecordBatch, before: int) -> Iterator[Batch]:
+    def _block(self, block: RecordBatch, before: int) -> Iterator[Batch]:
         cell = {role: block.column(index) for index, role in enumerate(self._roles)}
         at = read_stamps([cell[role] for role in ("stamp", "clock") if role in cell],
                          self._dialect.stamps, self._local, self._dialect.day_ns)  # fmt: skip
@@ -115,7 +142,7 @@ class TableReader:
         if self._dialect.bars and self._dialect.ends:
             chosen["ts_event"] -= _LENGTH_NS[quality]
         where = f"{self._table.inside}, row {before + 1:,}" if self._table.inside else f"row {before + 1:,}"
-        self._place.text = where
+        self._tally.place = where
         yield Batch(contract, quality, chosen, where)
 
     def _check_bars(self, contract: Contract, bars: Rows, numbers: Rows, before: int) -> None:
@@ -132,17 +159,21 @@ class TableReader:
             hint = Quality.BARS_1M if "1min" in name or "_1m" in name or "minute" in name else None
             self._quality = bar_length(bars["ts_event"], path, "", hint=hint)
 
-    def _price(self, column: pa.Array, what: str) -> NDArray[np.int64]:
+    def _price(self, column: Array, what: str) -> NDArray[np.int64]:
         if self._dialect.fixed:
             return cells.whole(column, what)
         numbers = cells.price_e9(column, what)
         return numbers * self._dialect.scale if self._dialect.scale != 1 else numbers
 
-    def _trades(self, cell: dict[str, pa.Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    def _trades(self, cell: dict[str, Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
         rows = np.zeros(len(at), TRADE)
         keep = np.ones(len(at), dtype=bool)
         if "action" in cell:
-            self._lose(keep, pc.equal(cell["action"], "T").to_numpy(zero_copy_only=False), NOT_TRADES)
+            self._lose(
+                keep,
+                pc.equal(pc.cast(cell["action"], pa.string()), "T").to_numpy(zero_copy_only=False),
+                NOT_TRADES,
+            )
         rows["ts_event"], rows["side"] = at, b"N"
         prices, known = self._known_prices(cell["price"], keep)
         rows["price"][known] = prices
@@ -153,12 +184,12 @@ class TableReader:
         for role in ("sequence", "flags"):
             if role in cell:
                 rows[role] = cells.lots(cell[role], role, _U32 if role == "sequence" else 255)
-        self._lose(keep, (sizes != 0) & (sizes != _U32), NO_SIZE)
+        self._lose(keep, (sizes != _U32) & (self._dialect.zero_sizes | (sizes != 0)), NO_SIZE)
         if "suspicious" in cell:
             self._lose(keep, cells.whole(cell["suspicious"], "mark") == 0, SUSPICIOUS)
         return rows, keep
 
-    def _known_prices(self, column: pa.Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
+    def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
         """Prices of the rows that have one: an order book's clear, for one, has none."""
         if "action" not in self._dialect.columns:
             return self._price(column, "price"), np.arange(len(column))
@@ -173,7 +204,7 @@ class TableReader:
         self._lose(keep, mask, NO_PRICE)
         return prices[defined], known[defined]
 
-    def _bars(self, cell: dict[str, pa.Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+    def _bars(self, cell: dict[str, Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
         rows = np.zeros(len(at), BAR)
         rows["ts_event"] = at
         for role in BAR_ROLES[:4]:
@@ -185,8 +216,8 @@ class TableReader:
         self._lose(keep, rows["volume"] != 0, NO_VOLUME)
         return rows, keep
 
-    def _schema_quality(self, rtypes: pa.Array) -> Quality:
-        kinds = pc.unique(rtypes).to_pylist()
+    def _schema_quality(self, rtypes: Array) -> Quality:
+        kinds = [str(kind) for kind in pc.unique(rtypes).to_pylist()]
         if len(kinds) != 1 or kinds[0] not in _SCHEMA_RTYPES:
             raise FileRefused(self._table.path, "", "bars of an hour or a day are too coarse for 30-minute brackets",
                               "export trades, ohlcv-1s or ohlcv-1m")  # fmt: skip
@@ -196,26 +227,34 @@ class TableReader:
         self._lost.append((reason, keep & ~good))
         keep &= good
 
-    def _contracts(self, cell: dict[str, pa.Array], at: NDArray[np.int64]) -> Iterator[tuple[Contract | str, Rows | None]]:
+    def _contracts(
+        self, cell: dict[str, Array], at: NDArray[np.int64]
+    ) -> Iterator[tuple[Contract | str, Rows | None]]:
         near = _day(int(at[0]))
         if self._contract is not None:
             yield self._contract, None
         elif "symbol" in cell:
-            codes = cell["symbol"].dictionary_encode()
+            cells.refuse_nulls(cell["symbol"], "symbol")
+            codes = pc.cast(cell["symbol"], pa.string()).dictionary_encode()
             numbers = codes.indices.to_numpy()
             for code, symbol in enumerate(codes.dictionary.to_pylist()):
                 mask = numbers == code
                 yield self._selection.names.contract(symbol, near), mask
         else:
-            if "instrument_id" in cell and pc.count_distinct(cell["instrument_id"]).as_py() > 1:
-                raise FileRefused(self._table.path, "", "it holds several instruments and no symbols",
-                                  "export it again with the symbol column")  # fmt: skip
+            self._refuse_several(cell)
             yield self._selection.named_by_file(near), None
 
+    def _refuse_several(self, cell: dict[str, Array]) -> None:
+        if "instrument_id" in cell:
+            self._numbers.update(map(str, pc.unique(cell["instrument_id"]).to_pylist()[:2]))
+        if len(self._numbers) > 1:
+            raise FileRefused(self._table.path, "", "it holds several instruments and no symbols",
+                              "export it again with the symbol column")  # fmt: skip
 
-def _sides(column: pa.Array) -> NDArray[Any]:
+
+def _sides(column: Array) -> NDArray[Any]:
     """Aggressors as B, A or N: `B`, `buy`, `A`, `ask`, `S`, `sell`."""
-    first = pc.utf8_upper(pc.utf8_slice_codeunits(column, 0, 1))
+    first = pc.utf8_upper(pc.utf8_slice_codeunits(pc.cast(column, pa.string()), 0, 1))
     buys = pc.equal(first, "B").to_numpy(zero_copy_only=False)
     sells = pc.is_in(first, pa.array(["A", "S"])).to_numpy(zero_copy_only=False)
     return np.where(buys, b"B", np.where(sells, b"A", b"N"))
@@ -225,16 +264,15 @@ def _day(at_ns: int) -> date:
     return date.fromordinal(date(1970, 1, 1).toordinal() + at_ns // NANOS_PER_DAY)
 
 
-def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions,
-               wanted: str | None) -> FileReading:  # fmt: skip
+def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:  # fmt: skip
     """Begin to read a table of text, packed or not; `head` is its first plain bytes."""
-    dialect = told(sniff(read_head(path, head), wanted), options.tz, options.stamp)
+    dialect = told(sniff(read_head(path, head, told=options.format)), options.tz, options.stamp)
     demand(path, dialect, options)
     table = TextTable(path, plain, dialect.delimiter, dialect.width, dialect.skip_lines)
 
-    def rows(file: Counted, counts: ReadCounts, place: Place) -> Iterator[Batch]:
+    def rows(file: Counted, tally: Tally) -> Iterator[Batch]:
         selection = Selection(path, names, options.contract)
-        yield from TableReader(table, dialect, selection, counts, place).batches(file)
-        selection.finish(counts.rows)
+        yield from TableReader(table, dialect, selection, tally).batches(file)
+        selection.finish(tally.counts.rows)
 
     return FileReading(path, dialect.format, dialect.source, size, rows)

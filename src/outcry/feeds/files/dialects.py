@@ -42,6 +42,7 @@ class Dialect:
 
     zone: IANA zone of naive stamps. ends: whether a bar's stamp names its end. fixed: prices are whole
     numbers of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, where the form says it.
+    zero_sizes: prints of size 0 are prints too.
     """
 
     format: str
@@ -57,6 +58,7 @@ class Dialect:
     scale: int = 1
     quality: Quality | None = None
     day_ns: int = 0
+    zero_sizes: bool = False
 
     @property
     def bars(self) -> bool:
@@ -66,7 +68,8 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first lines of a table, split: `first` the first that is not empty, `second` the next."""
+    """The first lines of a table, split: `first` the first that is not empty, `second` the next. `told`: the
+    format the person named."""
 
     path: Path
     line: int
@@ -74,13 +77,14 @@ class Head:
     first: list[str]
     second: list[str]
     names: dict[str, int]
+    told: str | None = None
 
     def refuse(self, problem: str, remedy: str = "") -> FileRefused:
         """The error for something wrong in the first line."""
         return FileRefused(self.path, f"line {self.line}", problem, remedy)
 
 
-def read_head(path: Path, head: bytes) -> Head:
+def read_head(path: Path, head: bytes, *, told: str | None = None) -> Head:
     """Split the first lines of a table; raise `FileRefused` for bytes that are no text."""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise FileRefused(path, "byte 0", "the text is UTF-16", "save it as UTF-8")
@@ -100,7 +104,7 @@ def read_head(path: Path, head: bytes) -> Head:
     delimiter = max(",;\t|", key=first.count)
     split = [_fields(line, delimiter) for _, line in lines[:2]]
     names = {name.lower(): index for index, name in reversed(list(enumerate(split[0])))}
-    return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names)
+    return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names, told)
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
@@ -112,11 +116,12 @@ def _has_header(head: Head) -> bool:
     return any(name.removesuffix("_utc") in known for name in head.names)
 
 
-def sniff(head: Head, wanted: str | None) -> Dialect:
-    """Tell the dialect by its form; `wanted` is the format the person named, which must then fit."""
+def sniff(head: Head) -> Dialect:
+    """Tell the dialect by its form; a format that the person named must fit."""
+    wanted = head.told
     tellers = {wanted: TELLERS[wanted]} if wanted else TELLERS
     for teller in tellers.values():
-        dialect = teller(head, wanted is not None)
+        dialect = teller(head)
         if dialect is not None:
             return dialect
     if wanted:
@@ -128,7 +133,7 @@ def sniff(head: Head, wanted: str | None) -> Dialect:
                       "give --format, or add a first line such as timestamp_utc,open,high,low,close,volume")  # fmt: skip
 
 
-def _databento(head: Head, _told: bool) -> Dialect | None:
+def _databento(head: Head) -> Dialect | None:
     """Databento's CSV, as downloaded or written by its client: `ts_event` and instrument or record kind."""
     if "ts_event" not in head.names or not {"rtype", "publisher_id", "instrument_id"} & head.names.keys():
         return None
@@ -140,10 +145,12 @@ def _databento(head: Head, _told: bool) -> Dialect | None:
     columns["stamp"] = head.names["ts_event"]
     prices = [head.second[columns[role]] for role in roles[:-1] if columns[role] < len(head.second)]
     fixed = all("." not in price for price in prices) and any(len(price) >= 7 for price in prices)
-    return _dialect(head, "databento-csv", "databento", columns, stamps=_stamps(head, columns), ends=False, fixed=fixed)
+    return _dialect(
+        head, "databento-csv", "databento", columns, stamps=_stamps(head, columns), ends=False, fixed=fixed
+    )
 
 
-def _kibot(head: Head, _told: bool) -> Dialect | None:
+def _kibot(head: Head) -> Dialect | None:
     """No header; US date and clock in two columns; New York time; a bar's stamp names its opening."""
     if len(head.first) < 4 or not (_US_DATE.fullmatch(head.first[0]) and _CLOCK.fullmatch(head.first[1])):
         return None
@@ -155,7 +162,7 @@ def _kibot(head: Head, _told: bool) -> Dialect | None:
     return _dialect(head, "kibot", "kibot", columns, stamps=Stamps.US, zone=NEW_YORK, ends=False)
 
 
-def _ninjatrader(head: Head, _told: bool) -> Dialect | None:
+def _ninjatrader(head: Head) -> Dialect | None:
     """No header, semicolons, `yyyyMMdd HHmmss`; UTC; a minute's stamp names its END."""
     if head.delimiter != ";" or not _COMPACT.fullmatch(head.first[0]):
         if head.delimiter == ";" and re.fullmatch(r"\d{8}", head.first[0]):
@@ -169,7 +176,7 @@ def _ninjatrader(head: Head, _told: bool) -> Dialect | None:
     return _dialect(head, "ninjatrader", "ninjatrader", columns, stamps=Stamps.COMPACT, zone="UTC", ends=True)
 
 
-def _tradingview(head: Head, _told: bool) -> Dialect | None:
+def _tradingview(head: Head) -> Dialect | None:
     """`time,open,high,low,close,…,Volume`; unix or ISO time with an offset; the stamp names the opening."""
     names = {name: index for index, name in enumerate(head.first)}
     if head.first[0] != "time" or not {"open", "high", "low", "close"} <= names.keys() or not head.second:
@@ -182,15 +189,15 @@ def _tradingview(head: Head, _told: bool) -> Dialect | None:
     return _dialect(head, "tradingview", "tradingview", columns, stamps=_stamps(head, columns), ends=False)
 
 
-def _firstrate(head: Head, told: bool) -> Dialect | None:
+def _firstrate(head: Head) -> Dialect | None:
     """ISO stamp in New York time, then open, high, low, close, volume; the stamp names the opening.
 
     Without a header the form is nobody's in particular, so the name must say it (`ES_H24_1min.txt`, or
     FirstRate in it) unless the person does.
     """
     name = head.path.name.lower()
-    named = told or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
-    rows = head.second if told and _has_header(head) else head.first
+    named = head.told or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
+    rows = head.second if head.told and _has_header(head) else head.first
     if not named or len(rows) != 6 or not _ISO.fullmatch(rows[0]):
         return None
     columns = {role: index for index, role in enumerate(("stamp", *BAR_ROLES))}
@@ -198,10 +205,19 @@ def _firstrate(head: Head, told: bool) -> Dialect | None:
                     header=rows is head.second)  # fmt: skip
 
 
-def _generic(head: Head, _told: bool) -> Dialect | None:
+def _generic(head: Head) -> Dialect | None:
     """Any table with a header that names its columns."""
-    plain = {name.removesuffix("_utc"): index for name, index in reversed(list(head.names.items()))}
-    found = {role: index for role, names in NAMES.items() if (index := _first(plain, names)) is not None}
+    columns = generic_columns(head.names)
+    if columns is None:
+        return None
+    zone = "UTC" if f"{_name(head, columns['stamp'])}".endswith("_utc") else None
+    return _dialect(head, GENERIC, GENERIC, columns, stamps=_stamps(head, columns), zone=zone)
+
+
+def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
+    """The roles of columns by their names in lower case; None where they are neither trades nor bars."""
+    plain = {name.removesuffix("_utc"): index for name, index in reversed(list(names.items()))}
+    found = {role: index for role, known in NAMES.items() if (index := _first(plain, known)) is not None}
     if "stamp" not in found:
         return None
     kept = ("stamp", "symbol")
@@ -214,8 +230,7 @@ def _generic(head: Head, _told: bool) -> Dialect | None:
     columns = {role: found[role] for role in kept if role in found}
     if "date" in plain and "time" in plain:
         columns |= {"stamp": plain["date"], "clock": plain["time"]}
-    zone = "UTC" if f"{_name(head, columns['stamp'])}".endswith("_utc") else None
-    return _dialect(head, GENERIC, GENERIC, columns, stamps=_stamps(head, columns), zone=zone)
+    return columns
 
 
 def _first(plain: dict[str, int], names: tuple[str, ...]) -> int | None:
@@ -252,7 +267,7 @@ def _dialect(head: Head, name: str, source: str, columns: dict[str, int], *, sta
 
 
 #: In the order in which they are tried: the most particular first.
-TELLERS: dict[str, Callable[[Head, bool], Dialect | None]] = {
+TELLERS: dict[str, Callable[[Head], Dialect | None]] = {
     "databento-csv": _databento,
     "kibot": _kibot,
     "ninjatrader": _ninjatrader,
@@ -264,4 +279,6 @@ TELLERS: dict[str, Callable[[Head, bool], Dialect | None]] = {
 
 def told(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
     """The dialect with what the person said of zone and stamps, which goes before what its form suggests."""
-    return replace(dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close")
+    return replace(
+        dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close"
+    )

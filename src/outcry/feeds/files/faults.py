@@ -7,14 +7,14 @@ decoder's own exception is its cause and never its message alone.
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import databento_dbn
-import pyarrow as pa
 import zstandard
 
+from outcry.feeds.files.arrow import ArrowFault
 from outcry.ports.files import FileRefused
 
 #: Everything the decoders in use raise for malformed input. RuntimeError and NotImplementedError are
@@ -29,7 +29,7 @@ DECODER_FAULTS: tuple[type[Exception], ...] = (
     RuntimeError,
     ValueError,
     databento_dbn.DBNError,
-    pa.ArrowException,
+    ArrowFault,
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
@@ -38,7 +38,7 @@ DECODER_FAULTS: tuple[type[Exception], ...] = (
 
 
 @contextmanager
-def refusing(path: Path, place: Callable[[], str] | str = "") -> Iterator[None]:
+def refusing(path: Path, place: Callable[[], str] | str = "") -> Generator[None]:
     """Turn what a decoder raises into `FileRefused`; `place` may be asked for when it happens."""
     try:
         yield

@@ -1,5 +1,7 @@
 """LEAN's zips of futures: ticks, seconds and minutes of one UTC day, one member an expiry.
 
+A print of size 0 is kept: it was made, and LEAN counts it.
+
 Rules kept: times are ms of the UTC day in the member's name, bars are stamped at their start, and grains and
 livestock, which LEAN keeps in dollars, come out in the cents they are quoted in.
 """
@@ -11,17 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
-from outcry.core.instruments import Contract
 from outcry.feeds.files.archive import Counted
 from outcry.feeds.files.delimited import TableReader
 from outcry.feeds.files.dialects import BAR_ROLES, Dialect
 from outcry.feeds.files.naming import ContractNames
-from outcry.feeds.files.reading import FileReading, Place
+from outcry.feeds.files.reading import FileReading, Tally
 from outcry.feeds.files.selection import Selection
 from outcry.feeds.files.stamps import Stamps
 from outcry.feeds.files.table_text import TextTable
 from outcry.feeds.files.zips import open_member
-from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
+from outcry.ports.files import FileRefused, ReadOptions
 from outcry.ports.records import Batch, Quality
 
 _MEMBER = re.compile(
@@ -58,7 +59,11 @@ def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
     found: list[Member] = []
     for info in sorted(infos, key=lambda one: one.filename):
         parts = _MEMBER.fullmatch(info.filename.lower())
-        if _COARSE.fullmatch(info.filename.lower()) or "_hour_" in info.filename or "_daily_" in info.filename:
+        if (
+            _COARSE.fullmatch(info.filename.lower())
+            or "_hour_" in info.filename
+            or "_daily_" in info.filename
+        ):
             raise FileRefused(path, f"member {info.filename}", "bars of an hour or a day are too coarse",
                               "import the minute or tick files")  # fmt: skip
         if parts is None:
@@ -71,32 +76,34 @@ def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
     return found
 
 
-def open_lean(path: Path, size: int, members: list[Member], names: ContractNames, options: ReadOptions) -> FileReading | None:
+def open_lean(
+    path: Path, size: int, members: list[Member], names: ContractNames, options: ReadOptions
+) -> FileReading | None:
     """Begin to read a LEAN zip; None where it holds quotes or open interest only."""
     trades = [member for member in members if member.kind == "trade"]
     if not trades:
         return None
 
-    def rows(file: Counted, counts: ReadCounts, place: Place) -> Iterator[Batch]:
+    def rows(file: Counted, tally: Tally) -> Iterator[Batch]:
         selection = Selection(path, names, options.contract)
         for member in trades:
-            contract = names.contract(member.symbol, member.day) if member.month else None
-            yield from _reader(path, member, contract, selection, counts, place).batches(file)
-        selection.finish(counts.rows)
+            yield from _reader(path, member, selection, tally).batches(file)
+        selection.finish(tally.counts.rows)
 
     return FileReading(path, "lean", "lean", size, rows)
 
 
-def _reader(path: Path, member: Member, contract: Contract | str | None, selection: Selection, counts: ReadCounts,
-            place: Place) -> TableReader:  # fmt: skip
+def _reader(path: Path, member: Member, selection: Selection, tally: Tally) -> TableReader:
     inside = f"member {member.info.filename}"
-    place.text = inside
+    tally.place = inside
     columns = _TICK_COLUMNS if member.step == "tick" else {r: i for i, r in enumerate(("stamp", *BAR_ROLES))}
     dialect = Dialect("lean", "lean", ",", 0, 6, columns, Stamps.MS_OF_DAY, ends=False,
                       scale=_CENTS if member.root.upper() in _IN_DOLLARS else 1,
-                      quality=_QUALITY.get(member.step),
+                      quality=_QUALITY.get(member.step), zero_sizes=True,
                       day_ns=int(datetime.combine(member.day, time(), UTC).timestamp()) * 10**9)  # fmt: skip
     table = TextTable(path, lambda file: open_member(file, member.info.filename), ",", 6, 0, inside)
-    if contract is None:
+    if member.month:
+        contract = selection.names.contract(member.symbol, member.day)
+    else:
         contract = selection.named_by_file(member.day)
-    return TableReader(table, dialect, selection, counts, place, contract)
+    return TableReader(table, dialect, selection, tally, contract=contract)

@@ -17,7 +17,9 @@ from outcry.feeds.files.dialects import TELLERS
 from outcry.feeds.files.faults import refusing
 from outcry.feeds.files.lean import members_of, open_lean
 from outcry.feeds.files.naming import ContractNames
+from outcry.feeds.files.parquet import open_parquet
 from outcry.feeds.files.reading import FileReading
+from outcry.feeds.files.scid import open_scid
 from outcry.feeds.files.zips import list_members
 from outcry.ports.files import FileRefused, ReadOptions
 
@@ -59,7 +61,9 @@ class FileLibrary:
 
 def _walk(folder: Path) -> Iterator[Path]:
     def give_up(fault: OSError) -> None:
-        raise FileRefused(fault.filename or folder, "", f"the folder may not be read ({fault.strerror})") from fault
+        raise FileRefused(
+            fault.filename or folder, "", f"the folder may not be read ({fault.strerror})"
+        ) from fault
 
     for place, folders, files in os.walk(folder, onerror=give_up):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -85,7 +89,11 @@ def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading
             return open_lean(path, file.size, members, names, options)
     if kind == "dbn":
         return open_dbn(path, names, options)
-    return open_table(path, file.size, head, names, options, options.format)
+    if kind == "scid":
+        return open_scid(path, names, options)
+    if kind == "parquet":
+        return open_parquet(path, names, options)
+    return open_table(path, file.size, head, names, options)
 
 
 def _packed(raw: bytes) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from outcry.core.instruments import MONTH_CODES, Contract, Universe
 from outcry.core.symbols import Named, read_symbol
 
-#: An expiry worked out from rules may be off by a holiday; trades a few days past it are still of that contract.
+#: An expiry worked out from rules may be off by a holiday; trades a few days past it are still of that one.
 EXPIRY_SLACK = timedelta(days=5)
 DECADE = 10
 

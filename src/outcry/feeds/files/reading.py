@@ -15,13 +15,14 @@ from outcry.ports.records import Batch
 
 
 @dataclass(slots=True)
-class Place:
-    """Where in the file the reader is, in the words of an error: `record 12`, `line 3`."""
+class Tally:
+    """How far a reader has come: what it passed over, and its `place` in the words of an error (`record 12`)."""
 
-    text: str = ""
+    counts: ReadCounts
+    place: str = ""
 
 
-Rows = Callable[[Counted, ReadCounts, Place], Iterator[Batch]]
+Rows = Callable[[Counted, Tally], Iterator[Batch]]
 
 
 @dataclass(slots=True)
@@ -45,10 +46,10 @@ class FileReading:
         """Yield the rows in file order; raise `FileRefused`, also for a file that turns out to hold none."""
         self.counts.rows = 0
         self.counts.skipped.clear()
-        place = Place()
-        with refusing(self.path, lambda: place.text), closing(Counted(self.path)) as file:
+        tally = Tally(self.counts)
+        with refusing(self.path, lambda: tally.place), closing(Counted(self.path)) as file:
             self._file = file
-            for batch in self.rows(file, self.counts, place):
+            for batch in self.rows(file, tally):
                 if len(batch.rows):
                     self.counts.rows += len(batch.rows)
                     yield batch

@@ -8,12 +8,11 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
-from outcry.feeds.files.cells import BadCell, convert, whole
+from outcry.feeds.files.arrow import Array, ArrowInvalid, pa, pc
+from outcry.feeds.files.cells import BadCell, convert, refuse_nulls, whole
 
 #: Times outside 1970 to 2100 are no times of trades: they are numbers of another unit.
 EARLIEST_NS = 0
@@ -30,12 +29,14 @@ class Stamps(StrEnum):
     EPOCH = "epoch"  # whole seconds, ms, µs or ns since 1970
     US = "us"  # 01/02/2024 and 09:30[:00]
     COMPACT = "compact"  # 20240102 093000[ 1234567]
+    TIMESTAMP = "timestamp"  # a typed column without a zone
+    TIMESTAMP_ABSOLUTE = "timestamp with zone"
     MS_OF_DAY = "ms of day"  # LEAN: the date stands in the name
 
     @property
     def naive(self) -> bool:
         """Whether a zone must be known."""
-        return self in (Stamps.ISO, Stamps.US, Stamps.COMPACT)
+        return self in (Stamps.ISO, Stamps.US, Stamps.COMPACT, Stamps.TIMESTAMP)
 
 
 class LocalTime:
@@ -46,7 +47,7 @@ class LocalTime:
         self._last = np.iinfo(np.int64).min
         self._second = False
 
-    def utc(self, naive: pa.Array) -> NDArray[np.int64]:
+    def utc(self, naive: Array) -> NDArray[np.int64]:
         """Nanoseconds UTC of naive stamps; raise `BadCell` for times the zone's clocks skipped."""
         if self.zone == "UTC":
             return _numbers(naive)
@@ -66,10 +67,10 @@ class LocalTime:
             self._last, self._second = local[-1], False
         return first
 
-    def _assume(self, naive: pa.Array, fold: str) -> NDArray[np.int64]:
+    def _assume(self, naive: Array, fold: str) -> NDArray[np.int64]:
         try:
             return _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="raise"))
-        except pa.ArrowInvalid as fault:
+        except ArrowInvalid as fault:
             before = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="earliest"))
             after = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="latest"))
             row = int(np.flatnonzero(before != after)[0])
@@ -77,15 +78,20 @@ class LocalTime:
                           "the zone is another one: correct --tz") from fault  # fmt: skip
 
 
-def _numbers(stamps: pa.Array) -> NDArray[np.int64]:
+def _numbers(stamps: Array) -> NDArray[np.int64]:
     return stamps.cast(pa.int64()).to_numpy().copy()
 
 
-def read_stamps(columns: list[pa.Array], stamps: Stamps, local: LocalTime, day_ns: int = 0) -> NDArray[np.int64]:
+def read_stamps(columns: list[Array], stamps: Stamps, local: LocalTime, day_ns: int = 0) -> NDArray[np.int64]:
     """The times of a block of rows, in ns UTC. `columns`: one of stamps, or dates and times of day."""
     first = columns[0]
+    refuse_nulls(first, "time")
     if stamps is Stamps.EPOCH:
         at = _epoch(first)
+    elif stamps is Stamps.TIMESTAMP_ABSOLUTE:
+        at = _numbers(_nanoseconds(first, "UTC"))
+    elif stamps is Stamps.TIMESTAMP:
+        at = local.utc(_nanoseconds(first, None))
     elif stamps is Stamps.MS_OF_DAY:
         ms = whole(first, "time of day")
         _inside(ms, 0, NANOS_PER_DAY // NANOS_PER_MS, "time of day in ms")
@@ -98,7 +104,17 @@ def read_stamps(columns: list[pa.Array], stamps: Stamps, local: LocalTime, day_n
     return at
 
 
-def _naive(cells: pa.Array) -> pa.Array:
+def _nanoseconds(stamps: Array, zone: str | None) -> Array:
+    """A typed column in ns; raise `BadCell` for times beyond what 64 bits of ns hold."""
+    try:
+        return stamps.cast(pa.timestamp("ns", zone))
+    except ArrowInvalid as fault:
+        seconds = stamps.cast(pa.timestamp("s", zone), safe=False).cast(pa.int64()).to_numpy()
+        row = int(np.flatnonzero(np.abs(seconds) > LATEST_NS // 10**9)[0])
+        raise BadCell(row, f"{seconds[row]} s after 1970 is no possible time") from fault
+
+
+def _naive(cells: Array) -> Array:
     return pc.cast(cells, pa.timestamp("ns"))
 
 
@@ -108,7 +124,7 @@ def _inside(numbers: NDArray[np.int64], low: int, high: int, what: str) -> None:
         raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is no possible {what}")
 
 
-def _epoch(cells: pa.Array) -> NDArray[np.int64]:
+def _epoch(cells: Array) -> NDArray[np.int64]:
     """Epoch numbers; their unit is told by their size, which must be the same for all."""
     numbers = whole(cells, "time")
     unit = epoch_unit(int(numbers[0]))
@@ -122,7 +138,7 @@ def epoch_unit(number: int) -> int:
     return 10**9 if digits <= 11 else 10**6 if digits <= 14 else 1_000 if digits <= 17 else 1
 
 
-def _iso(columns: list[pa.Array], stamps: Stamps) -> pa.Array:
+def _iso(columns: list[Array], stamps: Stamps) -> Array:
     """Rewrite a stamp's digits as `YYYY-MM-DD hh:mm:ss`, which Arrow reads and checks."""
     cut: Any = pc.utf8_slice_codeunits
     if stamps is Stamps.ISO:
@@ -137,4 +153,6 @@ def _iso(columns: list[pa.Array], stamps: Stamps) -> pa.Array:
     time = pc.binary_join_element_wise(cut(text, 9, 11), cut(text, 11, 13), cut(text, 13, 15), ":")
     whole_seconds = pc.binary_join_element_wise(date, time, " ")
     fraction = pc.utf8_trim_whitespace(cut(text, 16))
-    return pc.if_else(pc.equal(fraction, ""), whole_seconds, pc.binary_join_element_wise(whole_seconds, fraction, "."))
+    return pc.if_else(
+        pc.equal(fraction, ""), whole_seconds, pc.binary_join_element_wise(whole_seconds, fraction, ".")
+    )

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.csv as pv
-
 from outcry.feeds.files.archive import Counted
+from outcry.feeds.files.arrow import ArrowInvalid, RecordBatch, pa, pv
 from outcry.ports.files import FileRefused
 
 BLOCK = 1 << 20
@@ -29,7 +27,7 @@ class TextTable:
     skip_lines: int
     inside: str = ""
 
-    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
         """Yield blocks of the wanted columns as text, with the number of rows before each."""
         names = [str(index) for index in range(self.width)]
         stream = io.BufferedReader(self.opener(file), BLOCK)
@@ -48,7 +46,7 @@ class TextTable:
                 if block.num_rows:
                     yield before, block
                     before += block.num_rows
-        except pa.ArrowInvalid as fault:
+        except ArrowInvalid as fault:
             self._explain(fault, before)
 
     def place(self, row: int) -> str:
@@ -72,7 +70,7 @@ class TextTable:
                 number += 1
                 yield number, line
 
-    def _explain(self, fault: pa.ArrowInvalid, before: int) -> None:
+    def _explain(self, fault: Exception, before: int) -> None:
         """Find the line that the reader could not take, and refuse the file for it."""
         for number, line in self._lines():
             if number <= self.skip_lines or not line.strip(b"\r\n"):

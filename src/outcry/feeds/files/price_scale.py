@@ -1,0 +1,64 @@
+"""Prices kept as floats, as exact ones.
+
+Rules kept: a float that stands within its own precision of a tick is that tick; any other keeps its value,
+so that it is counted as off the tick and not rounded onto it. A multiplier is a power of ten under which
+prices are ticks, and one tick apart somewhere: 165,575 is a price of ES, but it is also 1,655.75 times 100.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.core.units import PRICE_SCALE, price_text
+from outcry.ports.files import FileRefused
+
+#: Tried in this order; Sierra keeps some products as whole numbers of a hundredth, or of a millionth.
+_POWERS = (0, -1, -2, -3, -4, -5, -6, -7, 1, 2, 3)
+_ON_TICK = 0.999
+#: Beyond this the units of 10⁻⁹ no longer fit 64 bits.
+_LARGEST = 9e9
+
+
+class PriceScale:
+    """A multiplier and a tick."""
+
+    def __init__(self, multiplier: float, tick_e9: int) -> None:
+        self.multiplier, self.tick_e9 = multiplier, tick_e9
+
+    def ticks(self, stored: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The nearest tick of each stored price, and whether the float cannot be told from it."""
+        prices = stored.astype(np.float64) * self.multiplier
+        nearest = np.rint(prices * (PRICE_SCALE / self.tick_e9))
+        precision = np.spacing(np.abs(stored)).astype(np.float64) * self.multiplier
+        near = np.abs(prices - nearest * (self.tick_e9 / PRICE_SCALE)) <= precision
+        return nearest.astype(np.int64), near
+
+    def price_e9(self, stored: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Units of 10⁻⁹, exact on the tick."""
+        nearest, near = self.ticks(stored)
+        between = np.rint(stored.astype(np.float64) * self.multiplier * PRICE_SCALE).astype(np.int64)
+        return np.where(near, nearest * self.tick_e9, between)
+
+
+def tell_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> float:
+    """Find the power of ten that makes prices of what is stored; refuse where none does."""
+    usable = stored[np.isfinite(stored) & (np.abs(stored) < 1e12)]
+    prices: Any = np.unique(usable)
+    fitting: list[float] = []
+    for power in _POWERS:
+        multiplier = float(10.0**power)
+        if not len(prices) or np.abs(prices).max() * multiplier > _LARGEST:
+            continue
+        nearest, near = PriceScale(multiplier, tick_e9).ticks(usable)
+        if np.count_nonzero(near) < _ON_TICK * len(usable):
+            continue
+        fitting.append(multiplier)
+        steps = np.diff(np.unique(nearest[near]))
+        if len(steps) and int(np.gcd.reduce(steps)) == 1:
+            return multiplier
+    if not fitting:
+        raise FileRefused(path, "", f"prices are no multiples of {price_text(tick_e9)}, in any power of ten",
+                          "is the contract in the file's name the right one?")  # fmt: skip
+    return fitting[0]

@@ -1,0 +1,202 @@
+"""Sierra Chart's intraday files (`.scid`): ticks, or bars of one second or one minute.
+
+Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30
+UTC of which the µs digits only keep records apart, so 1 ms is what they are worth. Prices are float32, in some
+files multiplied by a power of ten.
+
+Rule kept: a price is put on the tick only where float32 cannot tell the two apart; any other is passed on as
+it stands, for the importer to count.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_MS
+from outcry.feeds.files.archive import Counted, fill
+from outcry.feeds.files.bar_checks import bar_length, refuse_broken_bars, refuse_repeats
+from outcry.feeds.files.naming import ContractNames
+from outcry.feeds.files.price_scale import PriceScale, tell_multiplier
+from outcry.feeds.files.reading import FileReading, Tally
+from outcry.feeds.files.selection import Selection
+from outcry.ports.files import FileRefused, ReadOptions
+from outcry.ports.records import BAR, TRADE, Batch, Quality
+
+HEADER = np.dtype(
+    [("magic", "S4"), ("header_size", "<u4"), ("record_size", "<u4"), ("version", "<u2"), ("unused", "<u2"),
+     ("start_index", "<u4"), ("reserve", "V36")]
+)  # fmt: skip
+RECORD = np.dtype(
+    [("at", "<i8"), ("open", "<f4"), ("high", "<f4"), ("low", "<f4"), ("close", "<f4"), ("trades", "<u4"),
+     ("volume", "<u4"), ("bid_volume", "<u4"), ("ask_volume", "<u4")]
+)  # fmt: skip
+#: µs from 1899-12-30 to 1970-01-01.
+EPOCH_US = 2_209_161_600_000_000
+LATEST_MS = 4_102_444_800_000
+#: Open of a tick: 0, or that it is the first or the last part of a trade reported in parts.
+FIRST_PART = np.float32(-1.99900095e37)
+LAST_PART = np.float32(-1.99900197e37)
+CHUNK_RECORDS = 100_000
+SAMPLE_RECORDS = 50_000
+
+QUOTES = "quotes without a trade"
+NO_PRICE = "prices that are no number"
+PARTIAL = "partial last record"
+
+Records = NDArray[Any]
+
+
+def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
+    """Begin to read a Sierra Chart file; its contract is in its name."""
+    with Counted(path) as file:
+        start = _read_header(file)
+        sample = _sample(file, start)
+    if not len(sample):
+        raise FileRefused(path, f"byte {start}", "it holds a header and no whole record")
+    selection = Selection(path, names, options.contract)
+    contract = selection.named_by_file(_day(sample[0], path))
+
+    def rows(opened: Counted, tally: Tally) -> Iterator[Batch]:
+        return _Reader(path, contract, names.universe.products[contract.root].tick_e9, sample, tally).batches(
+            opened
+        )
+
+    return FileReading(path, "scid", "sierra", file.size, rows)
+
+
+def _read_header(file: Counted) -> int:
+    """Check the header; return where the records begin."""
+    raw = file.read(HEADER.itemsize) or b""
+    if len(raw) < HEADER.itemsize:
+        raise FileRefused(file.path, f"byte {len(raw)}", "the file stops inside its header")
+    header = np.frombuffer(raw, HEADER)[0]
+    if header["magic"] != b"SCID":
+        raise FileRefused(file.path, "byte 0", "it is not a Sierra Chart file: it does not begin with `SCID`")
+    if header["record_size"] != RECORD.itemsize:
+        raise FileRefused(file.path, "byte 8", f"its records are of {header['record_size']} bytes",
+                          f"records of {RECORD.itemsize} bytes are read")  # fmt: skip
+    start = int(header["header_size"])
+    if not HEADER.itemsize <= start <= 4096:
+        raise FileRefused(file.path, "byte 4", f"the header claims {start:,} bytes", "the file is damaged")
+    return start
+
+
+def _sample(file: Counted, start: int) -> Records:
+    """Records of the beginning and the end, from which the scale of prices and the kind of records are told."""
+    whole = max(0, file.size - start) // RECORD.itemsize
+    parts: list[Records] = []
+    for first in sorted({0, max(0, whole - SAMPLE_RECORDS)}):
+        file.seek(start + first * RECORD.itemsize)
+        buffer = memoryview(bytearray(min(whole, SAMPLE_RECORDS) * RECORD.itemsize))
+        got = fill(file, buffer)
+        parts.append(np.frombuffer(buffer[: got // RECORD.itemsize * RECORD.itemsize], RECORD))
+    return np.concatenate(parts)
+
+
+def _plain_tick(records: Records) -> Records:
+    """Whether a record says by its Open that it is a tick."""
+    opens = records["open"]
+    return (records["trades"] == 1) & ((opens == 0) | (opens == FIRST_PART) | (opens == LAST_PART))
+
+
+def _flat(records: Records) -> Records:
+    """Whether a record may be a tick as well as a bar: one trade, one price."""
+    same = (records["open"] == records["high"]) & (records["high"] == records["low"])
+    return (records["trades"] == 1) & same & (records["low"] == records["close"])
+
+
+def _day(record: Any, path: Path) -> Any:
+    days = (int(record["at"]) - EPOCH_US) // 86_400_000_000
+    if not 0 <= days < 47_482:
+        raise FileRefused(path, "record 1", "its time is no possible one", "the file is damaged")
+    return np.datetime64(days, "D").item()
+
+
+class _Reader:
+    """Turns records into batches of ticks and of bars."""
+
+    def __init__(self, path: Path, contract: Contract, tick_e9: int, sample: Records, tally: Tally) -> None:
+        self._path, self._contract, self._tally, self._counts = path, contract, tally, tally.counts
+        traded = sample[sample["volume"] > 0]
+        multiplier = tell_multiplier(traded["close"], tick_e9, path)
+        self._scale = PriceScale(multiplier, tick_e9)
+        ticks = _plain_tick(traded)
+        #: Where no record says that it is a tick, a flat one among bars is a bar of one trade.
+        self._flat_is_tick = bool(ticks.any()) or bool(_flat(traded).all())
+        self._quality: Quality | None = None
+        self._last: int | None = None
+
+    def batches(self, file: Counted) -> Iterator[Batch]:
+        start = _read_header(file)
+        file.seek(start)
+        whole, rest = divmod(file.size - start, RECORD.itemsize)
+        buffer = memoryview(bytearray(CHUNK_RECORDS * RECORD.itemsize))
+        number = 0
+        while number < whole:
+            got = fill(file, buffer[: (whole - number) * RECORD.itemsize]) // RECORD.itemsize
+            if not got:
+                raise FileRefused(
+                    self._path, f"record {number + 1:,}", "the file became shorter while it was read"
+                )
+            self._tally.place = f"record {number + 1:,}"
+            yield from self._chunk(np.frombuffer(buffer, RECORD, got), number)
+            number += got
+        self._counts.skip(PARTIAL, 1 if rest else 0)
+
+    def _chunk(self, records: Records, number: int) -> Iterator[Batch]:
+        ms = (records["at"] - EPOCH_US) // 1_000
+        wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))
+        if len(wrong):
+            raise FileRefused(self._path, f"record {number + 1 + int(wrong[0]):,}", "its time is no possible one",
+                              "the file is damaged")  # fmt: skip
+        traded = records["volume"] > 0
+        finite = np.isfinite(records["close"])
+        self._counts.skip(QUOTES, int(np.count_nonzero(~traded)))
+        self._counts.skip(NO_PRICE, int(np.count_nonzero(traded & ~finite)))
+        ticks = _plain_tick(records)
+        if self._flat_is_tick:
+            ticks |= _flat(records)
+        for quality, chosen in ((Quality.TICKS, traded & finite & ticks), (None, traded & finite & ~ticks)):
+            numbers = np.flatnonzero(chosen)
+            if len(numbers):
+                part, at = records[numbers], ms[numbers] * NANOS_PER_MS
+                if quality is None:
+                    yield Batch(
+                        self._contract, *self._bars(part, at, numbers + number + 1), self._tally.place
+                    )
+                else:
+                    yield Batch(self._contract, quality, self._trades(part, at), self._tally.place)
+
+    def _trades(self, records: Records, at: NDArray[np.int64]) -> Records:
+        rows = np.zeros(len(records), TRADE)
+        rows["ts_event"] = at
+        rows["price"] = self._scale.price_e9(records["close"])
+        rows["size"] = records["volume"]
+        buys, sells = records["ask_volume"] > 0, records["bid_volume"] > 0
+        rows["side"] = np.where(buys & ~sells, b"B", np.where(sells & ~buys, b"A", b"N"))
+        return rows
+
+    def _bars(self, records: Records, at: NDArray[np.int64], numbers: Records) -> tuple[Quality, Records]:
+        def place(row: int) -> str:
+            return f"record {int(numbers[row]):,}"
+
+        rows = np.zeros(len(records), BAR)
+        rows["ts_event"], rows["volume"] = at, records["volume"]
+        for name in ("open", "high", "low", "close"):
+            column = records[name]
+            odd = np.flatnonzero(~np.isfinite(column) | (np.abs(column) > 1e9))
+            if len(odd):
+                raise FileRefused(
+                    self._path, place(int(odd[0])), f"a bar's {name} is no price", "the file is damaged"
+                )
+            rows[name] = self._scale.price_e9(column)
+        refuse_broken_bars(rows, self._path, place)
+        if self._quality is None:
+            self._quality = bar_length(at, self._path, place(0))
+        refuse_repeats(at, self._last, self._path, place)
+        self._last = int(at[-1])
+        return self._quality, rows
