@@ -19,14 +19,17 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is asking. `subject` is what the limiter counts; `name` may be logged; `scope` is None without a
-    key."""
+    """Who is asking. `subject` is what the limiter counts; `name` may be logged; `scope` is None without one.
+
+    `generation`: of keys and grants, when this was found out; once that has moved, ask again.
+    """
 
     subject: str
     name: str
     tier: ApiTier
     limit: int
     scope: Scope | None
+    generation: int
 
 
 class Door:
@@ -35,13 +38,13 @@ class Door:
     def __init__(self, keys: KeyRing, licences: Licences) -> None:
         self._keys = keys
         self._licences = licences
-        self._generation = (-1, -1)
+        self._generation = -1
         self._known: dict[bytes, Caller] = {}
 
     @property
-    def generation(self) -> tuple[int, int]:
+    def generation(self) -> int:
         """Moves whenever a key or a grant changed: what was concluded from them before no longer holds."""
-        return (self._keys.generation, self._licences.generation)
+        return self._keys.generation + self._licences.generation  # both only grow
 
     def admit(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
         """Return the caller, anonymous where there is a reason against the key."""
@@ -55,10 +58,10 @@ class Door:
             caller = self._known.get(values[0])
             if caller is not None:
                 return caller, None
-            return self._look_up(values[0], asked.client)
+            return self._look_up(values[0], asked.client, generation)
         return anonymous(asked.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
 
-    def _look_up(self, value: bytes, client: str) -> tuple[Caller, KeyRefusal | None]:
+    def _look_up(self, value: bytes, client: str, generation: int) -> tuple[Caller, KeyRefusal | None]:
         if value and (len(value) != KEY_LENGTH or not value.isascii()):
             return anonymous(client), KeyRefusal.MALFORMED
         found = self._keys.known(value.decode("ascii"))
@@ -70,6 +73,7 @@ class Door:
             found.tier,
             requests_allowed(found.tier),
             self._licences.scope(found),
+            generation,
         )
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
@@ -79,7 +83,7 @@ class Door:
 
 def anonymous(client: str) -> Caller:
     """Return the caller without a key at this address."""
-    return Caller(f"ip:{_network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None)
+    return Caller(f"ip:{_network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None, 0)
 
 
 def _network(client: str) -> str:

@@ -15,7 +15,7 @@ from time import monotonic_ns
 
 from outcry.http.auth import Caller
 from outcry.http.cache import Encoded
-from outcry.http.edge import Edge, Headers
+from outcry.http.edge import Edge, Headers, fixed_headers
 from outcry.http.limits import varying_bytes
 from outcry.http.metrics import Tally
 from outcry.http.requests import Asked
@@ -31,7 +31,6 @@ class Hot:
     """What was concluded from a request's bytes."""
 
     caller: Caller
-    generation: tuple[int, int]
     encoded: Encoded
     head: bytes
     tally: Tally
@@ -61,7 +60,7 @@ class HotAnswers:
         pulse = edge.pulse
         if not (
             hot.encoded.holds(pulse.revision, now_ns)
-            and hot.generation == edge.door.generation
+            and hot.caller.generation == edge.door.generation
             and pulse.fresh
         ):
             del self._memo[request]
@@ -87,14 +86,14 @@ class HotAnswers:
         self._memo[request] = hot
 
     def conclude(self, asked: Asked, caller: Caller, encoded: Encoded, headers: Headers, route: str) -> None:
-        """Called by the application after a 200 to a plain request: remember it, if the protocol offered
-        to."""
-        offer: Offer | None = asked.scope.get("extensions", {}).get(EXTENSION)
-        if offer is None or not asked.plain or not offer.standing:
+        """Remember a plain request answered with 200, if the protocol offered its bytes."""
+        extensions = asked.scope.get("extensions")
+        offer: Offer | None = extensions.get(EXTENSION) if extensions else None
+        if offer is None or not offer.standing:
             return
         stem = self._edge.access_log.stem(asked, route, 200, caller.tier, caller.name)
         tally = self._edge.metrics.tally(route, 200, caller.tier)
-        hot = Hot(caller, self._edge.door.generation, encoded, written(headers), tally, stem)
+        hot = Hot(caller, encoded, written([*headers, *fixed_headers(caller)]), tally, stem)
         self.learn(offer.request, hot)
 
 

@@ -7,8 +7,7 @@ Rule kept: both say the same, in whole seconds rounded up.
 
 from typing import Protocol
 
-from outcry.accounts.tiers import WINDOW_SECONDS
-from outcry.http.auth import Caller
+from outcry.accounts.tiers import WINDOW_SECONDS, ApiTier, requests_allowed
 from outcry.ports.limiter import Limiter, Verdict
 
 Headers = list[tuple[bytes, bytes]]
@@ -22,11 +21,11 @@ class Gauge(Limiter, Protocol):
         ...
 
 
-def standing_headers(caller: Caller) -> Headers:
-    """Return what does not change from one of a caller's requests to the next."""
-    limit = b"%d" % caller.limit
+def standing_headers(tier: ApiTier) -> Headers:
+    """Return what does not change from one request of a tier to the next."""
+    limit = b"%d" % requests_allowed(tier)
     return [
-        (b"x-api-tier", caller.tier.encode("ascii")),
+        (b"x-api-tier", tier.encode("ascii")),
         (b"x-ratelimit-limit", limit),
         (b"ratelimit-policy", b'"default";q=%s;w=%d' % (limit, WINDOW_SECONDS)),
     ]
