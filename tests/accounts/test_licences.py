@@ -14,8 +14,13 @@ DAY = date(2013, 10, 8)
 
 def grant(grantee: str = "everyone", **other: object) -> Grant:
     fields: dict[str, object] = {
-        "scope": "completed", "roots": (), "from_date": None, "until_date": None, "embargo_ns": 24 * HOUR, **other,
-    }  # fmt: skip
+        "scope": "completed",
+        "roots": (),
+        "from_date": None,
+        "until_date": None,
+        "embargo_ns": 24 * HOUR,
+        **other,
+    }
     return Grant(grantee, **fields)  # type: ignore[arg-type]
 
 
@@ -34,10 +39,17 @@ def test_another_users_recordings_are_never_seen_whatever_is_granted() -> None:
 @pytest.mark.parametrize(
     ("grantee", "holds"),
     [
-        ("everyone", True), ("tier:pro", True), ("user:3", True), ("key:7", True),
-        ("tier:free", False), ("user:7", False), ("key:3", False), ("user:33", False), ("", False),
+        ("everyone", True),
+        ("tier:pro", True),
+        ("user:3", True),
+        ("key:7", True),
+        ("tier:free", False),
+        ("user:7", False),
+        ("key:3", False),
+        ("user:33", False),
+        ("", False),
     ],
-)  # fmt: skip
+)
 def test_to_whom_a_grant_is_made(grantee: str, holds: bool) -> None:
     scope = resolve(3, 7, "pro", [grant(grantee)])
     assert scope.owners == ((3, OPERATOR) if holds else (3,))

@@ -11,9 +11,17 @@ from outcry.ports.store import GrantRow
 
 LEVELS = "/api/levels?symbol=ES"
 ALWAYS = {
-    "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "x-api-tier", "ratelimit", "ratelimit-policy",
-    "x-request-id", "vary", "cache-control", "x-content-type-options",
-}  # fmt: skip
+    "x-ratelimit-limit",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+    "x-api-tier",
+    "ratelimit",
+    "ratelimit-policy",
+    "x-request-id",
+    "vary",
+    "cache-control",
+    "x-content-type-options",
+}
 
 
 def code(got: Got) -> str:
@@ -47,12 +55,24 @@ def test_every_response_says_where_the_caller_stands(stage: Stage) -> None:
     key = stage.key()
     stage.query.failure = None
     answers = [
-        stage.get(LEVELS, key), stage.get(LEVELS, key, "HEAD"), stage.get("/api/levels", key), stage.get(LEVELS),
-        stage.get("/api/levels?symbol=XX", key), stage.get("/api/nothing", key), stage.get("/api", key),
-        stage.get(LEVELS, key, "DELETE"), stage.get(LEVELS, key, "OPTIONS"), stage.get("/api/levels?symbol=NQ", key),
-        stage.get("/healthz"), stage.get("/readyz"), stage.get("/metrics"), stage.get("/openapi.json"),
-        stage.get("/nowhere"), stage.get("/healthz", method="POST"), stage.get("//api/levels"),
-    ]  # fmt: skip
+        stage.get(LEVELS, key),
+        stage.get(LEVELS, key, "HEAD"),
+        stage.get("/api/levels", key),
+        stage.get(LEVELS),
+        stage.get("/api/levels?symbol=XX", key),
+        stage.get("/api/nothing", key),
+        stage.get("/api", key),
+        stage.get(LEVELS, key, "DELETE"),
+        stage.get(LEVELS, key, "OPTIONS"),
+        stage.get("/api/levels?symbol=NQ", key),
+        stage.get("/healthz"),
+        stage.get("/readyz"),
+        stage.get("/metrics"),
+        stage.get("/openapi.json"),
+        stage.get("/nowhere"),
+        stage.get("/healthz", method="POST"),
+        stage.get("//api/levels"),
+    ]
     stage.query.failure = RuntimeError("a secret of the house")
     answers.append(stage.get("/api/context?symbol=ES", key))
     statuses = [got.status for got in answers]
@@ -160,12 +180,32 @@ def test_an_unknown_path_tells_a_stranger_nothing(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "key=1", "api_key=1", "APIKEY=1", "x-api-key=1", "X-API-Key=1", "token=", "access_token", "symbol=ES&Token=1",
-        "symbol=ES;key=1", "k%65y=1", "api%5Fkey=1", "symbol=ES&%6Bey=1", "symbol={key}", "symbol=ES&a={key}",
-        "{key}", "a=OUTCRY_abc", "a=%6Futcry_abc", "a=outcry%5Fabc", "a=%256Futcry_abc", "a=%25256Futcry_abc",
-        "symbol=ES&%61%70%69%5f%6b%65%79=x", "key[]=1", "+key=1", "a=b%26key=1",
+        "key=1",
+        "api_key=1",
+        "APIKEY=1",
+        "x-api-key=1",
+        "X-API-Key=1",
+        "token=",
+        "access_token",
+        "symbol=ES&Token=1",
+        "symbol=ES;key=1",
+        "k%65y=1",
+        "api%5Fkey=1",
+        "symbol=ES&%6Bey=1",
+        "symbol={key}",
+        "symbol=ES&a={key}",
+        "{key}",
+        "a=OUTCRY_abc",
+        "a=%6Futcry_abc",
+        "a=outcry%5Fabc",
+        "a=%256Futcry_abc",
+        "a=%25256Futcry_abc",
+        "symbol=ES&%61%70%69%5f%6b%65%79=x",
+        "key[]=1",
+        "+key=1",
+        "a=b%26key=1",
     ],
-)  # fmt: skip
+)
 def test_a_key_in_the_address_is_refused_beside_a_good_header_and_not_logged(
     stage: Stage, query: str
 ) -> None:

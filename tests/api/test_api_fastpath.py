@@ -1,68 +1,18 @@
-"""The fast path against the application itself, byte for byte, over real sockets; and all it must not skip."""
+"""The fast path against the application itself, byte for byte, over real sockets; and all it must not
+skip."""
 
 import re
-import socket
+import threading
 import time
 
 import pytest
 from stage import SECOND, Stage, build_stage, served
+from wire import Wire, plain
 
 MASKS = [
     (rb"x-request-id: [0-9a-f]{12}-[0-9a-f]{8}", b"x-request-id: ID"),
     (rb"\r\ndate: [^\r]{29}\r", b"\r\ndate: NOW\r"),
 ]
-
-
-def plain(key: str, path: str = "/api/levels?symbol=ES", more: str = "") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: outcry\r\nx-api-key: {key}\r\n{more}\r\n".encode("latin-1")
-
-
-class Wire:
-    """A connection that reads whole responses as they came."""
-
-    def __init__(self, stage: Stage) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", stage.port), timeout=5)
-        self.pending = b""
-
-    def __enter__(self) -> "Wire":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def read(self, *, bodiless: bool = False) -> bytes:
-        while b"\r\n\r\n" not in self.pending:
-            self._more()
-        head, _, rest = self.pending.partition(b"\r\n\r\n")
-        found = None if bodiless else re.search(rb"\r\ncontent-length: ([0-9]+)", head)
-        length = int(found[1]) if found else 0
-        while len(rest) < length:
-            self._more()
-            rest = self.pending.partition(b"\r\n\r\n")[2]
-        self.pending = rest[length:]
-        return head + b"\r\n\r\n" + rest[:length]
-
-    def _more(self) -> None:
-        data = self.socket.recv(65536)
-        if not data:
-            raise EOFError(self.pending)
-        self.pending += data
-
-    def ask(self, data: bytes) -> bytes:
-        self.send(data)
-        return self.read()
-
-    def closed_within(self, seconds: float) -> bool:
-        self.socket.settimeout(seconds)
-        try:
-            return self.socket.recv(1) == b""
-        except ConnectionResetError:
-            return True
-        except TimeoutError:
-            return False
 
 
 def masked(response: bytes) -> bytes:
@@ -136,6 +86,19 @@ def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(stag
     assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
 
 
+def test_a_key_revoked_while_its_first_answer_was_computed_is_not_remembered(stage: Stage) -> None:
+    key = stage.key()
+    stage.query.gate = threading.Event()
+    with Wire(stage) as wire:
+        wire.send(plain(key))
+        time.sleep(0.1)
+        stage.keys.revoke(key[:15], stage.clock.now_ns())
+        stage.query.gate.set()
+        wire.read()
+        for _ in range(2):
+            assert wire.ask(plain(key)).startswith(b"HTTP/1.1 401 ")
+
+
 def test_a_key_revoked_here_is_refused_at_once(stage: Stage) -> None:
     key = stage.key()
     with Wire(stage) as wire:
@@ -175,10 +138,15 @@ def test_new_data_and_stale_answers_are_computed_anew(stage: Stage) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        "If-None-Match: *\r\n", "Connection: close\r\n", "X-Request-Id: a\r\n", "Content-Length: 0\r\n",
-        "Expect: 100-continue\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Transfer-Encoding: chunked\r\n",
+        "If-None-Match: *\r\n",
+        "Connection: close\r\n",
+        "X-Request-Id: a\r\n",
+        "Content-Length: 0\r\n",
+        "Expect: 100-continue\r\n",
+        "Connection: Upgrade\r\nUpgrade: websocket\r\n",
+        "Transfer-Encoding: chunked\r\n",
     ],
-)  # fmt: skip
+)
 def test_particular_requests_are_not_remembered(stage: Stage, more: str) -> None:
     with Wire(stage) as wire:
         wire.send(plain(stage.key(), more=more))
@@ -190,10 +158,15 @@ def test_strangers_and_refusals_are_not_remembered(stage: Stage) -> None:
     key = stage.key()
     with Wire(stage) as wire:
         for request in (
-            plain("nothing"), plain(key[:-1]), plain(key, "/api/levels"), plain(key, "/api/levels?symbol=XX"),
-            plain(key, "/api/levels?symbol=ES&key=1"), plain(key, more=f"x-api-key: {key}\r\n"),
-            plain(key, "/healthz"), plain(key).replace(b"GET", b"HEAD").replace(b"HEAD", b"POST"),
-        ):  # fmt: skip
+            plain("nothing"),
+            plain(key[:-1]),
+            plain(key, "/api/levels"),
+            plain(key, "/api/levels?symbol=XX"),
+            plain(key, "/api/levels?symbol=ES&key=1"),
+            plain(key, more=f"x-api-key: {key}\r\n"),
+            plain(key, "/healthz"),
+            plain(key).replace(b"GET", b"HEAD").replace(b"HEAD", b"POST"),
+        ):
             wire.ask(request)
     assert hot_count(stage) == 0
 

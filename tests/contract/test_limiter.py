@@ -60,7 +60,8 @@ def test_subjects_are_counted_apart(make: Callable[[], Gauge]) -> None:
 
 @each
 def test_a_lowered_limit_holds_at_once(make: Callable[[], Gauge]) -> None:
-    """60 requests one a second under 120; with 30 the next passes when the 30th newest is 60 s old: in 31 s."""
+    """60 requests one a second under 120; with 30 the next passes when the 30th newest is 60 s old: in 31
+    s."""
     limiter = make()
     for second in range(60):
         limiter.take("key:1", 120, START + second * 1000 * MS)

@@ -18,7 +18,7 @@ from outcry.api.parameters import read_query
 from outcry.api.query import Query
 from outcry.http.auth import Caller, anonymous
 from outcry.http.cache import AnswerCache, Encoded, names_etag
-from outcry.http.edge import Edge, Headers, Receive, Reply, Send, fixed_headers
+from outcry.http.edge import Edge, Headers, Receive, Reply, Send
 from outcry.http.errors import (
     NOT_FOUND,
     STARTING,
@@ -37,6 +37,8 @@ from outcry.services.errors import ServiceError
 
 ALLOWED = "GET, HEAD"
 UNKNOWN_ROUTE = "/api/*"
+_LONGEST_REMEMBERED = 128
+_MOST_REMEMBERED = 1024
 _ROUTES = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 
 
@@ -48,6 +50,7 @@ class Dispatcher:
         self._query = query
         self._hot = hot
         self._timeout_s = timeout_s
+        self._questions: dict[tuple[str, bytes], tuple[tuple[str | None, ...], Ask]] = {}
         self.cache = AnswerCache(timeout_s)
 
     async def __call__(self, scope: dict[str, Any], _receive: Receive, send: Send) -> None:
@@ -111,8 +114,7 @@ class Dispatcher:
         self, asked: Asked, endpoint: Endpoint, caller: Caller, scope: Scope, verdict: Verdict
     ) -> Reply:
         """Answer from the cache or the query service, with an entity tag."""
-        given = read_query(asked.query, endpoint.names) if asked.query else {}
-        terms, ask = endpoint.prepare(given)
+        terms, ask = self._question(endpoint, asked.query)
         encoded = await self._encoded((scope, endpoint.path, terms), scope, ask)
         headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
         if asked.if_none_match is not None and names_etag(asked.if_none_match, encoded.etag):
@@ -123,9 +125,19 @@ class Dispatcher:
             *headers,
         ]
         if asked.plain:
-            all_headers = [*headers, *fixed_headers(caller)]
-            self._hot.conclude(asked, caller, encoded, all_headers, endpoint.path)
+            self._hot.conclude(asked, caller, encoded, headers, endpoint.path)
         return Reply(200, headers, encoded.body, endpoint.path, caller, verdict)
+
+    def _question(self, endpoint: Endpoint, query: bytes) -> tuple[tuple[str | None, ...], Ask]:
+        """Read the query string, or remember having read it: clients repeat themselves."""
+        known = self._questions.get((endpoint.path, query))
+        if known is None:
+            known = endpoint.prepare(read_query(query, endpoint.names))
+            if len(query) <= _LONGEST_REMEMBERED:
+                if len(self._questions) >= _MOST_REMEMBERED:
+                    self._questions.clear()
+                self._questions[endpoint.path, query] = known
+        return known
 
     async def _encoded(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> Encoded:
         edge = self._edge

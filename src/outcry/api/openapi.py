@@ -4,6 +4,7 @@ Rule kept: nothing is stated here that the code does not hold to; the test suite
 allows and what it forbids, and compares the document with the copy kept in the repository.
 """
 
+import sys
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from outcry.services.answers import DISCLAIMER, Answer
 
 _REF = "#/components/schemas/{name}"
 _COMMON = (
+    "invalid_parameter",
     "unauthorized",
     "not_found",
     "method_not_allowed",
@@ -81,6 +83,11 @@ def build_document() -> dict[str, Any]:
         "paths": {row.path: {"get": _operation(row)} for row in ENDPOINTS},
         "components": {
             "schemas": schemas,
+            "responses": {
+                ".".join(codes): _refusal(status, codes)
+                for row in ENDPOINTS
+                for status, codes in _refusals(row)
+            },
             "headers": {
                 name: {"description": text, "required": True, "schema": schema}
                 for name, (text, schema) in HEADERS.items()
@@ -99,13 +106,8 @@ def build_document() -> dict[str, Any]:
 
 def _operation(row: Endpoint) -> dict[str, Any]:
     responses: dict[str, Any] = {"200": _success(row.answer), "304": _not_modified()}
-    codes: dict[int, list[str]] = {}
-    for code in (*row.errors, *_COMMON):
-        named = codes.setdefault(STATUS[code], [])
-        if code not in named:
-            named.append(code)
-    for status, named in sorted(codes.items()):
-        responses[str(status)] = _refusal(status, named)
+    for status, codes in _refusals(row):
+        responses[str(status)] = {"$ref": f"#/components/responses/{'.'.join(codes)}"}
     return {
         "operationId": row.operation,
         "summary": row.summary,
@@ -120,6 +122,14 @@ def _operation(row: Endpoint) -> dict[str, Any]:
         ],
         "responses": responses,
     }
+
+
+def _refusals(row: Endpoint) -> list[tuple[int, list[str]]]:
+    """Return the statuses an endpoint refuses with, and the codes of each."""
+    found: dict[int, list[str]] = {}
+    for code in dict.fromkeys((*row.errors, *_COMMON)):
+        found.setdefault(STATUS[code], []).append(code)
+    return sorted(found.items())
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -210,7 +220,11 @@ def _error_schema() -> dict[str, Any]:
                 "type": "array",
                 "items": text,
             },
-            "reasons": {"description": "With `no_licensed_source`: why nothing answers.", "type": "array"},
+            "reasons": {
+                "description": "With `no_licensed_source`: why nothing answers.",
+                "type": "array",
+                "items": text,
+            },
             "fix": {
                 "description": "With `no_licensed_source`: where to put it right.",
                 "type": "object",
@@ -239,3 +253,12 @@ def _error_schema() -> dict[str, Any]:
 def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
     """Leave out titles that only repeat the name."""
     return {key: value for key, value in schema.items() if key != "title"}
+
+
+def page() -> bytes:
+    """Return the document as kept beside the tests: one member a line, so that a change can be read."""
+    return msgspec.json.format(msgspec.json.encode(build_document()), indent=2) + b"\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(page())

@@ -37,11 +37,12 @@ def read_query(query: bytes, names: frozenset[str]) -> dict[str, str]:
 
 def symbol_of(parameters: Mapping[str, str]) -> str:
     """Return the symbol; raise `MissingSymbol`, or `UnknownSymbol` for what can be no name at all."""
-    symbol = parameters.get("symbol", "").strip(" ")
-    if not symbol:
+    given = parameters.get("symbol", "")
+    if not given:
         raise MissingSymbol("missing_symbol")
-    if len(symbol) > LONGEST_SYMBOL or _CONTROL.search(symbol):
-        shown = _CONTROL.sub("�", symbol[:LONGEST_SYMBOL])
+    symbol = given.strip()
+    if not symbol or len(given) > LONGEST_SYMBOL or _CONTROL.search(symbol):
+        shown = _CONTROL.sub("�", given[:LONGEST_SYMBOL])
         raise UnknownSymbol("unknown_symbol", symbol=shown, suggestions=[])
     return symbol
 

@@ -1,0 +1,103 @@
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from stage import Stage
+
+from outcry.client import ApiError, Client, Unreachable
+from outcry.services.answers import LevelsAnswer
+
+
+@contextmanager
+def strange_server(
+    status: int, headers: dict[str, str], body: bytes
+) -> Iterator[tuple[str, list[str | None]]]:
+    """A server that answers everything alike and notes the keys it was sent."""
+    keys: list[str | None] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keys.append(self.headers.get("x-api-key"))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", keys
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_each_endpoint_through_the_client(stage: Stage) -> None:
+    client = Client(f"http://127.0.0.1:{stage.port}/", stage.key())
+    levels = client.levels("ES")
+    assert isinstance(levels, LevelsAnswer)
+    assert (levels.symbol, levels.prior.poc, levels.live) == ("ES", 6900.25, False)
+    assert client.symbols().symbols[0].symbol == "ES"
+    assert client.profile("ES", "2026-01-02").rows[0].letters == "BCDEFGIJK"
+    assert client.history("ES", "2026-01-02", "2026-01-05").from_ == "2026-01-02"
+    assert client.context("ES").symbol == "ES"
+    assert stage.query.calls[3] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
+
+
+def test_a_symbol_is_escaped(stage: Stage) -> None:
+    with pytest.raises(ApiError) as caught:
+        Client(f"http://127.0.0.1:{stage.port}", stage.key()).levels("E&S=ü/ ")
+    assert caught.value.body["symbol"] == "E&S=ü/"
+
+
+def test_a_refusal_has_code_status_and_what_the_code_adds(stage: Stage) -> None:
+    with pytest.raises(ApiError) as caught:
+        Client(f"http://127.0.0.1:{stage.port}", stage.key(), language="de").levels("NQ")
+    error = caught.value
+    assert (error.code, error.status) == ("no_licensed_source", 409)
+    assert error.message.startswith("Für diesen Schlüssel")
+    assert error.body["fix"]["account"] == "/account"
+    assert error.request_id
+
+
+def test_a_redirect_is_not_followed_so_the_key_stays(stage: Stage) -> None:
+    with strange_server(200, {}, b"{}") as (elsewhere, keys):
+        with strange_server(302, {"location": elsewhere}, b"") as (url, _), pytest.raises(Unreachable):
+            Client(url, "a key").levels("ES")
+        assert keys == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, b"<html>"), (200, b"{}"), (502, b"Bad Gateway"), (404, b"[]")]
+)
+def test_what_is_no_service_is_unreachable(status: int, body: bytes) -> None:
+    with strange_server(status, {}, body) as (url, _), pytest.raises(Unreachable):
+        Client(url, "a key").levels("ES")
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(Unreachable):
+        Client("http://127.0.0.1:1", "a key", timeout_s=1).levels("ES")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "file:///etc/passwd", "ftp://a", "http://", "http://a/?x=1"]
+)
+def test_only_web_addresses(url: str) -> None:
+    with pytest.raises(ValueError, match="base address"):
+        Client(url, "a key")
+
+
+def test_a_key_with_a_line_break_is_not_sent() -> None:
+    with strange_server(200, {}, b"{}") as (url, keys):
+        with pytest.raises(Unreachable):
+            Client(url, "a\r\nx-evil: 1").levels("ES")
+        assert keys == []

@@ -1,0 +1,198 @@
+"""The codes, the messages, the OpenAPI document and the pages made from them say the same."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from stage import Stage, build_stage, served
+
+import outcry
+from outcry.api.endpoints import ENDPOINTS
+from outcry.api.openapi import build_document, page
+from outcry.http.errors import STATUS
+from outcry.http.errors_page import page as errors_page
+from outcry.http.messages import load_catalogue
+from outcry.services.errors import ServiceError
+
+HERE = Path(__file__).parent
+SOURCE = Path(outcry.__file__).parent
+
+#: shared decisions: the codes are frozen. A line may be added here, never changed or taken away.
+FROZEN = {
+    "missing_symbol": 400,
+    "invalid_parameter": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "unknown_symbol": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "no_licensed_source": 409,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "upstream_unavailable": 502,
+    "starting": 503,
+}
+
+
+def all_refusals(base: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
+    return [found for child in base.__subclasses__() for found in (child, *all_refusals(child))]
+
+
+def message_ids() -> set[str]:
+    """Every literal first argument of a refusal or problem raised anywhere in the source."""
+    refusals = {refusal.__name__ for refusal in all_refusals()}
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                place = {"Problem": 1}.get(node.func.id, 0 if node.func.id in refusals else None)
+                if (
+                    place is not None
+                    and len(node.args) > place
+                    and isinstance(node.args[place], ast.Constant)
+                ):
+                    found.add(str(node.args[place].value))
+    return found
+
+
+def test_the_codes_are_those_promised() -> None:
+    assert STATUS == FROZEN
+
+
+@pytest.mark.parametrize("refusal", all_refusals())
+def test_each_refusal_of_the_services_has_a_status(refusal: type[ServiceError]) -> None:
+    assert refusal.code in STATUS
+
+
+def test_each_message_is_there_in_each_language() -> None:
+    catalogue = load_catalogue()
+    assert catalogue.languages == ("en", "de")
+    ids = message_ids() | set(STATUS) | {f"title.{code}" for code in STATUS}
+    assert "invalid_parameter.date" in ids
+    for language in catalogue.languages:
+        for message_id in ids:
+            assert catalogue.text(language, message_id, "", {}) != message_id, (language, message_id)
+
+
+def test_templates_name_the_same_places_in_each_language() -> None:
+    import re
+
+    catalogue = load_catalogue()
+    for message_id in catalogue._texts["en"]:
+        english, german = (
+            set(re.findall(r"\{\w+\}", catalogue._texts[name][message_id])) for name in ("en", "de")
+        )
+        assert english == german, message_id
+
+
+def test_a_value_is_shown_but_never_read_as_a_template() -> None:
+    text = load_catalogue().text("en", "unknown_symbol", "", {"symbol": "{symbol.__class__} {0} %s"})
+    assert text == "No product or contract goes by the name {symbol.__class__} {0} %s."
+
+
+def test_the_document_is_the_one_kept() -> None:
+    """If the change is meant: `python -m outcry.api.openapi > tests/api/openapi.json`."""
+    assert page().decode() == (HERE / "openapi.json").read_text("utf-8")
+
+
+def test_the_page_about_errors_is_the_one_kept() -> None:
+    """If the change is meant: `python -m outcry.http.errors_page > docs/errors.md`."""
+    assert errors_page(load_catalogue()) == (SOURCE.parents[1] / "docs" / "errors.md").read_text("utf-8")
+
+
+def test_the_document_names_every_endpoint_code_and_field() -> None:
+    document = build_document()
+    assert document["openapi"] == "3.1.0"
+    assert list(document["paths"]) == [
+        "/api/levels",
+        "/api/symbols",
+        "/api/profile",
+        "/api/history",
+        "/api/context",
+    ]
+    assert document["components"]["schemas"]["Error"]["properties"]["code"]["enum"] == sorted(FROZEN)
+    assert document["components"]["securitySchemes"]["ApiKey"]["name"] == "x-api-key"
+    assert list(document["components"]["schemas"]["HistoryAnswer"]["properties"])[1] == "from"
+    assert list(document["components"]["schemas"]["Scenario"]["properties"])[1] == "if"
+    assert len(ENDPOINTS) == len(document["paths"])
+
+
+def test_the_document_is_served_to_anyone_with_a_tag(stage: Stage) -> None:
+    got = stage.get("/openapi.json")
+    assert json.loads(got.body) == json.loads(msgspec.json.encode(build_document()))
+    again = stage.get("/openapi.json", headers={"If-None-Match": got.headers["etag"]})
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_the_metrics_are_what_prometheus_reads(stage: Stage) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    key = stage.key("free")
+    for _ in range(32):
+        stage.get("/api/levels?symbol=ES", key)
+    families = {
+        found.name: found for found in text_string_to_metric_families(stage.get("/metrics").body.decode())
+    }
+    requests = {
+        (sample.labels["route"], sample.labels["status"], sample.labels["tier"]): sample.value
+        for sample in families["outcry_http_requests"].samples
+    }
+    assert requests["/api/levels", "200", "free"] == 30
+    assert requests["/api/levels", "429", "free"] == 2
+    assert families["outcry_limiter_refusals"].samples[0].value == 2
+    assert families["outcry_keys_live"].samples[0].value == 1
+    buckets = [
+        sample.value
+        for sample in families["outcry_http_request_seconds"].samples
+        if sample.name.endswith("bucket")
+    ]
+    assert buckets[-1] == 32
+    assert buckets == sorted(buckets)
+    assert families["outcry_store_age_seconds"].samples[0].value < 1
+
+
+def test_schemathesis_finds_nothing() -> None:
+    """All checks, positive and negative data, over a real socket; the limiter's window is emptied as time is
+    moved on."""
+    stage = build_stage()
+    with served(stage):
+        key = stage.key()
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "schemathesis.cli",
+            "run",
+            f"http://127.0.0.1:{stage.port}/openapi.json",
+            "--header",
+            f"x-api-key: {key}",
+            "--checks",
+            "all",
+            "--mode",
+            "all",
+            "--max-examples",
+            "25",
+            "--seed",
+            "20260102",
+            "--no-color",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=HERE) as running:
+            while running.poll() is None:
+                stage.clock.at_ns += 61 * 10**9
+                try:
+                    running.wait(0.05)
+                except subprocess.TimeoutExpired:
+                    continue
+            assert running.stdout is not None
+            output = running.stdout.read().decode()
+        assert running.returncode == 0, output
+        assert "No issues found" in output, output
+    lines = [json.loads(line) for line in stage.log.getvalue().splitlines()]
+    statuses = {line["status"] for line in lines if line["event"] == "request"}
+    assert {200, 400, 401, 404, 405} <= statuses
+    assert max(statuses) < 500
