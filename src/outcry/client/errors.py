@@ -1,0 +1,19 @@
+"""What may go wrong when a service is asked."""
+
+from typing import Any
+
+
+class ApiError(Exception):
+    """The service refused. Branch on `code`; `message` is for people. `body` holds what the code adds."""
+
+    def __init__(self, code: str, status: int, message: str, request_id: str, body: dict[str, Any]) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.status = status
+        self.message = message
+        self.request_id = request_id
+        self.body = body
+
+
+class Unreachable(Exception):
+    """There was no answer, or none a service of this kind would give."""
