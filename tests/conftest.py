@@ -8,13 +8,13 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of real market data and independent expected values: `OUTCRY_SHARED`, or `../shared`.
+    """The folder of real market data and independent expected values: `SHARED_DATA`, or `../shared`.
 
     It is no part of the project. Where it is absent the tests that need it say so loudly; in CI they fail.
     """
-    folder = Path(os.environ.get("OUTCRY_SHARED") or Path(__file__).parents[2] / "shared")
+    folder = Path(os.environ.get("SHARED_DATA") or Path(__file__).parents[2] / "shared")
     if not (folder / "vectors").is_dir():
-        message = f"no market data at {folder}: set OUTCRY_SHARED to the folder with data/ and vectors/"
+        message = f"no market data at {folder}: set SHARED_DATA to the folder with data/ and vectors/"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)

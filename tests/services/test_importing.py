@@ -1,0 +1,315 @@
+"""Importing: nothing lost, nothing twice, all or nothing; and which of two sources answers."""
+
+import hashlib
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import databento
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outcry.core.snapshot import load
+from outcry.ports.files import FileRefused, ReadOptions
+from outcry.ports.records import TRADE, Quality
+from outcry.ports.store import SessionRow
+from outcry.ports.tape import TapeDamaged, TapeInUse
+from outcry.services.importing import FileReport
+from outcry.services.joining import join
+from outcry.wiring import House
+
+Write = Callable[..., Path]
+
+# 2024-07-02 was a Tuesday; RTH 13:30 to 20:15 UTC. One trade in every bracket, so that pieces can make it whole.
+DAY = "20240702"
+WHOLE = [("13:00:00", "5500", 1), ("13:30:00", "5500.25", 2)] + [
+    (f"{13 + (30 + 30 * n) // 60}:{(30 + 30 * n) % 60:02d}:01", f"{5500 + n * 0.5}", 10 + n) for n in range(14)
+] + [("20:14:59", "5501", 5), ("20:16:00", "5501.25", 1)]  # fmt: skip
+
+
+def take(house: House, path: Path, owner: int = 0, now_ns: int | None = None) -> FileReport:
+    return house.importer.run(path, owner, ReadOptions(), now_ns or house.clock.now_ns())
+
+
+def rth(house: House, owner: int = 0, contract: str = "ESU2024") -> SessionRow:
+    rows = [r for r in house.store.sessions([owner], "ES") if r.kind == "rth" and r.contract == contract]
+    assert len(rows) == 1
+    return rows[0]
+
+
+def everything(house: House) -> tuple[int, dict[str, str]]:
+    """What must not change: the store's revision, and every tape file by content."""
+    tape = Path(house.settings.data) / "tape"
+    files = {
+        str(p.relative_to(tape)): hashlib.sha256(p.read_bytes()).hexdigest() for p in tape.rglob("*.zst")
+    }
+    return house.store.revision(), files
+
+
+def test_a_session_is_folded_and_reported(house: House, ticks: Write) -> None:
+    report = take(house, ticks(DAY, *WHOLE))
+    (session,) = [s for s in report.sessions if s.kind == "rth"]
+    assert (session.contract, session.trade_date) == ("ESU2024", "2024-07-02")
+    # two lots at 13:30:00, then 10 to 23 in fourteen brackets, then five
+    assert (session.rows, session.volume) == (16, 2 + sum(range(10, 24)) + 5)
+    assert (session.complete, session.kept, session.quality) == (True, "new", "ticks")
+    ladder = load(rth(house).profile)
+    assert (ladder.low_ticks, ladder.high_ticks) == (5500 * 4, 5500 * 4 + 26)
+    assert len(ladder.brackets) == 14
+
+
+def test_importing_again_changes_nothing(house: House, ticks: Write) -> None:
+    path = ticks(DAY, *WHOLE)
+    take(house, path)
+    before = everything(house)
+    assert take(house, path).state == "unchanged"
+    assert everything(house) == before
+
+
+def test_the_same_rows_under_another_name_change_no_recording(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    _, files = everything(house)
+    row = rth(house)
+    # the same rows in a file of another digest: the member is written with another time stamp
+    other = ticks(DAY, *WHOLE, folder="again")
+    with zipfile.ZipFile(other, "a") as archive:
+        archive.comment = b"another file"
+    report = take(house, other)
+    assert report.state == "unchanged"
+    assert {s.duplicates for s in report.sessions if s.kind == "rth"} == {16}
+    assert everything(house)[1] == files
+    assert rth(house) == row
+
+
+def test_overlapping_files_make_what_one_file_makes(house: House, ticks: Write, tmp_path: Path) -> None:
+    take(house, ticks(DAY, *WHOLE[:10], folder="a"))
+    assert not rth(house).complete
+    take(house, ticks(DAY, *WHOLE[6:], folder="b"))
+    pieced = rth(house)
+    assert pieced.complete
+
+    from outcry.settings import Settings
+    from outcry.wiring import open_house
+
+    with open_house(Settings(data=str(tmp_path / "other"))) as other:
+        take(other, ticks(DAY, *WHOLE, folder="c"))
+        whole = rth(other)
+    assert pieced.profile == whole.profile
+    assert (pieced.rows, pieced.volume) == (whole.rows, whole.volume)
+
+
+def test_equal_trades_in_one_file_are_all_counted(house: House, ticks: Write) -> None:
+    twins = [("13:31:00.500", "5500", 3)] * 4
+    assert take(house, ticks(DAY, *twins)).sessions[0].volume == 12
+    assert take(house, ticks(DAY, *twins, ("13:32:00", "5500", 1), folder="more")).state == "imported"
+    assert rth(house).volume == 13
+
+
+def test_off_tick_prices_are_set_aside_and_counted(house: House, ticks: Write) -> None:
+    path = ticks(DAY, ("13:31:00", "5500", 1), ("13:32:00", "5500.10", 50), ("13:33:00", "5500.25", 1))
+    (session,) = take(house, path).sessions
+    assert (session.rows, session.volume, session.off_tick) == (2, 2, 1)
+    assert rth(house).off_tick == 1
+
+
+def test_rows_out_of_order_are_counted_and_fold_to_the_same(
+    house: House, ticks: Write, tmp_path: Path
+) -> None:
+    lines = [
+        ("13:31:00", "5500", 1),
+        ("14:05:00", "5502", 2),
+        ("13:45:00", "5499", 3),
+        ("14:06:00", "5501", 1),
+    ]
+    (session,) = take(house, ticks(DAY, *lines)).sessions
+    assert session.out_of_order == 1
+    a, b = load(rth(house).profile).brackets
+    assert (a.low_ticks, a.close_ticks, b.open_ticks, b.close_ticks) == (
+        5499 * 4,
+        5499 * 4,
+        5502 * 4,
+        5501 * 4,
+    )
+    (row,) = house.store.recordings(0, "ESU2024", *[rth(house).trade_date] * 2)
+    rows = np.concatenate(list(house.tape.read(row.path, Quality.TICKS)))
+    assert (np.diff(rows["ts_event"]) >= 0).all()
+
+
+def test_a_session_is_not_complete_before_five_minutes_past_its_close(house: House, ticks: Write) -> None:
+    close_ns = 1_719_951_300_000_000_000  # 2024-07-02T20:15Z
+    take(house, ticks(DAY, *WHOLE), now_ns=close_ns + 299_000_000_000)
+    assert not rth(house).complete
+
+
+def test_a_file_that_ends_early_makes_no_complete_session(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, *WHOLE[:12]))
+    assert not rth(house).complete
+
+
+def test_an_overnight_in_two_files_is_folded_as_one(house: House, ticks: Write) -> None:
+    # The overnight of 3 July runs from 20:15Z on the 2nd over midnight: LEAN cuts it in two files.
+    take(house, ticks(DAY, ("20:15:01", "5500", 1), ("23:59:00", "5510", 2)))
+    take(house, ticks("20240703", ("00:00:01", "5490", 4), ("13:29:59", "5500", 1)))
+    (night,) = [
+        r for r in house.store.sessions([0], "ES") if r.kind == "eth" and str(r.trade_date) == "2024-07-03"
+    ]
+    ladder = load(night.profile)
+    assert (ladder.low_ticks, ladder.high_ticks, night.volume, night.rows) == (5490 * 4, 5510 * 4, 8, 4)
+
+
+def test_ticks_answer_before_bars_whichever_came_first(house: House, ticks: Write, bars: Write) -> None:
+    minute = [(at[:5], price, price, price, price, size) for at, price, size in WHOLE]
+    unique = list({line[0]: line for line in minute}.values())
+    take(house, bars(DAY, *unique))
+    assert rth(house).quality is Quality.BARS_1M
+    take(house, ticks(DAY, *WHOLE, folder="ticks"))
+    assert rth(house).quality is Quality.TICKS
+    report = take(house, bars(DAY, *unique[:-1], folder="again"))
+    assert rth(house).quality is Quality.TICKS
+    assert report.state == "unchanged"
+
+
+def test_bars_that_cover_the_session_answer_before_ticks_that_do_not(
+    house: House, ticks: Write, bars: Write
+) -> None:
+    take(house, ticks(DAY, *WHOLE[:5]))
+    minute = [(at[:5], price, price, price, price, size) for at, price, size in WHOLE]
+    take(house, bars(DAY, *{line[0]: line for line in minute}.values(), folder="bars"))
+    assert rth(house).quality is Quality.BARS_1M
+
+
+def test_a_bar_exported_while_forming_gives_way_to_the_whole_one(house: House, bars: Write) -> None:
+    take(
+        house,
+        bars(
+            DAY, ("13:30", "5500", "5501", "5500", "5501", 10), ("13:31", "5501", "5501", "5501", "5501", 3)
+        ),
+    )
+    more = bars(
+        DAY,
+        ("13:31", "5501", "5502", "5501", "5502", 9),
+        ("13:32", "5502", "5502", "5502", "5502", 1),
+        folder="b",
+    )
+    take(house, more)
+    row = rth(house)
+    assert (row.volume, row.rows) == (20, 3)
+
+
+@pytest.mark.parametrize("damage", ["cut", "no zip", "not a number"])
+def test_a_bad_file_leaves_everything_as_it_was(
+    house: House, ticks: Write, tmp_path: Path, damage: str
+) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    before = everything(house)
+    bad = ticks("20240703", *WHOLE, folder="bad")
+    data = bad.read_bytes()
+    if damage == "cut":
+        bad.write_bytes(data[: len(data) // 2])
+    elif damage == "no zip":
+        bad.write_bytes(b"PK\x03\x04" + b"\0" * 100)
+    else:
+        ticks("20240703", *WHOLE[:5], ("15:00:00", "55oo", 1), folder="bad")
+    with pytest.raises(FileRefused, match=r"20240703_trade\.zip"):
+        take(house, bad)
+    assert everything(house) == before
+
+
+def test_a_fault_half_way_leaves_everything_as_it_was(
+    house: House, ticks: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    before = everything(house)
+
+    def full(*_args: object, **_named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("outcry.store.tape.os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        take(house, ticks("20240703", *WHOLE, folder="next"))
+    monkeypatch.undo()
+    assert everything(house) == before
+    assert take(house, ticks("20240703", *WHOLE, folder="next")).state == "imported"
+
+
+def test_prices_in_another_unit_are_refused(house: House, ticks: Write) -> None:
+    path = ticks(DAY, ("13:31:00", "5500", 1), ("13:32:00", "5500000", 1))
+    with pytest.raises(FileRefused, match="cannot be one auction"):
+        take(house, path)
+
+
+def test_rows_while_the_market_is_closed_are_counted_not_kept(house: House, ticks: Write) -> None:
+    # 21:30 UTC in July is 17:30 in New York: the maintenance break
+    report = take(house, ticks(DAY, ("13:31:00", "5500", 1), ("21:30:00", "5500", 1)))
+    assert report.outside == 1
+    with pytest.raises(FileRefused, match="outside the product's trading hours"):
+        take(house, ticks(DAY, ("21:30:00", "5500", 1), folder="closed"))
+
+
+def test_what_a_crash_left_is_swept_and_nothing_else(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    kept = everything(house)
+    stray = (
+        Path(house.settings.data)
+        / "tape"
+        / "operator"
+        / "ES"
+        / "ESU2024"
+        / "2024-07-05.lean.ticks.ab.dbn.zst"
+    )
+    stray.write_bytes(b"half a file")
+    house.importer._swept = False
+    take(house, ticks("20240703", *WHOLE, folder="next"))
+    assert not stray.exists()
+    assert set(kept[1]) < set(everything(house)[1])
+
+
+def test_two_imports_at_once_are_refused_not_mixed(house: House, ticks: Write) -> None:
+    path = ticks(DAY, *WHOLE)
+    with house.tape.exclusively(), pytest.raises(TapeInUse, match="another import"):
+        take(house, path)
+
+
+def test_the_tape_is_dbn_that_other_tools_read(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    (path,) = (Path(house.settings.data) / "tape").rglob("2024-07-02*.zst")
+    store = databento.DBNStore.from_bytes(path.read_bytes())
+    rows = store.to_ndarray()
+    assert str(store.schema) == "trades"
+    assert store.symbols == ["ESU4"]
+    # the post-close trade of 20:16 belongs to the same trade date on the exchange
+    assert len(rows) == len(WHOLE)
+    assert rows["price"][:2].tolist() == [5500_000_000_000, 5500_250_000_000]
+    assert rows["size"].sum() == sum(size for _, _, size in WHOLE)
+    assert set(rows["action"]) == {b"T"}
+
+
+def test_a_damaged_tape_file_is_named(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    (path,) = (Path(house.settings.data) / "tape").rglob("2024-07-02*.zst")
+    path.write_bytes(path.read_bytes()[:60])
+    (row,) = house.store.all_recordings()
+    with pytest.raises(TapeDamaged, match="2024-07-02"):
+        list(house.tape.read(row.path, row.quality))
+
+
+TRADES = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12)
+
+
+@given(TRADES, TRADES)
+def test_joining_is_a_multiset_union(kept: list[tuple[int, int]], new: list[tuple[int, int]]) -> None:
+    def rows(trades: list[tuple[int, int]]) -> np.ndarray:
+        made = np.zeros(len(trades), TRADE)
+        made["ts_event"], made["price"] = [t for t, _ in trades], [p for _, p in trades]
+        return made
+
+    joined, repeated = join(rows(kept), rows(new), Quality.TICKS)
+    found = sorted(zip(joined["ts_event"].tolist(), joined["price"].tolist(), strict=True))
+    expected = sorted(
+        trade for trade in set(kept + new) for _ in range(max(kept.count(trade), new.count(trade)))
+    )
+    assert found == expected
+    assert len(repeated) == len(kept) + len(new) - len(joined)
+    assert (np.diff(joined["ts_event"]) >= 0).all()

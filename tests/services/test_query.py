@@ -1,0 +1,201 @@
+"""Who sees what: owners, grants, embargo, rolls, names; over sessions imported from hand-written files."""
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from outcry.accounts.licences import EXCHANGE_EMBARGO_NS, Grant, Scope
+from outcry.ports.files import ReadOptions
+from outcry.services.answers import LevelsAnswer
+from outcry.services.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.wiring import House
+
+Write = Callable[..., Path]
+GRANTED = Scope(1, (Grant("everyone", "completed", (), None, None),))
+NOT_GRANTED = Scope(1, ())
+CLOSE_NS = 1_719_951_300_000_000_000  # RTH of 2024-07-02 ends 20:15 UTC
+HOUR = 3600 * 10**9
+
+
+def session(price: int, size: int = 10) -> list[tuple[str, str, int]]:
+    """A whole RTH session around a price: its POC is the price itself, printed by all fourteen brackets."""
+    lines = [("13:00:00", f"{price}", 1)]
+    for n in range(14):
+        at = f"{13 + (30 + 30 * n) // 60}:{(30 + 30 * n) % 60:02d}"
+        lines += [(f"{at}:01", f"{price}", size), (f"{at}:02", f"{price + (n % 5) - 2}", 1)]
+    return [*lines, ("20:14:59", f"{price}", 1), ("20:16:00", f"{price}", 1)]
+
+
+def put(house: House, path: Path, owner: int = 0) -> None:
+    house.importer.run(path, owner, ReadOptions(), house.clock.now_ns())
+
+
+def levels(house: House, scope: Scope, symbol: str = "ES", now_ns: int | None = None) -> LevelsAnswer:
+    return house.query.levels(scope, symbol, now_ns or house.clock.now_ns()).answer
+
+
+def test_the_answer_has_exactly_the_fields_of_the_interface(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    body = msgspec.json.decode(msgspec.json.encode(levels(house, GRANTED)))
+    assert list(body) == ["symbol", "dataSource", "live", "asOf", "updatedAt", "lastPrice", "bias", "developing",
+                          "prior", "overnight", "nakedPocs", "poorHighs", "poorLows", "playbook"]  # fmt: skip
+    assert body["prior"] == {"poc": 5500.0, "vah": 5501.0, "val": 5500.0} or list(body["prior"]) == [
+        "poc",
+        "vah",
+        "val",
+    ]
+    assert body["nakedPocs"] == [{"price": 5500.0, "date": "2024-07-02"}]
+    assert (body["dataSource"], body["live"], body["asOf"]) == ("delayed", False, "2024-07-02")
+
+
+def test_nothing_imported_is_409_with_reasons(house: House) -> None:
+    with pytest.raises(NoLicensedSource) as caught:
+        levels(house, GRANTED)
+    assert caught.value.details["reasons"] == ["no_connection", "no_completed_session"]
+
+
+def test_operators_data_needs_a_grant(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    with pytest.raises(NoLicensedSource) as caught:
+        levels(house, NOT_GRANTED)
+    assert "not_granted" in caught.value.details["reasons"]
+
+
+def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    end = CLOSE_NS + EXCHANGE_EMBARGO_NS
+    with pytest.raises(NoLicensedSource) as caught:
+        levels(house, GRANTED, now_ns=end - 1)
+    assert "embargo" in caught.value.details["reasons"]
+    assert levels(house, GRANTED, now_ns=end).as_of == "2024-07-02"
+
+
+def test_an_answer_under_embargo_says_when_it_goes_stale(house: House, ticks: Write) -> None:
+    put(house, ticks("20240701", *session(5490)))
+    put(house, ticks("20240702", *session(5500)))
+    now_ns = CLOSE_NS + 3 * HOUR  # 2 July 23:15 UTC; midnight comes before the embargo's end
+    found = house.query.levels(GRANTED, "ES", now_ns)
+    assert (
+        found.answer.as_of == "2024-07-01" if now_ns >= CLOSE_NS - 24 * HOUR + EXCHANGE_EMBARGO_NS else True
+    )
+    assert found.fresh_until_ns == 1_719_964_800_000_000_000  # 2024-07-03T00:00Z
+    later = house.query.levels(GRANTED, "ES", CLOSE_NS + 23 * HOUR)
+    assert later.fresh_until_ns == CLOSE_NS + EXCHANGE_EMBARGO_NS
+
+
+def test_ones_own_recordings_need_no_grant_and_no_embargo_and_are_nobody_elses(
+    house: House, ticks: Write
+) -> None:
+    put(house, ticks("20240702", *session(5500)), owner=7)
+    assert levels(house, Scope(7, ()), now_ns=CLOSE_NS + HOUR).as_of == "2024-07-02"
+    for other in (Scope(8, ()), GRANTED):
+        with pytest.raises(NoLicensedSource):
+            levels(house, other)
+
+
+def test_ones_own_recording_answers_before_the_operators(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    put(house, ticks("20240702", *session(5600), folder="mine"), owner=7)
+    mine = Scope(7, GRANTED.grants)
+    assert levels(house, mine).prior.poc == 5600
+    assert levels(house, GRANTED).prior.poc == 5500
+
+
+def test_a_grant_of_other_products_or_dates_shows_nothing(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    for grant in (
+        Grant("everyone", "completed", ("NQ",), None, None),
+        Grant("everyone", "completed", (), date(2024, 7, 3), None),
+        Grant("everyone", "completed", (), None, date(2024, 7, 1)),
+        Grant("everyone", "live", (), None, None),
+    ):
+        with pytest.raises(NoLicensedSource):
+            levels(house, Scope(1, (grant,)))
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    ["ES", "es", "ESU4", "ESU24", "ESU2024", "MES", "mesu4", "/ES", "@ES", "CON.F.US.EP.U24", "ES.v.0"],
+)
+def test_every_spelling_answers_with_the_parents_ticker(house: House, ticks: Write, symbol: str) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    found = levels(house, GRANTED, symbol)
+    assert (found.symbol, found.as_of) == ("ES", "2024-07-02")
+
+
+@pytest.mark.parametrize("symbol", ["ZZZ", "ESU1999", "ESF24", "ES U", "ESU22", "\x00", "💥", "E" * 300])
+def test_unknown_and_expired_names_are_404_with_suggestions(house: House, ticks: Write, symbol: str) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    with pytest.raises(UnknownSymbol) as caught:
+        levels(house, GRANTED, symbol)
+    assert isinstance(caught.value.details["suggestions"], list)
+
+
+@pytest.mark.parametrize("symbol", [None, "", "   "])
+def test_no_symbol_is_400(house: House, symbol: str | None) -> None:
+    with pytest.raises(MissingSymbol):
+        house.query.levels(GRANTED, symbol, house.clock.now_ns())
+
+
+def test_the_front_rolls_by_volume_and_levels_do_not_mix(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500, 10)))
+    put(house, ticks("20240702", *session(5600, 50), month="202412", folder="z"))
+    # the contract most traded on the first day is the front: the later one
+    assert levels(house, GRANTED).prior.poc == 5600
+    assert levels(house, GRANTED, "ESU4").prior.poc == 5500
+    assert [level.price for level in levels(house, GRANTED, "ESU4").naked_pocs] == [5500]
+
+
+def test_after_a_roll_the_old_contracts_levels_are_gone(house: House, ticks: Write) -> None:
+    for day, old, new in (("20240701", 50, 10), ("20240702", 10, 50), ("20240703", 5, 90)):
+        put(house, ticks(day, *session(5500, old), folder=f"u{day}"))
+        put(house, ticks(day, *session(5600, new), month="202412", folder=f"z{day}"))
+    context = house.query.context(GRANTED, "ES", house.clock.now_ns()).answer
+    # 3 July 2024 is an early close: RTH to 13:15 New York; its session is short but is one
+    assert (context.contract, context.rolled_from) == ("ESZ2024", "ESU2024")
+    history = house.query.history(GRANTED, "ES", None, None, house.clock.now_ns()).answer
+    assert [(s.date, s.contract) for s in history.sessions] == [
+        ("2024-07-01", "ESU2024"), ("2024-07-02", "ESU2024"), ("2024-07-03", "ESZ2024")]  # fmt: skip
+    assert {level.price for level in context.naked_pocs} == {5600.0}
+
+
+def test_profile_of_a_date_without_a_session(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    with pytest.raises(NotFound):
+        house.query.profile(GRANTED, "ES", "2024-07-04", house.clock.now_ns())
+
+
+def test_history_between_dates(house: House, ticks: Write) -> None:
+    put(house, ticks("20240701", *session(5490)))
+    put(house, ticks("20240702", *session(5500)))
+    now_ns = house.clock.now_ns()
+    found = house.query.history(GRANTED, "ES", "2024-07-02", "2024-12-31", now_ns).answer
+    assert ([s.date for s in found.sessions], found.from_, found.to) == (
+        ["2024-07-02"],
+        "2024-07-02",
+        "2024-12-31",
+    )
+    assert house.query.history(GRANTED, "ES", "2020-01-01", "2020-02-01", now_ns).answer.count == 0
+    with pytest.raises(InvalidParameter):
+        house.query.history(GRANTED, "ES", "2024-07-02", "2024-07-01", now_ns)
+
+
+def test_symbols_lists_the_whole_universe_and_what_is_seen(house: House, ticks: Write) -> None:
+    put(house, ticks("20240702", *session(5500)))
+    found = house.query.symbols(GRANTED, house.clock.now_ns()).answer
+    by_symbol = {state.symbol: state for state in found.symbols}
+    assert found.count == len(found.symbols) == len(by_symbol) >= 30
+    es, nq = by_symbol["ES"], by_symbol["NQ"]
+    assert (es.contract, es.as_of, es.data_source, es.live) == ("ESU2024", "2024-07-02", "delayed", False)
+    assert (es.tick_size, es.tick_value, es.micro, es.rth) == (0.25, 12.5, ["MES"], "09:30–16:15")
+    assert (nq.contract, nq.as_of, nq.data_source) == (None, None, None)
+
+
+def test_a_change_of_the_store_is_seen_at_once(house: House, ticks: Write) -> None:
+    put(house, ticks("20240701", *session(5490)))
+    assert levels(house, GRANTED).as_of == "2024-07-01"
+    put(house, ticks("20240702", *session(5500)))
+    assert levels(house, GRANTED).as_of == "2024-07-02"
