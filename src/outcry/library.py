@@ -107,7 +107,9 @@ def profile(
     if "price" in chosen:
         fold.trades(at_ns[inside], _ticks(chosen["price"], tick_e9, places), _sizes(chosen["size"], "size"))
     else:
-        opened, high, low, close = (_ticks(chosen[n], tick_e9, places) for n in ("open", "high", "low", "close"))
+        opened, high, low, close = (
+            _ticks(chosen[n], tick_e9, places) for n in ("open", "high", "low", "close")
+        )
         _check_bars(opened, high, low, close, places)
         fold.bars(at_ns[inside], opened, high, low, close, _sizes(chosen["volume"], "volume"))
     ladder = fold.ladder()
@@ -123,7 +125,10 @@ def _reference() -> Reference:
 
 
 def _terms(
-    tick_size: float | str | Decimal | None, window: tuple[Any, Any] | None, symbol: str | None, day: str | date | None
+    tick_size: float | str | Decimal | None,
+    window: tuple[Any, Any] | None,
+    symbol: str | None,
+    day: str | date | None,
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
     """The tick (10⁻⁹) and the segments (ns) asked for, one way or the other."""
     by_hand, by_name = (tick_size, window), (symbol, day)
@@ -150,10 +155,14 @@ def _instant(value: Any) -> int:
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, np.datetime64):
-        raise ValueError("window: a numpy datetime64 carries no zone; give aware datetimes, ISO strings or int ns")
+        raise ValueError(
+            "window: a numpy datetime64 carries no zone; give aware datetimes, ISO strings or int ns"
+        )
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     if at.tzinfo is None:
-        raise ValueError(f"window: {value!r} has no zone; write it with an offset, such as 2013-10-08T09:30-04:00")
+        raise ValueError(
+            f"window: {value!r} has no zone; write it with an offset, such as 2013-10-08T09:30-04:00"
+        )
     since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     whole = (since.days * 86_400 + since.seconds) * NANOS_PER_SECOND + since.microseconds * 1_000
     return whole + getattr(at, "nanosecond", 0)  # a pandas Timestamp is finer than a datetime
@@ -161,12 +170,16 @@ def _instant(value: Any) -> int:
 
 def _columns(data: Any) -> dict[str, Any]:
     """The columns of any dataframe or mapping, as arrays."""
-    names = list(data.keys()) if isinstance(data, Mapping) else list(getattr(data, "column_names", data.columns))
+    names = (
+        list(data.keys()) if isinstance(data, Mapping) else list(getattr(data, "column_names", data.columns))
+    )
     trades, bars = ("ts", "price", "size"), ("ts", "open", "high", "low", "close", "volume")
     wanted = trades if "price" in names else bars
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise ValueError(f"the data has no column {missing[0]!r}: {', '.join(trades)} for trades, {', '.join(bars)} for bars")
+        raise ValueError(
+            f"the data has no column {missing[0]!r}: {', '.join(trades)} for trades, {', '.join(bars)} for bars"
+        )
     columns = {name: _array(data[name]) for name in wanted}
     if len({len(column) for column in columns.values()}) != 1:
         raise ValueError("the columns of the data differ in length")
@@ -188,7 +201,7 @@ def _times(column: NDArray[Any]) -> NDArray[np.int64]:
         return column.astype("datetime64[ns]").astype(np.int64)
     if column.dtype == object:
         return np.array([_instant(value) for value in column], dtype=np.int64)
-    raise ValueError(f"ts is of type {column.dtype}; give datetimes or int64 ns UTC")
+    raise TypeError(f"ts is of type {column.dtype}; give datetimes or int64 ns UTC")
 
 
 def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
@@ -229,7 +242,9 @@ def _sizes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
 def _check_bars(opened: Any, high: Any, low: Any, close: Any, places: NDArray[np.intp]) -> None:
     bad = (high < low) | (opened > high) | (opened < low) | (close > high) | (close < low)
     if bad.any():
-        raise ValueError(f"row {int(places[bad.argmax()])}: the bar's open or close lies outside its low to high")
+        raise ValueError(
+            f"row {int(places[bad.argmax()])}: the bar's open or close lies outside its low to high"
+        )
 
 
 def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, preset: Method) -> Profile:
@@ -251,8 +266,8 @@ def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, p
     nan = float("nan")
     return Profile(
         poc=price(poc), vah=price(vah), val=price(val), vpoc=price(vpoc), ib_high=nan, ib_low=nan,
-        high=price(rows - 1), low=price(0), poc_candidates=[price(row) for row in tied], poor_high=False, poor_low=False,
-        single_prints=[], method=preset.name, tick_size=tick_e9 / PRICE_SCALE,
+        high=price(rows - 1), low=price(0), poc_candidates=[price(row) for row in tied],
+        poor_high=False, poor_low=False, single_prints=[], method=preset.name, tick_size=tick_e9 / PRICE_SCALE,
         rows=[Row(price(row), "", tpos[row], volume[row]) for row in reversed(range(rows)) if tpos[row]],
     )  # fmt: skip
 

@@ -34,7 +34,11 @@ def draw(profile: "Profile", ax: Any = None) -> Any:
     ax.ticklabel_format(axis="y", useOffset=False, style="plain")
     for side in ("top", "right", "bottom"):
         ax.spines[side].set_visible(False)
-    ax.set_title(f"TPO profile, {profile.method}: {len(profile.rows)} rows of {profile.tick_size:g}", loc="left", fontsize=10)
+    ax.set_title(
+        f"TPO profile, {profile.method}: {len(profile.rows)} rows of {profile.tick_size:g}",
+        loc="left",
+        fontsize=10,
+    )
     return ax
 
 
@@ -47,7 +51,17 @@ def _letters(profile: "Profile", ax: Any, group: int) -> None:
         ink = POC if any(row.price == profile.poc for row in rows) else INK
         price = sum(row.price for row in rows) / len(rows)
         for column, mark in enumerate(sorted(marks, key=_order) if group > 1 else rows[0].letters):
-            ax.text(column, price, mark, fontsize=size, family="monospace", ha="center", va="center", color=ink, zorder=3)
+            ax.text(
+                column,
+                price,
+                mark,
+                fontsize=size,
+                family="monospace",
+                ha="center",
+                va="center",
+                color=ink,
+                zorder=3,
+            )
 
 
 def _order(mark: str) -> tuple[bool, str]:
@@ -65,16 +79,26 @@ def _volume(profile: "Profile", ax: Any, widest: int) -> None:
 def _levels(profile: "Profile", ax: Any, widest: int) -> None:
     edge = widest * 1.6 + 3.5
     marks = [
-        (profile.vah, "VAH", MUTED), (profile.val, "VAL", MUTED), (profile.poc, "POC", POC), (profile.vpoc, "VPOC", "#5f3dc4"),
+        (profile.vah, "VAH", MUTED), (profile.val, "VAL", MUTED), (profile.poc, "POC", POC),
+        (profile.vpoc, "VPOC", "#5f3dc4"),
         (profile.high, "high, poor" if profile.poor_high else "high", INK),
         (profile.low, "low, poor" if profile.poor_low else "low", INK),
     ]  # fmt: skip
     if profile.ib_high == profile.ib_high:  # presets without brackets have no initial balance
-        ax.plot([-1, -1], [profile.ib_low, profile.ib_high], color=BALANCE, linewidth=3, solid_capstyle="butt", zorder=2)
+        ax.plot(
+            [-1, -1],
+            [profile.ib_low, profile.ib_high],
+            color=BALANCE,
+            linewidth=3,
+            solid_capstyle="butt",
+            zorder=2,
+        )
     gap = (profile.high - profile.low) / 45 or profile.tick_size
     last: float | None = None
     for price, name, colour in sorted(marks):
         at = price if last is None else max(price, last + gap)  # pushed apart, so that no two names overlap
         last = at
         ax.plot([0, edge], [price, price], color=colour, linewidth=0.6, alpha=0.7, zorder=1)
-        ax.annotate(f"{name} {price:g}", (edge, price), (edge + 0.4, at), fontsize=7, color=colour, va="center")
+        ax.annotate(
+            f"{name} {price:g}", (edge, price), (edge + 0.4, at), fontsize=7, color=colour, va="center"
+        )

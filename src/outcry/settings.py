@@ -1,7 +1,7 @@
 """What an operator can set: `OUTCRY_*` variables, over a TOML file, over the defaults.
 
-Rule kept: read once, checked whole; an unknown name or a value of the wrong kind is refused with its name. The TOML file
-is `outcry.toml` in the data folder, or whatever `OUTCRY_CONFIG` names.
+Rule kept: read once, checked whole; an unknown name or a value of the wrong kind is refused with its name. The
+TOML file is `outcry.toml` in the data folder, or whatever `OUTCRY_CONFIG` names.
 """
 
 import os
@@ -59,7 +59,9 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     spoken = {name: value for name, value in given.items() if value is not None}
     names = {field.name for field in msgspec.structs.fields(Settings)}
     said = {
-        key.removeprefix("OUTCRY_").lower(): value for key, value in environment.items() if key.startswith("OUTCRY_")
+        key.removeprefix("OUTCRY_").lower(): value
+        for key, value in environment.items()
+        if key.startswith("OUTCRY_")
     }
     for other in ("url", "key", "config"):  # the client's, and the file's own
         said.pop(other, None)

@@ -6,7 +6,7 @@ Rule kept: everything opened here is closed by `House.close`; nothing else in th
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,7 +66,9 @@ class House:
             clock=self.clock,
             checks={"store": lambda: void(self.store.revision())},
         )
-        options = Options(query_timeout_s=self.settings.query_timeout_s, open_metrics=self.settings.open_metrics)
+        options = Options(
+            query_timeout_s=self.settings.query_timeout_s, open_metrics=self.settings.open_metrics
+        )
         return create_app(services, options)
 
 
@@ -75,10 +77,10 @@ def void(_value: object) -> None:
 
 
 @contextmanager
-def open_house(settings: Settings, clock: Clock | None = None) -> Iterator[House]:
+def open_house(settings: Settings, clock: Clock | None = None) -> Generator[House]:
     """Open everything, the database migrated; close it at the end.
 
-    Raises `OSError`, `SchemaTooNew`, `BadReference`, `MissingSecret` and what the database driver says of a bad address.
+    Raises `OSError`, `SchemaTooNew`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad address.
     """
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

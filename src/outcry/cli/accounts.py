@@ -12,7 +12,10 @@ from outcry.settings import read_settings
 from outcry.wiring import open_house
 
 keys = App(name="keys", help="Make, list and revoke API keys.")
-grants = App(name="grants", help="Say who may see the operator's recordings. At first: everyone, 24 hours after the close.")
+grants = App(
+    name="grants",
+    help="Say who may see the operator's recordings. At first: everyone, 24 hours after the close.",
+)
 
 
 @keys.command
@@ -53,7 +56,10 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
     with open_house(read_settings(data=data)) as house:
         row = house.keys.revoke(prefix, house.clock.now_ns())
     if row is None:
-        print(f"outcry: no key in force, or more than one, begins with {prefix[:15]!r}: see `outcry keys list`", file=sys.stderr)
+        print(
+            f"outcry: no key in force, or more than one, begins with {prefix[:15]!r}: see `outcry keys list`",
+            file=sys.stderr,
+        )
         return 1
     print(f"revoked {row.prefix} of {row.email}", file=sys.stderr)
     return 0
@@ -75,7 +81,13 @@ def list_keys(*, data: str | None = None) -> int:
 
 
 def _key_line(row: KeyRow) -> tuple[str, ...]:
-    return row.prefix, row.tier, row.email, _instant(row.created_ns), _instant(row.revoked_ns) if row.revoked_ns else ""
+    return (
+        row.prefix,
+        row.tier,
+        row.email,
+        _instant(row.created_ns),
+        _instant(row.revoked_ns) if row.revoked_ns else "",
+    )
 
 
 def _instant(at_ns: int) -> str:
@@ -111,11 +123,17 @@ def add(
         roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
         unknown = [root for root in roots if root not in house.reference.universe.products]
         if unknown or embargo_hours < 0:
-            print(f"outcry: no product {unknown[0]}" if unknown else "outcry: an embargo is not negative", file=sys.stderr)
+            print(
+                f"outcry: no product {unknown[0]}" if unknown else "outcry: an embargo is not negative",
+                file=sys.stderr,
+            )
             return 2
         subject = _subject(house.store.find_user(name), house.keys.list(), kind, name)
         if subject is None:
-            print(f"outcry: {grantee!r} is nobody: everyone, tier:free|pro|admin, user:EMAIL or key:PREFIX", file=sys.stderr)
+            print(
+                f"outcry: {grantee!r} is nobody: everyone, tier:free|pro|admin, user:EMAIL or key:PREFIX",
+                file=sys.stderr,
+            )
             return 2
         row = GrantRow(0, subject, "completed", roots, from_, until, embargo_hours * NANOS_PER_HOUR, None)
         print(house.store.add_grant(row, house.clock.now_ns()))
@@ -166,6 +184,7 @@ def list_grants(*, data: str | None = None) -> int:
         for row in house.store.grants():
             hours = str(row.embargo_ns // NANOS_PER_HOUR)
             dates = (str(day) if day else "" for day in (row.from_date, row.until_date))
-            print("\t".join((str(row.id), row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours)))
+            print(
+                "\t".join((str(row.id), row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours))
+            )
     return 0
-

@@ -92,7 +92,9 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
                 )  # fmt: skip
             except FileRefused as problem:
                 refused += 1
-                console.print(f"refused: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+                console.print(
+                    f"refused: {problem}", style="red", markup=False, highlight=False, soft_wrap=True
+                )
             else:
                 _tell(report, console)
             bar.remove_task(task)
@@ -114,6 +116,9 @@ def _tell(report: FileReport, console: Console) -> None:
     line = f"{report.path.name}: {words[report.state]}"
     if report.format:
         line += f" ({report.format}, {report.rows:,} rows)" if report.rows else f" ({report.format})"
-    console.print(line + ("; left out: " + ", ".join(notes) if notes else ""), markup=False, highlight=False, soft_wrap=True)
-
-
+    console.print(
+        line + ("; left out: " + ", ".join(notes) if notes else ""),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )

@@ -1,6 +1,5 @@
 """`outcry serve`, `migrate`, `doctor`, `backup`: running and keeping the service."""
 
-import os
 import shutil
 import sqlite3
 import sys
@@ -42,7 +41,11 @@ def serve(*, host: str | None = None, port: int | None = None, data: str | None 
 
 def _greet(host: str, port: int, house: House) -> None:
     shown = f"[{host}]" if ":" in host else host
-    print(f"Outcry answers at http://{shown}:{port} (data in {house.settings.folder})", file=sys.stderr, flush=True)
+    print(
+        f"Outcry answers at http://{shown}:{port} (data in {house.settings.folder})",
+        file=sys.stderr,
+        flush=True,
+    )
     if not house.store.keys():
         print("There is no key yet: outcry keys create --email you@example.com", file=sys.stderr, flush=True)
 
@@ -61,7 +64,7 @@ def migrate_database(*, data: str | None = None) -> int:
 
 
 def doctor(*, data: str | None = None) -> int:
-    """Check the settings, the tables, the database and every tape file; say what is wrong. Exit status 1 if anything is.
+    """Check settings, tables, database and every tape file; say what is wrong. Exit status 1 if anything is.
 
     Parameters
     ----------
@@ -76,7 +79,7 @@ def doctor(*, data: str | None = None) -> int:
         print(f"products\t{len(house.reference.universe.products)}")
         print(f"database\tmigration {current(house.engine)}, revision {house.store.revision()}")
         secret = settings.folder / SECRET_FILE
-        if secret.exists() and os.stat(secret).st_mode & 0o077:
+        if secret.exists() and secret.stat().st_mode & 0o077:
             faults += 1
             print(f"fault\t{secret} can be read by others: chmod 600 {secret}")
         recordings = house.store.all_recordings()
@@ -89,7 +92,9 @@ def doctor(*, data: str | None = None) -> int:
             else:
                 if found != row.rows:
                     faults += 1
-                    print(f"fault\t{row.path} holds {found:,} rows, {row.rows:,} were recorded: import its data again")
+                    print(
+                        f"fault\t{row.path} holds {found:,} rows, {row.rows:,} were recorded: import its data again"
+                    )
         print(f"tape\t{len(recordings)} files")
     print("in order" if not faults else f"{faults} faults")
     return 1 if faults else 0
@@ -109,7 +114,10 @@ def backup(folder: Path, *, data: str | None = None) -> int:
     """
     settings = read_settings(data=data)
     if settings.database_url and not settings.database_url.startswith("sqlite"):
-        print("outcry: this database is backed up with its own tools; copy the tape folder beside it", file=sys.stderr)
+        print(
+            "outcry: this database is backed up with its own tools; copy the tape folder beside it",
+            file=sys.stderr,
+        )
         return 2
     if folder.exists() and any(folder.iterdir()):
         print(f"outcry: {folder} is not empty", file=sys.stderr)

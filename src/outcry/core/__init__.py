@@ -1,0 +1,1 @@
+"""Pure market logic: no input or output, no clock, no chance."""

@@ -80,13 +80,16 @@ def _double_distribution(profile: SessionProfile, balance: int) -> bool:
     starts = [profile.low, *(high + 1 for _, high in zones)]
     ends = [*(low for low, _ in zones), profile.high + 1]
     bodies = [
-        sum(profile.tpos[start - profile.low : end - profile.low]) for start, end in zip(starts, ends, strict=True)
+        sum(profile.tpos[start - profile.low : end - profile.low])
+        for start, end in zip(starts, ends, strict=True)
     ]
     total = sum(profile.tpos)
     return any(4 * below >= total and 4 * above >= total for below, above in pairwise(bodies))
 
 
-def open_type(ladder: Ladder, references_ticks: Sequence[int], prior_range: tuple[int, int] | None) -> OpenType | None:
+def open_type(
+    ladder: Ladder, references_ticks: Sequence[int], prior_range: tuple[int, int] | None
+) -> OpenType | None:
     """Name the open from brackets A and B; None until both have traded.
 
     `references_ticks`: known levels an opening may test (prior high, low, VAH, VAL; overnight high, low).

@@ -24,7 +24,7 @@ DECADE = 10
 LAST_BEFORE_DELIVERY = 2
 
 
-class UnknownName(LookupError):  # noqa: N818 - named for what it says, as the other refusals of core are
+class UnknownName(LookupError):
     """A symbol that names no product or contract of ours; `suggestions` holds at most five that it may have
     meant."""
 

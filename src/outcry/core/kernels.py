@@ -38,7 +38,17 @@ class BulkFold:
     Arrays are one-dimensional, of one length: `at_ns` and prices int64 (ns UTC, ticks), sizes any integer type (lots).
     """
 
-    __slots__ = ("_base", "_brackets", "_lanes", "_printed", "_scratch", "_source", "_volume", "_weights", "_windows")
+    __slots__ = (
+        "_base",
+        "_brackets",
+        "_lanes",
+        "_printed",
+        "_scratch",
+        "_source",
+        "_volume",
+        "_weights",
+        "_windows",
+    )
 
     def __init__(self, brackets: Sequence[tuple[int, int]]) -> None:
         self._windows = np.array(brackets, dtype=np.int64).reshape(-1, 2)
@@ -144,7 +154,10 @@ class BulkFold:
         new_high = max(self._base + rows, high + 1 + _MARGIN_ROWS) if rows else high + 1 + _MARGIN_ROWS
         if new_high - new_low > MAX_ROWS:
             raise RangeTooWide(min(self._base, low) if rows else low, max(self._base + rows - 1, high))
-        volume, printed = np.zeros((new_high - new_low) * _TABLES), np.zeros(new_high - new_low + 1, dtype=np.int64)
+        volume, printed = (
+            np.zeros((new_high - new_low) * _TABLES),
+            np.zeros(new_high - new_low + 1, dtype=np.int64),
+        )
         if rows:
             shift = self._base - new_low
             volume[shift * _TABLES : (shift + rows) * _TABLES] = self._volume

@@ -111,10 +111,14 @@ def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[
     A short last bracket counts as one (rules §1); the count of letters runs on across a break.
     """
     if minutes <= 0 or 60 % minutes:
-        raise ValueError(f"bracket of {minutes} minutes: it must divide an hour, so that the initial balance is whole")
+        raise ValueError(
+            f"bracket of {minutes} minutes: it must divide an hour, so that the initial balance is whole"
+        )
     step = minutes * NANOS_PER_MINUTE
     return tuple(
-        (start, min(start + step, close)) for opened, close in segments for start in range(opened, close, step)
+        (start, min(start + step, close))
+        for opened, close in segments
+        for start in range(opened, close, step)
     )
 
 

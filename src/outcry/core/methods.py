@@ -42,7 +42,9 @@ class Method:
 
     def describe(self) -> str:
         """The value-area rule in words."""
-        rows = "one row" if self.step == 1 else f"two rows, {'full' if self.pair == 'full' else 'trimmed'} pairs"
+        rows = (
+            "one row" if self.step == 1 else f"two rows, {'full' if self.pair == 'full' else 'trimmed'} pairs"
+        )
         sign = {"ge": "at least", "gt": "more than", "floor": "at least (rounded down)"}[self.stop]
         return f"{sign} {self.percent} % of {self.basis}s, {rows} at a time, side tie {self.side_tie}"
 

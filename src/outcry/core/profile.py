@@ -130,7 +130,9 @@ def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> Ses
     tpos = ladder.tpo_counts()
     low = ladder.low_ticks
     poc, val, vah, tied = levels_of(tpos if method.basis == "tpo" else ladder.volume, method)
-    volume = ladder.volume if any(ladder.volume) else tpos  # a feed without sizes has no volume POC but the TPOs'
+    volume = (
+        ladder.volume if any(ladder.volume) else tpos
+    )  # a feed without sizes has no volume POC but the TPOs'
     vpoc, _ = point_of_control(volume)
     volume_low, volume_high, _ = value_area(volume, vpoc)
     upper, lower = _tail(tpos[::-1]), _tail(tpos)
@@ -169,7 +171,7 @@ def _interior(tpos: Sequence[int], low: int) -> tuple[tuple[int, int], ...]:
     wide = [
         (start, end)
         for start, end in singles
-        if end > start and start > low and end < low + len(tpos) - 1
+        if end > start > low and end < low + len(tpos) - 1
         and tpos[start - low - 1] >= 2 and tpos[end - low + 1] >= 2
     ]  # fmt: skip
     return tuple(wide)

@@ -29,7 +29,7 @@ HOURS_COLUMNS = "roots,variant,days,valid_from,valid_to,globex,rth,source,checke
 DAY_COLUMNS = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note"
 
 
-class BadReference(ValueError):  # noqa: N818 - named for what it says, as the other refusals of core are
+class BadReference(ValueError):
     """A reference table cannot be used: names the file, the row (1 is the header) and the column."""
 
     def __init__(self, file: str, row: int, problem: str, column: str = "") -> None:

@@ -17,7 +17,8 @@ class SnapshotMismatch(ValueError):
 def dump(ladder: Ladder) -> bytes:
     """Write a ladder."""
     brackets = [
-        [b.index, b.open_ticks, b.high_ticks, b.low_ticks, b.close_ticks, b.first_ns, b.last_ns] for b in ladder.brackets
+        [b.index, b.open_ticks, b.high_ticks, b.low_ticks, b.close_ticks, b.first_ns, b.last_ns]
+        for b in ladder.brackets
     ]
     whole = [VERSION, ladder.source, ladder.low_ticks, brackets, ladder.volume, ladder.touched]
     return json.dumps(whole, separators=(",", ":")).encode()
@@ -30,7 +31,11 @@ def load(data: bytes) -> Ladder:
         if version != VERSION:
             raise SnapshotMismatch(f"snapshot of version {version}, this program reads {VERSION}")
         return Ladder(
-            tuple(Bracket(*bracket) for bracket in brackets), low, tuple(volume), tuple((a, b) for a, b in touched), source
+            tuple(Bracket(*bracket) for bracket in brackets),
+            low,
+            tuple(volume),
+            tuple((a, b) for a, b in touched),
+            source,
         )
     except (ValueError, TypeError) as problem:
         if isinstance(problem, SnapshotMismatch):

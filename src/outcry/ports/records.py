@@ -14,11 +14,25 @@ from outcry.core.instruments import Contract
 
 #: One trade: exchange time (ns UTC), price (10⁻⁹), size (lots), aggressor (b"B", b"A", b"N"), exchange sequence.
 TRADE = np.dtype(
-    [("ts_event", "<i8"), ("price", "<i8"), ("size", "<u4"), ("side", "S1"), ("flags", "u1"), ("sequence", "<u4")]
+    [
+        ("ts_event", "<i8"),
+        ("price", "<i8"),
+        ("size", "<u4"),
+        ("side", "S1"),
+        ("flags", "u1"),
+        ("sequence", "<u4"),
+    ]
 )
 #: One bar, stamped at its START (ns UTC); prices 10⁻⁹; volume in lots.
 BAR = np.dtype(
-    [("ts_event", "<i8"), ("open", "<i8"), ("high", "<i8"), ("low", "<i8"), ("close", "<i8"), ("volume", "<u8")]
+    [
+        ("ts_event", "<i8"),
+        ("open", "<i8"),
+        ("high", "<i8"),
+        ("low", "<i8"),
+        ("close", "<i8"),
+        ("volume", "<u8"),
+    ]
 )
 
 Rows = NDArray[np.void]

@@ -78,7 +78,8 @@ class RecordingRow:
 class SessionRow:
     """A folded session: its window, its source, and its profile as `core.snapshot` bytes. `owner` 0 is the operator.
 
-    `short`: the close was brought forward. `complete`: the data spans the window and its RTH close was five minutes past when it was folded.
+    `short`: the close was brought forward. `complete`: the data spans the window, whose close was five minutes past
+    when it was folded.
     """
 
     owner: int
@@ -166,8 +167,13 @@ class SessionStore(Protocol):
         ...
 
     def commit_import(
-        self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],
-        sessions: Sequence[SessionRow], now_ns: int,
+        self,
+        owner: int,
+        digest: str,
+        name: str,
+        recordings: Sequence[RecordingRow],
+        sessions: Sequence[SessionRow],
+        now_ns: int,
     ) -> None:
         """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity."""
         ...

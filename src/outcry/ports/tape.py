@@ -39,7 +39,9 @@ class TapeWriter(Protocol):
 class Tape(Protocol):
     """The folder of tape files."""
 
-    def begin(self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality) -> TapeWriter:
+    def begin(
+        self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
+    ) -> TapeWriter:
         """Start a new file; it replaces no other."""
         ...
 

@@ -1,0 +1,1 @@
+"""Use cases: import, query, accounts. They know no driver and no HTTP."""

@@ -25,7 +25,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all answers: field names in camelCase on the wire."""
 
 
-class PriorLevels(Answer):
+class PriorLevels(Answer, frozen=True, kw_only=True):
     """Completed-session value: TPO point of control and value area."""
 
     poc: float
@@ -33,14 +33,14 @@ class PriorLevels(Answer):
     val: float
 
 
-class DatedLevel(Answer):
+class DatedLevel(Answer, frozen=True, kw_only=True):
     """A level and the trade date it was made."""
 
     price: float
     date: str
 
 
-class Developing(Answer):
+class Developing(Answer, frozen=True, kw_only=True):
     """The open session's profile so far."""
 
     poc: float
@@ -53,14 +53,14 @@ class Developing(Answer):
     low: float
 
 
-class Overnight(Answer):
+class Overnight(Answer, frozen=True, kw_only=True):
     """The overnight (ETH) range."""
 
     high: float
     low: float
 
 
-class PlaybookLevel(Answer):
+class PlaybookLevel(Answer, frozen=True, kw_only=True):
     """One line of the playbook's level table."""
 
     price: float
@@ -70,7 +70,7 @@ class PlaybookLevel(Answer):
     distance_ticks: int
 
 
-class Scenario(Answer):
+class Scenario(Answer, frozen=True, kw_only=True):
     """One scenario; educational wording, no entries, stops, sizes or odds."""
 
     id: str
@@ -82,7 +82,7 @@ class Scenario(Answer):
     status: Literal["pending", "active", "done", "void"]
 
 
-class Playbook(Answer):
+class Playbook(Answer, frozen=True, kw_only=True):
     """Bias, levels high to low, scenarios."""
 
     bias: Bias
@@ -90,7 +90,7 @@ class Playbook(Answer):
     scenarios: list[Scenario]
 
 
-class LevelsAnswer(Answer):
+class LevelsAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/levels`: exactly the interface's fields."""
 
     symbol: str
@@ -109,7 +109,7 @@ class LevelsAnswer(Answer):
     playbook: Playbook | None
 
 
-class SymbolState(Answer):
+class SymbolState(Answer, frozen=True, kw_only=True):
     """One product of the scan universe and what this key may see of it."""
 
     symbol: str
@@ -128,21 +128,21 @@ class SymbolState(Answer):
     as_of: str | None
 
 
-class SymbolsAnswer(Answer):
+class SymbolsAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/symbols`."""
 
     count: int
     symbols: list[SymbolState]
 
 
-class PriceRange(Answer):
+class PriceRange(Answer, frozen=True, kw_only=True):
     """Two prices, low and high, both included."""
 
     low: float
     high: float
 
 
-class ProfileRow(Answer):
+class ProfileRow(Answer, frozen=True, kw_only=True):
     """One price of a profile: the letters of the brackets that printed it, and its volume in lots."""
 
     price: float
@@ -151,7 +151,7 @@ class ProfileRow(Answer):
     volume: int
 
 
-class Method(Answer):
+class Method(Answer, frozen=True, kw_only=True):
     """How the levels were computed, so that they can be recomputed elsewhere."""
 
     preset: str
@@ -162,7 +162,7 @@ class Method(Answer):
     vpoc_source: Literal["trades", "bars"]
 
 
-class DataQuality(Answer):
+class DataQuality(Answer, frozen=True, kw_only=True):
     """What the session was computed from."""
 
     source: str
@@ -176,7 +176,7 @@ class DataQuality(Answer):
     last: str
 
 
-class SessionLevels(Answer):
+class SessionLevels(Answer, frozen=True, kw_only=True):
     """Everything computed of one session. Times ISO 8601 UTC; window half-open."""
 
     contract: str
@@ -209,7 +209,7 @@ class SessionLevels(Answer):
     data: DataQuality
 
 
-class ProfileAnswer(Answer):
+class ProfileAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/profile`: the rows of one completed RTH session, high to low."""
 
     symbol: str
@@ -219,7 +219,7 @@ class ProfileAnswer(Answer):
     rows: list[ProfileRow]
 
 
-class HistoryAnswer(Answer):
+class HistoryAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/history`: completed RTH sessions between two trade dates, both included, oldest first."""
 
     symbol: str
@@ -229,7 +229,7 @@ class HistoryAnswer(Answer):
     sessions: list[SessionLevels]
 
 
-class IbExtension(Answer):
+class IbExtension(Answer, frozen=True, kw_only=True):
     """A multiple of the initial balance's range beyond its edges, in percent (150 is half a range beyond)."""
 
     percent: int
@@ -239,7 +239,7 @@ class IbExtension(Answer):
     down_reached: bool
 
 
-class ContextAnswer(Answer):
+class ContextAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/context`: everything behind a levels answer."""
 
     symbol: str

@@ -33,11 +33,15 @@ def instant(at_ns: int) -> str:
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{at_ns % NANOS_PER_SECOND // NANOS_PER_MS:03d}Z"
 
 
-def carried(levels: core_levels.Carried, tick_e9: int) -> tuple[list[DatedLevel], list[DatedLevel], list[DatedLevel]]:
+def carried(
+    levels: core_levels.Carried, tick_e9: int
+) -> tuple[list[DatedLevel], list[DatedLevel], list[DatedLevel]]:
     """Naked POCs, poor highs and poor lows, each newest first."""
 
     def dated(found: Sequence[core_levels.Dated]) -> list[DatedLevel]:
-        return [DatedLevel(price=number(level.price_ticks * tick_e9), date=str(level.made_on)) for level in found]
+        return [
+            DatedLevel(price=number(level.price_ticks * tick_e9), date=str(level.made_on)) for level in found
+        ]
 
     return dated(levels.naked_pocs), dated(levels.poor_highs), dated(levels.poor_lows)
 
@@ -141,6 +145,7 @@ def hours(regular: Sequence[Session], zone: str) -> str:
     if whole is None:
         return ""
     opened, closed = (
-        datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone)) for at in (whole.open_ns, whole.close_ns)
+        datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone))
+        for at in (whole.open_ns, whole.close_ns)
     )
     return f"{opened:%H:%M}–{closed:%H:%M}"

@@ -22,7 +22,7 @@ from outcry.core.snapshot import dump
 from outcry.core.units import NANOS_PER_MINUTE
 from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Batch, Quality, Rows
-from outcry.ports.store import RecordingRow, SessionRow, SessionStore
+from outcry.ports.store import SessionRow, SessionStore
 from outcry.ports.tape import Tape
 from outcry.services.grid import Grid
 from outcry.services.spool import Counts, Spool, SpooledDay
@@ -92,7 +92,12 @@ class Importer:
         return self._library.expand(path)
 
     def run(
-        self, path: Path, owner: int, options: ReadOptions, now_ns: int, progress: Progress = lambda _done, _of: None
+        self,
+        path: Path,
+        owner: int,
+        options: ReadOptions,
+        now_ns: int,
+        progress: Progress = lambda _done, _of: None,
     ) -> FileReport:
         """Import one file; raise `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`, and then nothing is kept."""
         with self._tape.exclusively():
@@ -154,9 +159,13 @@ class _Intake:
         days = self.spool.finish(self._importer.store)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
-        self._importer.store.commit_import(self._owner, digest, reading.path.name, recordings, sessions, now_ns)
+        self._importer.store.commit_import(
+            self._owner, digest, reading.path.name, recordings, sessions, now_ns
+        )
         self.spool.retire()
-        report = FileReport(reading.path, "imported", reading.format, reading.source, reading.counts.rows, self._outside)
+        report = FileReport(
+            reading.path, "imported", reading.format, reading.source, reading.counts.rows, self._outside
+        )
         report.skipped, report.sessions = dict(reading.counts.skipped), reports
         if not recordings:
             report.state = "unchanged"
@@ -199,7 +208,9 @@ class _Intake:
             self._foldings[key] = _Folding(batch.contract, session, batch.quality, fold)
         return self._foldings[key]
 
-    def _fold(self, folding: _Folding, rows: Rows, ticks: list[np.ndarray], tick_e9: int, batch: Batch) -> None:
+    def _fold(
+        self, folding: _Folding, rows: Rows, ticks: list[np.ndarray], tick_e9: int, batch: Batch
+    ) -> None:
         try:
             fold_rows(folding.fold, rows, ticks, batch.quality)
         except RangeTooWide as problem:
@@ -218,7 +229,9 @@ class _Intake:
         for folding in sorted(self._foldings.values(), key=lambda f: (f.session.open_ns, f.contract)):
             if not folding.counts.rows:
                 continue
-            mine = [day for day in of_contract[folding.contract, folding.quality] if day.overlaps(folding.session)]
+            mine = [
+                day for day in of_contract[folding.contract, folding.quality] if day.overlaps(folding.session)
+            ]
             row = self._session_row(folding, mine, now_ns)
             kept = self._kept(row)
             best = kept is None or _standing(row) >= _standing(kept) or _same_source(row, kept)
@@ -245,15 +258,17 @@ class _Intake:
         return SessionRow(
             owner=self._owner, root=session.root, contract=folding.contract.key, trade_date=session.trade_date,
             kind=session.kind, open_ns=session.open_ns, close_ns=session.close_ns, source=self._reading.source,
-            quality=folding.quality, complete=self._complete(folding, ladder, counts, now_ns), short=session.short, rows=counts.rows,
-            volume=counts.volume, off_tick=counts.off_tick, out_of_order=counts.out_of_order,
+            quality=folding.quality, complete=self._complete(folding, ladder, counts, now_ns), short=session.short,
+            rows=counts.rows, volume=counts.volume, off_tick=counts.off_tick, out_of_order=counts.out_of_order,
             first_ns=counts.first_ns, last_ns=counts.last_ns, received_ns=now_ns, profile=dump(ladder),
         )  # fmt: skip
 
     def _elsewhere(self, folding: _Folding, days: list[SpooledDay]) -> list[str]:
         """Tape files of the same source that hold other trade dates of the session, from earlier imports."""
         last = folding.session.trade_date
-        found = self._importer.store.recordings(self._owner, folding.contract.key, last - LONGEST_SESSION, last)
+        found = self._importer.store.recordings(
+            self._owner, folding.contract.key, last - LONGEST_SESSION, last
+        )
         mine = {day.trade_date for day in days}
         return [
             row.path
@@ -290,10 +305,18 @@ class _Intake:
         if first_ns <= session.open_ns + GRACE_NS and last_ns >= session.close_ns - GRACE_NS:
             return True
         whole = len(ladder.brackets) == len(bracket_windows(session.segments, BRACKET_MINUTES))
-        return whole and counts.first_ns <= session.open_ns + GRACE_NS and counts.last_ns >= session.close_ns - GRACE_NS
+        return (
+            whole
+            and counts.first_ns <= session.open_ns + GRACE_NS
+            and counts.last_ns >= session.close_ns - GRACE_NS
+        )
 
     def _report(
-        self, folding: _Folding, days: list[SpooledDay], row: SessionRow, state: Literal["new", "unchanged", "second best"]
+        self,
+        folding: _Folding,
+        days: list[SpooledDay],
+        row: SessionRow,
+        state: Literal["new", "unchanged", "second best"],
     ) -> SessionReport:
         session, counts = folding.session, folding.counts
         return SessionReport(
@@ -307,7 +330,8 @@ def fold_rows(fold: BulkFold, rows: Rows, ticks: list[np.ndarray], quality: Qual
     if quality is Quality.TICKS:
         fold.trades(rows["ts_event"], ticks[0], rows["size"])
     else:
-        fold.bars(rows["ts_event"], *ticks, rows["volume"].astype(np.int64))
+        opened, high, low, close = ticks
+        fold.bars(rows["ts_event"], opened, high, low, close, rows["volume"].astype(np.int64))
 
 
 def _in_order(rows: Rows) -> tuple[Rows, np.ndarray]:

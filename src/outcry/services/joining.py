@@ -1,8 +1,8 @@
 """Joins what the tape has with what a file brings, so that nothing is lost and nothing counted twice.
 
-Trades: by multiset, only against what is on tape. Two equal trades in one file are two trades (real files hold them); the
-same two in a second file are the same trades. Bars: one a stamp, the fuller one where two differ, for a bar exported
-while it was still forming has less volume.
+Trades: by multiset, only against what is on tape. Two equal trades in one file are two trades (real files hold
+them); the same two in a second file are the same trades. Bars: one a stamp, the fuller one where two differ, for a
+bar exported while it was still forming has less volume.
 """
 
 import numpy as np

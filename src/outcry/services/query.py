@@ -61,7 +61,9 @@ class Query:
 
     def __init__(self, store: SessionStore, universe: Universe, calendar: Calendar) -> None:
         self._store, self._universe, self._calendar = store, universe, calendar
-        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = OrderedDict()
+        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = (
+            OrderedDict()
+        )
         self._lock = threading.Lock()
 
     def revision(self) -> int:
@@ -130,7 +132,9 @@ class Query:
         if first > last:
             raise InvalidParameter("invalid_parameter.order", parameter="from")
         places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
-        sessions = [self._session(place, asked.shelf, asked.product.tick_e9) for place in places[-MAX_HISTORY:]]
+        sessions = [
+            self._session(place, asked.shelf, asked.product.tick_e9) for place in places[-MAX_HISTORY:]
+        ]
         answer = HistoryAnswer(
             symbol=asked.product.root,
             from_=from_ or (sessions[0].date if sessions else to or ""),
@@ -176,7 +180,9 @@ class Query:
         try:
             meant = self._universe.resolve(symbol, today)
         except UnknownName as problem:
-            raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)) from problem
+            raise UnknownSymbol(
+                "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
+            ) from problem
         shelf, fresh, reasons = self._shelf(scope, meant.product, now_ns)
         contract = meant.contract
         if contract is not None:
@@ -219,7 +225,9 @@ class Query:
                 return held[1]
         near = date(2000, 1, 1)
         rows = self._store.sessions(owners, root)
-        contracts = {key: self._universe.resolve(key, near).contract for key in {row.contract for row in rows}}
+        contracts = {
+            key: self._universe.resolve(key, near).contract for key in {row.contract for row in rows}
+        }
         sessions = [StoredSession(row, contract) for row in rows if (contract := contracts[row.contract])]
         with self._lock:
             self._stored[key] = (revision, sessions)

@@ -106,7 +106,9 @@ class Spool:
         if day.writer is None:
             if len(self._open) >= _MAX_OPEN:
                 self._close(next(iter(self._open.values())))
-            day.writer = self._tape.begin(self._owner, day.contract, day.trade_date, self._source, day.quality)
+            day.writer = self._tape.begin(
+                self._owner, day.contract, day.trade_date, self._source, day.quality
+            )
             self._open[id(day)] = day
         return day.writer
 
@@ -121,7 +123,9 @@ class Spool:
         for day in self._days.values():
             self._close(day)
             found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
-            kept = next((row for row in found if (row.source, row.quality) == (day.source, day.quality)), None)
+            kept = next(
+                (row for row in found if (row.source, row.quality) == (day.source, day.quality)), None
+            )
             if kept is None and len(day.parts) == 1 and not day.disordered:
                 day.path = day.parts[0]
             else:
@@ -135,10 +139,14 @@ class Spool:
         rows, day.duplicates = join(old, new, day.quality)
         if kept and np.array_equal(rows, old):
             day.changed, day.path = False, kept.path
-            day.counts = Counts(kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns)
+            day.counts = Counts(
+                kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns
+            )
             self._remove(day.parts)
             return
-        writer = day.writer = self._tape.begin(self._owner, day.contract, day.trade_date, day.source, day.quality)
+        writer = day.writer = self._tape.begin(
+            self._owner, day.contract, day.trade_date, day.source, day.quality
+        )
         self._open[id(day)] = day
         writer.append(rows)
         self._remove(day.parts)
@@ -153,7 +161,9 @@ class Spool:
         off_tick, late = day.counts.off_tick, day.counts.out_of_order
         if kept:
             off_tick, late = off_tick + kept.off_tick, late + kept.out_of_order
-        day.counts = Counts(len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1]))
+        day.counts = Counts(
+            len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1])
+        )
 
     def _load(self, paths: list[str], quality: Quality) -> Rows:
         chunks = [chunk for path in paths for chunk in self._tape.read(path, quality)]

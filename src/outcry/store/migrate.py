@@ -36,7 +36,9 @@ def migrate(engine: Engine) -> bool:
     config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if at is not None and at not in known:
-        raise SchemaTooNew(f"the database stands at migration {at}, which this Outcry does not know: use a newer one")
+        raise SchemaTooNew(
+            f"the database stands at migration {at}, which this Outcry does not know: use a newer one"
+        )
     with engine.connect() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

@@ -5,14 +5,25 @@ leave as `StoreBusy`, never as themselves.
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, Table, create_engine, event, func, select, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    RowMapping,
+    Table,
+    create_engine,
+    event,
+    func,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from outcry.core.calendar import SessionKind
@@ -61,7 +72,7 @@ class SqlStore:
         self._engine.dispose()
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def _reading(self) -> Generator[Connection]:
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -69,7 +80,7 @@ class SqlStore:
             raise _busy(problem) from problem
 
     @contextmanager
-    def _write(self) -> Iterator[Connection]:
+    def _write(self) -> Generator[Connection]:
         try:
             with self._writing, self._engine.connect() as raw:
                 connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
@@ -95,7 +106,9 @@ class SqlStore:
             found = connection.execute(_user(email)).scalar()
             if found is not None:
                 return found
-            done = connection.execute(schema.users.insert().values(email=email.strip().lower(), created_ns=now_ns))
+            done = connection.execute(
+                schema.users.insert().values(email=email.strip().lower(), created_ns=now_ns)
+            )
             return _new_id(done)
 
     def find_user(self, email: str) -> int | None:
@@ -118,13 +131,18 @@ class SqlStore:
             if len(found) != 1 or not prefix:
                 return None
             key = found[0]["id"]
-            connection.execute(update(schema.keys).where(schema.keys.c.id == key, live).values(revoked_ns=now_ns))
-            return KeyRow(**{**found[0], "revoked_ns": now_ns})
+            connection.execute(
+                update(schema.keys).where(schema.keys.c.id == key, live).values(revoked_ns=now_ns)
+            )
+            values: dict[str, Any] = {**found[0], "revoked_ns": now_ns}
+            return KeyRow(**values)
 
     def keys(self) -> Sequence[KeyRow]:
         """See `AccountStore`."""
         with self._reading() as connection:
-            return [KeyRow(**row) for row in connection.execute(_keys().order_by(schema.keys.c.id)).mappings()]
+            return [
+                KeyRow(**row) for row in connection.execute(_keys().order_by(schema.keys.c.id)).mappings()
+            ]
 
     def grants(self) -> Sequence[GrantRow]:
         """See `AccountStore`."""
@@ -141,7 +159,9 @@ class SqlStore:
 
     def revoke_grant(self, grant_id: int, now_ns: int) -> bool:
         """See `AccountStore`."""
-        query = update(schema.grants).where(schema.grants.c.id == grant_id, schema.grants.c.revoked_ns.is_(None))
+        query = update(schema.grants).where(
+            schema.grants.c.id == grant_id, schema.grants.c.revoked_ns.is_(None)
+        )
         with self._write() as connection:
             return connection.execute(query.values(revoked_ns=now_ns)).rowcount == 1
 
@@ -226,16 +246,18 @@ def _keys() -> Any:
 
 
 def _grant(row: RowMapping) -> GrantRow:
-    values = {field.name: row[field.name] for field in fields(GrantRow)}
-    return GrantRow(**values | {"roots": tuple(row["roots"].split())})
+    values: dict[str, Any] = {field.name: row[field.name] for field in fields(GrantRow)}
+    values["roots"] = tuple(row["roots"].split())
+    return GrantRow(**values)
 
 
 def _recording(row: RowMapping) -> RecordingRow:
-    return RecordingRow(**{**row, "quality": Quality(row["quality"])})
+    values: dict[str, Any] = {**row, "quality": Quality(row["quality"])}
+    return RecordingRow(**values)
 
 
 def _session(row: RowMapping) -> SessionRow:
-    changed = {
+    changed: dict[str, Any] = {
         "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
         "complete": bool(row["complete"]), "short": bool(row["short"]),
     }  # fmt: skip

@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
@@ -26,7 +26,7 @@ from outcry.ports.tape import TapeDamaged, TapeInUse
 
 _TRADE_RECORD = np.dtype(dbn.TradeMsg._dtypes)  # noqa: SLF001 - the library's own record layout, for numpy
 _BAR_RECORD = np.dtype(dbn.OHLCVMsg._dtypes)  # noqa: SLF001
-_SCHEMAS = {Quality.TICKS: dbn.Schema.TRADES, Quality.BARS_1S: dbn.Schema.OHLCV_1S, Quality.BARS_1M: dbn.Schema.OHLCV_1M}
+_SCHEMAS = {Quality.TICKS: "trades", Quality.BARS_1S: "ohlcv-1s", Quality.BARS_1M: "ohlcv-1m"}
 _RTYPES = {Quality.TICKS: 0, Quality.BARS_1S: 32, Quality.BARS_1M: 33}
 _INSTRUMENT_ID = 1
 _LEVEL = 1  # on trades level 3 saves one byte in a hundred and costs a third more time
@@ -43,14 +43,18 @@ class TapeFolder:
         # compression is half the work of an import and releases the interpreter: one thread beside the reader's
         self._compressing = ThreadPoolExecutor(1, thread_name_prefix="tape")
 
-    def begin(self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality) -> "DbnWriter":
+    def begin(
+        self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
+    ) -> "DbnWriter":
         """See `Tape`."""
         home = f"user-{owner}" if owner else "operator"
         name = f"{trade_date}.{source}.{quality}.{secrets.token_hex(6)}.dbn.zst"
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
         path = self._folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
-        return DbnWriter(path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing)
+        return DbnWriter(
+            path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing
+        )
 
     def read(self, path: str, quality: Quality) -> Iterator[Rows]:
         """See `Tape`."""
@@ -72,21 +76,25 @@ class TapeFolder:
 
     def sweep(self, kept: frozenset[str]) -> int:
         """See `Tape`."""
-        found = ((path, path.relative_to(self._folder).as_posix()) for path in self._folder.rglob("*.dbn.zst"))
+        found = (
+            (path, path.relative_to(self._folder).as_posix()) for path in self._folder.rglob("*.dbn.zst")
+        )
         left = [path for path, name in found if name not in kept]
         for path in left:
             path.unlink()
         return len(left)
 
     @contextmanager
-    def exclusively(self) -> Iterator[None]:
+    def exclusively(self) -> Generator[None]:
         """See `Tape`."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / ".lock").open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as problem:
-                raise TapeInUse(f"another import is writing to {self._folder}: wait for it to end") from problem
+                raise TapeInUse(
+                    f"another import is writing to {self._folder}: wait for it to end"
+                ) from problem
             yield
 
 
@@ -109,7 +117,7 @@ class DbnWriter:
             self._waiting.popleft().result()
 
     def _compress(self, rows: Rows) -> None:
-        self._stream.write(memoryview(_records(rows, self._quality)).cast("B"))
+        self._stream.write(_records(rows, self._quality).data.cast("B"))
 
     def close(self) -> str:
         """See `TapeWriter`."""
@@ -143,16 +151,18 @@ def _sync_folder(folder: Path) -> None:
 def _metadata(contract: Contract, trade_date: date, source: str, quality: Quality) -> bytes:
     """DBN metadata: one instrument, its raw symbol mapped over the days its trade date touches."""
     interval = SimpleNamespace(
-        start_date=trade_date - timedelta(days=5), end_date=trade_date + timedelta(days=1), symbol=str(_INSTRUMENT_ID)
+        start_date=trade_date - timedelta(days=5),
+        end_date=trade_date + timedelta(days=1),
+        symbol=str(_INSTRUMENT_ID),
     )
     mapping: Any = SimpleNamespace(raw_symbol=contract.short_key, intervals=[interval])
     return bytes(
         dbn.Metadata(
             dataset=f"OUTCRY.{source.upper()}"[:15],
             start=0,
-            stype_in=dbn.SType.RAW_SYMBOL,
-            stype_out=dbn.SType.INSTRUMENT_ID,
-            schema=_SCHEMAS[quality],
+            stype_in=dbn.SType.from_str("raw_symbol"),
+            stype_out=dbn.SType.from_str("instrument_id"),
+            schema=dbn.Schema.from_str(_SCHEMAS[quality]),
             symbols=[contract.short_key],
             partial=[],
             not_found=[],

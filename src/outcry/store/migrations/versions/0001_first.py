@@ -13,7 +13,7 @@ down_revision = None
 DAY_NS = 24 * 3600 * 1_000_000_000
 
 
-def _counts() -> list[sa.Column]:
+def _counts() -> list[sa.Column[int]]:
     names = ("rows", "volume", "off_tick", "out_of_order", "first_ns", "last_ns", "received_ns")
     return [sa.Column(name, sa.BigInteger, nullable=False) for name in names]
 
