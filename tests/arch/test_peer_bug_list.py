@@ -1,0 +1,96 @@
+"""Every bug that other programs of this trade were found to have is held off by a test that exists.
+
+Expected values are worked by hand in the tests named; what matters here is that none of them is lost in a rewrite.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+
+PEERS, LADDER, PROFILE = "core/test_peer_bugs.py", "core/test_ladder.py", "core/test_profile.py"
+
+#: The bug, and the tests that would catch it, as file (in `tests/`) and function.
+CAUGHT = {
+    "price grid by ceiling or truncation": [
+        (PEERS, "test_a_price_between_two_ticks_is_refused_and_never_rounded"),
+        (PEERS, "test_a_price_on_the_grid_stays_on_its_row"),
+    ],
+    "initial balance with its end included": [
+        (PEERS, "test_a_trade_at_the_very_end_of_the_first_hour_is_not_of_the_initial_balance"),
+        (LADDER, "test_the_end_of_a_bracket_belongs_to_the_next"),
+    ],
+    "initial balance with a third bracket": [
+        (PEERS, "test_the_third_bracket_does_not_widen_the_initial_balance"),
+        (PROFILE, "test_the_initial_balance_is_two_brackets_not_three"),
+    ],
+    "half-open high drops the top tick": [
+        (PEERS, "test_a_bar_prints_its_high_too"),
+        (LADDER, "test_a_bracket_prints_every_row_of_its_range_its_high_included"),
+    ],
+    "fixed cap on levels": [
+        (PEERS, "test_more_rows_than_any_table_of_fixed_size"),
+        (LADDER, "test_no_row_is_dropped_however_wide_the_range"),
+    ],
+    "cap of 26 brackets": [(PEERS, "test_a_session_of_23_hours_keeps_all_its_46_brackets")],
+    "letters past Z": [
+        (LADDER, "test_a_session_of_23_hours_has_46_different_letters"),
+        (LADDER, "test_letters_past_every_single_sign_are_still_different"),
+    ],
+    "notional instead of contracts": [
+        (PEERS, "test_the_volume_poc_is_where_most_contracts_traded_not_most_money"),
+        (LADDER, "test_volume_is_contracts_not_money"),
+    ],
+    "value area with holes": [(PEERS, "test_the_value_area_has_no_holes")],
+    "POC and value area anchored on different tied rows": [
+        (PEERS, "test_the_value_area_grows_from_the_poc_that_is_named"),
+        (PROFILE, "test_the_value_area_is_anchored_on_the_poc_of_the_same_method"),
+    ],
+    "rows of zero volume": [
+        (PEERS, "test_rows_nothing_traded_on_are_rows_and_crash_nothing"),
+        (PEERS, "test_an_edge_of_value_never_rests_on_a_row_without_volume"),
+        (PEERS, "test_a_session_of_trades_without_size_has_levels"),
+        (PROFILE, "test_zero_volume_rows_crash_nothing"),
+    ],
+    "prints out of order": [
+        (PEERS, "test_the_order_in_which_prints_arrive_changes_no_level"),
+        (LADDER, "test_a_late_trade_goes_into_its_own_bracket_and_changes_no_close"),
+    ],
+    "duplicate prints": [
+        (PEERS, "test_a_print_that_a_second_file_brings_again_counts_once"),
+        (PEERS, "test_two_equal_prints_of_one_file_are_two"),
+    ],
+    "bars stamped at their end taken for bars stamped at their start": [
+        (PEERS, "test_bars_stamped_at_their_end_are_moved_to_their_start"),
+        (PEERS, "test_a_table_that_does_not_tell_which_end_it_stamps_is_asked_about"),
+    ],
+    "cumulative volume": [(PEERS, "test_a_running_total_is_refused_as_volume")],
+    "market-by-order trades and fills counted twice": [
+        (PEERS, "test_the_fill_of_a_trade_is_not_a_second_trade")
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("bug", "file", "name"), [(bug, file, name) for bug, tests in CAUGHT.items() for file, name in tests]
+)
+def test_the_test_exists_and_asserts_something(bug: str, file: str, name: str) -> None:
+    tree = ast.parse((TESTS / file).read_text())
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name in found, bug
+    checks = [
+        node
+        for node in ast.walk(found[name])
+        if isinstance(node, ast.Assert) or (isinstance(node, ast.Attribute) and node.attr == "raises")
+    ]
+    assert checks, bug
+
+
+def test_every_test_about_peers_is_in_the_table() -> None:
+    tree = ast.parse((TESTS / PEERS).read_text())
+    written = {
+        node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert written <= {name for tests in CAUGHT.values() for file, name in tests if file == PEERS}
