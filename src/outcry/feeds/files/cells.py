@@ -105,8 +105,8 @@ def _typed(cells: Array, what: str) -> Array:
 
 def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
     """The number of nine decimals a float is nearest to; raise `BadCell` where it is nearest to none."""
-    scaled = np.rint(numbers * PRICE_SCALE)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = np.rint(numbers * PRICE_SCALE)
         wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
     if len(wrong):
         raise BadCell(int(wrong[0]), f"{numbers[wrong[0]]!r} is no {what} of at most nine decimals")

@@ -3,12 +3,11 @@ bars out of ohlcv-1s and ohlcv-1m.
 
 Rules kept: a trade is a record of action `T`; mbo's `F` is the resting side of the same trade and counting it
 would double the volume. A capture of several schemas is read through one kind of record, the best it holds,
-for the same reason. Records are views into one buffer, so memory does not grow with the file.
+for the same reason. Records are views into the stream's buffers, so memory does not grow with the file.
 """
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -19,18 +18,16 @@ from numpy.typing import NDArray
 
 from outcry.core.instruments import Contract
 from outcry.core.units import UNDEFINED_PRICE_E9
-from outcry.feeds.files.archive import Counted, fill
+from outcry.feeds.files.archive import Counted
 from outcry.feeds.files.bar_checks import refuse_broken_bars
 from outcry.feeds.files.dbn_contracts import InstrumentMap
 from outcry.feeds.files.dbn_header import Header, open_records
+from outcry.feeds.files.dbn_stream import Run, chunks
 from outcry.feeds.files.naming import ContractNames
 from outcry.feeds.files.reading import FileReading, Tally
 from outcry.feeds.files.selection import Selection
 from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
 from outcry.ports.records import BAR, TRADE, Batch, Quality
-
-CHUNK = 4 << 20
-HEADER_SIZE = 16
 
 NOT_TRADES = "order events that are not trades"
 OTHER_RECORDS = "records of other kinds"
@@ -57,20 +54,14 @@ _LAYOUTS: Final[dict[int, np.dtype[Any]]] = {
 _QUALITY: Final = {_BAR_1S: Quality.BARS_1S, _BAR_1M: Quality.BARS_1M}
 _OF_SCHEMA: Final = {"trades": _TRADES, "tbbo": _TOP, "mbp-1": _TOP, "mbo": _MBO,
                      "ohlcv-1s": _BAR_1S, "ohlcv-1m": _BAR_1M}  # fmt: skip
+#: Sides by their byte; whatever is neither B nor A is N.
+_SIDES: Final = np.where(np.isin(np.arange(256), (ord("B"), ord("A"))), np.arange(256), ord("N")).astype(
+    np.uint8
+)
 _UNDEFINED_SIZE: Final = (1 << 32) - 1
 _UNDEFINED_TIME: Final = (1 << 63) - 1
 
 Records = NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Records of one kind and size that lie next to each other."""
-
-    rtype: int
-    at: int
-    count: int
-    size: int
 
 
 def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
@@ -98,56 +89,6 @@ def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
     """The best kind of record with trades in a capture of several schemas, by reading it through once."""
     found = {run.rtype for _, runs in chunks(stream, path, Tally(ReadCounts())) for run in runs}
     return next((kind for kind in _LAYOUTS if kind in found), None)
-
-
-def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[memoryview, list[Run]]]:
-    """Fill one buffer again and again; yield it with the runs of whole records in it."""
-    buffer = memoryview(bytearray(CHUNK))
-    held = number = 0
-    while got := fill(stream, buffer[held:]):
-        end = held + got
-        runs, used = find_runs(buffer[:end], path, number)
-        tally.place = f"record {number + 1:,}"
-        yield buffer[:used], runs
-        number += sum(run.count for run in runs)
-        held = end - used
-        buffer[:held] = bytes(buffer[used:end])
-    if held:
-        raise FileRefused(path, f"record {number + 1:,}", "the file stops inside a record",
-                          "it was cut short; fetch it again")  # fmt: skip
-
-
-def find_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[Run], int]:
-    """Find the whole records in `data`, and where the first that is not whole begins."""
-    flat = np.frombuffer(data, dtype=np.uint8)
-    runs: list[Run] = []
-    at, end = 0, len(data)
-    while at < end:
-        size, rtype = data[at] * 4, data[at + 1] if at + 1 < end else 0
-        if size < HEADER_SIZE:
-            raise FileRefused(path, f"record {number + 1:,}", f"a record claims {size} bytes",
-                              "the file is damaged; fetch it again")  # fmt: skip
-        count = _alike(flat, at, size)
-        if not count:
-            break
-        runs.append(Run(rtype, at, count, size))
-        number += count
-        at += count * size
-    return runs, at
-
-
-def _alike(flat: NDArray[np.uint8], at: int, size: int) -> int:
-    """How many whole records from `at` on have the length and kind of the first."""
-    possible = (len(flat) - at) // size
-    known, window = min(1, possible), 16
-    while known < possible:
-        upto = min(possible, known + window)
-        heads = flat[at : at + upto * size].reshape(upto, size)[known:, :2]
-        differs = np.flatnonzero((heads[:, 0] != size // 4) | (heads[:, 1] != flat[at + 1]))
-        if len(differs):
-            return known + int(differs[0])
-        known, window = upto, window * 16
-    return known
 
 
 class _Reader:
@@ -252,10 +193,9 @@ class _Reader:
 
 def _trades(records: Records) -> Records:
     rows = np.empty(len(records), TRADE)
-    for name in ("ts_event", "price", "size", "side", "flags", "sequence"):
+    for name in ("ts_event", "price", "size", "flags", "sequence"):
         rows[name] = records[name]
-    odd = ~np.isin(rows["side"], (b"B", b"A", b"N"))
-    rows["side"][odd] = b"N"
+    rows["side"].view(np.uint8)[:] = _SIDES[records["side"].view(np.uint8)]
     return rows
 
 

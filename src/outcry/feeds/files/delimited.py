@@ -54,6 +54,9 @@ def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
         except (ZoneInfoNotFoundError, ValueError, OSError) as fault:
             raise FileRefused(path, "--tz", f"{options.tz[:40]!r} is no time zone",
                               "give an IANA name such as America/New_York or UTC") from fault  # fmt: skip
+    if dialect.says_utc and options.tz not in (None, "UTC"):
+        raise FileRefused(path, "--tz", f"the name of the time column says UTC, --tz says {options.tz}",
+                          "leave --tz away, or rename the column")  # fmt: skip
     if options.stamp not in (None, "open", "close"):
         raise FileRefused(path, "--stamp", f"{options.stamp!r} is neither open nor close")
     if dialect.stamps.naive and dialect.zone is None:
@@ -264,7 +267,7 @@ def _day(at_ns: int) -> date:
     return date.fromordinal(date(1970, 1, 1).toordinal() + at_ns // NANOS_PER_DAY)
 
 
-def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:  # fmt: skip
+def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:
     """Begin to read a table of text, packed or not; `head` is its first plain bytes."""
     dialect = told(sniff(read_head(path, head, told=options.format)), options.tz, options.stamp)
     demand(path, dialect, options)

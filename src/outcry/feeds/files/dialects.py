@@ -42,7 +42,8 @@ class Dialect:
 
     zone: IANA zone of naive stamps. ends: whether a bar's stamp names its end. fixed: prices are whole
     numbers of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, where the form says it.
-    zero_sizes: prints of size 0 are prints too.
+    zero_sizes: prints of size 0 are prints too. says_utc: the time column is
+    named so.
     """
 
     format: str
@@ -59,6 +60,7 @@ class Dialect:
     quality: Quality | None = None
     day_ns: int = 0
     zero_sizes: bool = False
+    says_utc: bool = False
 
     @property
     def bars(self) -> bool:
@@ -128,9 +130,10 @@ def sniff(head: Head) -> Dialect:
         raise head.refuse(f"this is no {wanted} file", "leave --format away, or name another one")
     if _has_header(head):
         raise head.refuse("the columns are neither those of trades nor of bars",
-                          "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume")  # fmt: skip
+                          "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume"
+                          )  # fmt: skip
     raise head.refuse("a table without a header whose form is not known",
-                      "give --format, or add a first line such as timestamp_utc,open,high,low,close,volume")  # fmt: skip
+                      "give --format, or add a first line like timestamp_utc,open,high,low,close,volume")  # fmt: skip
 
 
 def _databento(head: Head) -> Dialect | None:
@@ -210,8 +213,11 @@ def _generic(head: Head) -> Dialect | None:
     columns = generic_columns(head.names)
     if columns is None:
         return None
-    zone = "UTC" if f"{_name(head, columns['stamp'])}".endswith("_utc") else None
-    return _dialect(head, GENERIC, GENERIC, columns, stamps=_stamps(head, columns), zone=zone)
+    utc = head.first[columns["stamp"]].lower().endswith("_utc")
+    dialect = _dialect(
+        head, GENERIC, GENERIC, columns, stamps=_stamps(head, columns), zone="UTC" if utc else None
+    )
+    return replace(dialect, says_utc=utc)
 
 
 def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
@@ -235,10 +241,6 @@ def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
 
 def _first(plain: dict[str, int], names: tuple[str, ...]) -> int | None:
     return next((plain[name] for name in names if name in plain), None)
-
-
-def _name(head: Head, index: int) -> str:
-    return head.first[index].lower()
 
 
 def _stamps(head: Head, columns: dict[str, int]) -> Stamps:

@@ -76,8 +76,9 @@ def _walk(folder: Path) -> Iterator[Path]:
 def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
     with Counted(path) as file:
         raw = read_exactly(file, 16)
-        head = read_exactly(plain(file), HEAD) if _packed(raw) else raw + read_exactly(file, HEAD - len(raw))
-        kind = _kind(path, raw, head)
+        packed = _packed(raw)
+        head = read_exactly(plain(file), HEAD) if packed else raw + read_exactly(file, HEAD - len(raw))
+        kind = _kind(path, raw, head, packed=packed)
         if options.format is not None and not _suits(options.format, kind):
             raise FileRefused(path, "byte 0", f"it is no {options.format} file: its content is {kind}",
                               "leave --format away")  # fmt: skip
@@ -100,17 +101,17 @@ def _packed(raw: bytes) -> bool:
     return raw.startswith(_PACKED) or (is_skippable(raw) and raw[8:11] != DBZ_MAGIC)
 
 
-def _kind(path: Path, raw: bytes, head: bytes) -> str:
+def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:
     """What the bytes are: dbn, scid, parquet, zip or text."""
     if head.startswith(DBN_MAGIC) or (is_skippable(raw) and raw[8:11] == DBZ_MAGIC):
         return "dbn"
-    if head.startswith((*_PACKED, b"PK\x03\x04", b"PK\x05\x06")) and head[:4] != raw[:4]:
+    if packed and head.startswith((*_PACKED, b"PK\x03\x04", b"PK\x05\x06")):
         raise FileRefused(path, "byte 0", "it is an archive within an archive", "unpack it first")
     if not head:
         raise FileRefused(path, "byte 0", "nothing is in the archive")
     magics = {b"SCID": "scid", b"PAR1": "parquet", b"PK\x03\x04": "zip", b"PK\x05\x06": "zip"}
     kind = magics.get(head[:4], "text")
-    if kind != "text" and head[:4] != raw[:4]:
+    if kind != "text" and packed:
         raise FileRefused(path, "byte 0", f"a packed {kind} file is not read", "unpack it first")
     return kind
 

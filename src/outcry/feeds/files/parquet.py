@@ -106,12 +106,14 @@ def _dialect(path: Path, schema: Any) -> Dialect:
             "stamp": lower["ts_event"]
         }
     columns.pop("clock", None)
+    utc = names[columns["stamp"]].lower().endswith("_utc")
     kind = schema.field(columns["stamp"]).type
     prices = [schema.field(columns[role]).type for role in (*BAR_ROLES[:4], "price") if role in columns]
     return Dialect(
         "parquet", "databento" if databento else "parquet", "", 0, len(names), columns, _stamps(path, kind),
-        zone="UTC" if names[columns["stamp"]].lower().endswith("_utc") else None,
+        zone="UTC" if utc else None,
         ends=False if databento else None,
+        says_utc=utc,
         fixed=databento and all(pa.types.is_integer(price) for price in prices),
     )  # fmt: skip
 

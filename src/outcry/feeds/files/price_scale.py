@@ -27,6 +27,10 @@ class PriceScale:
     def __init__(self, multiplier: float, tick_e9: int) -> None:
         self.multiplier, self.tick_e9 = multiplier, tick_e9
 
+    def possible(self, stored: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Whether a stored price is a number that 64 bits of 10⁻⁹ hold."""
+        return np.isfinite(stored) & (np.abs(stored) < np.float32(_LARGEST / self.multiplier))
+
     def ticks(self, stored: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """The nearest tick of each stored price, and whether the float cannot be told from it."""
         prices = stored.astype(np.float64) * self.multiplier

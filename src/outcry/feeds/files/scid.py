@@ -44,7 +44,7 @@ CHUNK_RECORDS = 100_000
 SAMPLE_RECORDS = 50_000
 
 QUOTES = "quotes without a trade"
-NO_PRICE = "prices that are no number"
+NO_PRICE = "prices that are no possible number"
 PARTIAL = "partial last record"
 
 Records = NDArray[Any]
@@ -154,7 +154,7 @@ class _Reader:
             raise FileRefused(self._path, f"record {number + 1 + int(wrong[0]):,}", "its time is no possible one",
                               "the file is damaged")  # fmt: skip
         traded = records["volume"] > 0
-        finite = np.isfinite(records["close"])
+        finite = self._scale.possible(records["close"])
         self._counts.skip(QUOTES, int(np.count_nonzero(~traded)))
         self._counts.skip(NO_PRICE, int(np.count_nonzero(traded & ~finite)))
         ticks = _plain_tick(records)
@@ -188,7 +188,7 @@ class _Reader:
         rows["ts_event"], rows["volume"] = at, records["volume"]
         for name in ("open", "high", "low", "close"):
             column = records[name]
-            odd = np.flatnonzero(~np.isfinite(column) | (np.abs(column) > 1e9))
+            odd = np.flatnonzero(~self._scale.possible(column))
             if len(odd):
                 raise FileRefused(
                     self._path, place(int(odd[0])), f"a bar's {name} is no price", "the file is damaged"

@@ -14,8 +14,8 @@ from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
 from outcry.feeds.files.arrow import Array, ArrowInvalid, pa, pc
 from outcry.feeds.files.cells import BadCell, convert, refuse_nulls, whole
 
-#: Times outside 1970 to 2100 are no times of trades: they are numbers of another unit.
-EARLIEST_NS = 0
+#: Times outside 1980 to 2100 are no times of trades: they are numbers of another unit.
+EARLIEST_NS = 315_532_800 * 1_000_000_000
 LATEST_NS = 4_102_444_800 * 1_000_000_000
 #: Going back by more than this inside an hour that occurs twice means its second passage has begun.
 _SECOND_PASSAGE = NANOS_PER_HOUR // 2
@@ -53,10 +53,11 @@ class LocalTime:
             return _numbers(naive)
         first = self._assume(naive, "earliest")
         second = _numbers(pc.assume_timezone(naive, self.zone, ambiguous="latest", nonexistent="earliest"))
-        twice = np.flatnonzero(first != second)
+        ambiguous = first != second
+        twice = np.flatnonzero(ambiguous)
         local = _numbers(naive)
         for row in twice:
-            if row and first[row - 1] == second[row - 1]:
+            if row and not ambiguous[row - 1]:
                 self._last, self._second = local[row - 1], False
             if local[row] < self._last - _SECOND_PASSAGE:
                 self._second = True
