@@ -1,11 +1,13 @@
 """The fold over whole arrays: the same ladder as `engine.SessionFold`, at the speed of numpy.
 
-Two passes over what is in cache: the range of each bracket by minimum and maximum, the volume at price by `bincount`.
-Counting into eight interleaved tables breaks the chain of additions to the one row where price dwells, which is what
-bounds a plain histogram (measured: four times faster). Sums are exact: below 2**53 lots a double holds a whole number.
+A chunk at a time, while it is in cache: the range of each bracket by minimum and maximum, the volume at price by
+`add.at`, which numpy runs without a loop in Python (measured: 1.6 times `bincount`, which wants doubles). Neighbouring
+trades go into different tables: that breaks the chain of additions to the one row where price dwells, which is what
+bounds a plain histogram.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -16,10 +18,8 @@ from outcry.core.ladder import MAX_ROWS, Bracket, Ladder, RangeTooWide, Source, 
 
 Ints = NDArray[np.int64]
 
-_CHUNK = 1 << 16  # rows at a time: small enough for the cache, large enough that the tables' own cost is lost
-_TABLE_BITS = 3
-_TABLES = 1 << _TABLE_BITS
-_LANES = np.tile(np.arange(_TABLES, dtype=np.int64), _CHUNK // _TABLES)
+_CHUNK = 1 << 16  # rows at a time: small enough for the cache, large enough that the cost of a call is lost
+_TABLES = 4
 _MARGIN_ROWS = 64
 
 
@@ -32,6 +32,12 @@ def _order(at_ns: Ints) -> NDArray[np.intp] | None:
     return None
 
 
+@lru_cache(maxsize=8)  # shared: a fold keeps no more than its tables, for an import has hundreds of them
+def _lanes(base: int, rows: int) -> Ints:
+    """What to add to the prices of a chunk to find their places in the tables, laid one behind the other."""
+    return np.tile(np.arange(_TABLES) * rows - base, _CHUNK // _TABLES)
+
+
 class BulkFold:
     """Folds arrays of trades or bars of one session; may be called again with more, in any order.
 
@@ -41,25 +47,19 @@ class BulkFold:
     __slots__ = (
         "_base",
         "_brackets",
-        "_lanes",
         "_printed",
-        "_scratch",
         "_source",
         "_volume",
-        "_weights",
         "_windows",
     )
 
     def __init__(self, brackets: Sequence[tuple[int, int]]) -> None:
         self._windows = np.array(brackets, dtype=np.int64).reshape(-1, 2)
         self._brackets: dict[int, Bracket] = {}
-        self._volume = np.zeros(0)
+        self._volume = np.zeros((_TABLES, 0), dtype=np.int64)
         self._base = 0
-        self._lanes = _LANES
         self._printed = np.zeros(0, dtype=np.int64)
         self._source: Source = "trades"
-        self._scratch = np.empty(_CHUNK, dtype=np.int64)
-        self._weights = np.empty(_CHUNK)
 
     def trades(self, at_ns: Ints, price_ticks: Ints, size_lots: NDArray[np.integer]) -> None:
         """Fold trades. Raises `OutsideSession` and `RangeTooWide`; then the fold is of no further use."""
@@ -96,12 +96,8 @@ class BulkFold:
         return min(lows), max(highs)
 
     def _count(self, prices: Ints, sizes: NDArray[np.integer]) -> None:
-        rows = self._scratch[: len(prices)]
-        np.left_shift(prices, _TABLE_BITS, out=rows)
-        np.add(rows, self._lanes[: len(prices)], out=rows)
-        weights = self._weights[: len(prices)]
-        weights[:] = sizes
-        self._volume += np.bincount(rows, weights, len(self._volume))
+        places = prices + _lanes(self._base, self._volume.shape[1])[: len(prices)]
+        np.add.at(self._volume.reshape(-1), places, sizes.astype(np.int64, copy=False))
 
     def bars(self, at_ns: Ints, opened: Ints, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
         """Fold bars stamped at their start; volume spread evenly over their rows, the remainder on the close's."""
@@ -124,11 +120,12 @@ class BulkFold:
             )  # fmt: skip
 
     def _spread(self, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
-        rows = len(self._volume) // _TABLES
+        rows = self._volume.shape[1]
         share, rest = np.divmod(volume_lots.astype(np.int64), high - low + 1)
         first, after = low - self._base, high - self._base + 1
         steps = np.bincount(first, share, rows + 1) - np.bincount(after, share, rows + 1)
-        self._volume[::_TABLES] += np.cumsum(steps)[:rows] + np.bincount(close - self._base, rest, rows)
+        spread = np.cumsum(steps)[:rows] + np.bincount(close - self._base, rest, rows)
+        self._volume[0] += spread.astype(np.int64)
         self._printed += np.bincount(first, minlength=rows + 1)
         self._printed -= np.bincount(after, minlength=rows + 1)
 
@@ -147,23 +144,20 @@ class BulkFold:
 
     def _reach(self, low: int, high: int) -> None:
         """Widen the tables so that both prices have a row."""
-        rows = len(self._volume) // _TABLES
+        rows = self._volume.shape[1]
         if rows and self._base <= low and high < self._base + rows:
             return
         new_low = min(self._base, low - _MARGIN_ROWS) if rows else low - _MARGIN_ROWS
         new_high = max(self._base + rows, high + 1 + _MARGIN_ROWS) if rows else high + 1 + _MARGIN_ROWS
         if new_high - new_low > MAX_ROWS:
             raise RangeTooWide(min(self._base, low) if rows else low, max(self._base + rows - 1, high))
-        volume, printed = (
-            np.zeros((new_high - new_low) * _TABLES),
-            np.zeros(new_high - new_low + 1, dtype=np.int64),
-        )
+        wider = new_high - new_low
+        volume, printed = np.zeros((_TABLES, wider), np.int64), np.zeros(wider + 1, np.int64)
         if rows:
             shift = self._base - new_low
-            volume[shift * _TABLES : (shift + rows) * _TABLES] = self._volume
+            volume[:, shift : shift + rows] = self._volume
             printed[shift : shift + rows + 1] = self._printed
         self._volume, self._printed, self._base = volume, printed, new_low
-        self._lanes = _LANES - (new_low << _TABLE_BITS)
 
     def ladder(self) -> Ladder | None:
         """The session so far; None before its first event."""
@@ -173,6 +167,6 @@ class BulkFold:
         low = min(bracket.low_ticks for bracket in brackets)
         high = max(bracket.high_ticks for bracket in brackets)
         kept = slice(low - self._base, high - self._base + 1)
-        volume = tuple(self._volume.reshape(-1, _TABLES).sum(axis=1)[kept].astype(np.int64).tolist())
+        volume = tuple(self._volume[:, kept].sum(axis=0).tolist())
         flags = volume if self._source == "trades" else np.cumsum(self._printed)[kept].tolist()
         return Ladder(brackets, low, volume, runs(flags, low), self._source)
