@@ -1,0 +1,245 @@
+"""The installed command over real files, sockets and signals: what a person does on the first day."""
+
+import json
+import os
+import random
+import re
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+OUTCRY = Path(sys.executable).with_name("outcry")
+
+
+def outcry(data: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(data),
+        "OUTCRY_DATA": str(data),
+        **options.pop("env", {}),
+    }
+    return subprocess.run(
+        [OUTCRY, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=environment,
+        check=False,
+        **options,
+    )
+
+
+@contextmanager
+def serving(data: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(data), "OUTCRY_DATA": str(data)}
+    command = [OUTCRY, "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        try:
+            greeting = (re.search(r"Outcry answers at (http://\S+)", line) for line in process.stderr)
+            yield next(found[1] for found in greeting if found), process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.stderr.read()
+            process.wait(timeout=20)
+
+
+def get(url: str, key: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+    request = urllib.request.Request(url, headers={"x-api-key": key})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, json.loads(answer.read()), dict(answer.headers)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, json.loads(refused.read()), dict(refused.headers)
+
+
+def test_the_first_day(shared: Path, tmp_path: Path) -> None:
+    """Import, key, serve, ask, revoke: every step by the command, over a real socket."""
+    made = outcry(tmp_path, "import", str(shared / "data" / "lean" / "cme"))
+    assert made.returncode == 0, made.stderr
+    lines = [line.split("\t") for line in made.stdout.splitlines()]
+    assert lines[0][:3] == ["date", "session", "contract"]
+    assert ["2013-10-08", "rth", "ESZ2013", "bars_1m", "405", "1045038"] in [line[:6] for line in lines]
+    key = outcry(tmp_path, "keys", "create", "--email", "me@example.com").stdout
+    assert re.fullmatch(r"outcry_[0-9A-Za-z]{49}\n", key)
+    key = key.strip()
+    with serving(tmp_path) as (url, process):
+        status, body, headers = get(f"{url}/api/levels?symbol=ESZ3", key)
+        assert (status, body["asOf"], body["symbol"]) == (200, "2013-10-09", "ES")
+        assert (headers["x-api-tier"], headers["x-ratelimit-limit"]) == ("free", "30")
+        assert get(f"{url}/api/levels?symbol=NQ", key)[:2][1]["code"] == "no_licensed_source"
+        shown = outcry(tmp_path, "levels", "ES", env={"OUTCRY_URL": url, "OUTCRY_KEY": key})
+        assert json.loads(shown.stdout)["prior"] == body["prior"]
+        # revoked by another process: refused within a second
+        assert outcry(tmp_path, "keys", "revoke", key[:15]).returncode == 0
+        deadline = time.monotonic() + 1.0
+        while (status := get(f"{url}/api/levels?symbol=ES", key)[0]) == 200 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert status == 401
+        assert process.poll() is None
+    listed = outcry(tmp_path, "keys", "list").stdout
+    assert key not in listed
+    assert key[:15] in listed
+
+
+def test_data_imported_while_serving_is_answered(shared: Path, tmp_path: Path) -> None:
+    key = outcry(tmp_path, "keys", "create", "--email", "me@example.com").stdout.strip()
+    with serving(tmp_path) as (url, _):
+        assert get(f"{url}/api/levels?symbol=GC", key)[1]["code"] == "no_licensed_source"
+        assert outcry(tmp_path, "import", str(shared / "data" / "lean" / "comex" / "minute")).returncode == 0
+        deadline = time.monotonic() + 2.0
+        while (found := get(f"{url}/api/levels?symbol=GC", key))[0] != 200 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert found[1]["asOf"] == "2013-10-08"
+
+
+def state(data: Path) -> list[str]:
+    """Every session with its profile, as the store has it."""
+    with closing(sqlite3.connect(data / "outcry.sqlite3")) as database:
+        rows = database.execute(
+            "SELECT contract, trade_date, kind, source, quality, complete, rows, volume, hex(profile) FROM sessions"
+        ).fetchall()
+    return sorted(str(row) for row in rows)
+
+
+def test_a_killed_import_loses_nothing_reported_and_can_be_run_again(shared: Path, tmp_path: Path) -> None:
+    folder = str(shared / "data" / "lean")
+    whole = tmp_path / "whole"
+    assert outcry(whole, "import", folder).returncode == 0
+    chance = random.Random(20131008)
+    for attempt in range(6):
+        data = tmp_path / f"killed{attempt}"
+        environment = {"PATH": os.environ["PATH"], "HOME": str(data), "OUTCRY_DATA": str(data)}
+        process = subprocess.Popen(
+            [OUTCRY, "import", folder],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        time.sleep(0.5 + chance.random() * 1.2)
+        process.kill()
+        reported, _ = process.communicate()
+        told = [line.split("\t") for line in reported.splitlines()[1:] if line.count("\t") == 10]
+        if (data / "outcry.sqlite3").exists() and told:
+            kept = state(data)
+            for date, kind, contract, *_ in told:
+                assert any(f"'{contract}', '{date}', '{kind}'" in row for row in kept), (date, kind, contract)
+        assert outcry(data, "import", folder).returncode == 0
+        assert state(data) == state(whole)
+        assert "in order" in outcry(data, "doctor").stdout
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(shared: Path, tmp_path: Path) -> None:
+    assert outcry(tmp_path, "import", str(shared / "data" / "lean" / "cme")).returncode == 0
+    before = state(tmp_path)
+
+    def small_files() -> None:  # every write past 20 kB fails, as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    refused = outcry(tmp_path, "import", str(shared / "data" / "lean" / "comex"), preexec_fn=small_files)
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
+    assert state(tmp_path) == before
+    assert outcry(tmp_path, "import", str(shared / "data" / "lean" / "comex")).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["import"], 2, "name a file"),
+        (["import", "/nowhere/at/all.dbn"], 1, "/nowhere/at/all.dbn"),
+        (["keys", "create", "--email", "nobody"], 2, "not an e-mail address"),
+        (["keys", "revoke", "outcry_zzzz"], 1, "keys list"),
+        (["levels", "ES"], 2, "OUTCRY_KEY"),
+        (["grants", "add", "user:nobody@example.com"], 2, "is nobody"),
+        (["session", "ES", "2025-11-28T10:00:00"], 2, "offset"),
+    ],
+)
+def test_mistakes_are_answered_in_one_line(
+    tmp_path: Path, arguments: list[str], status: int, said: str
+) -> None:
+    done = outcry(tmp_path, *arguments)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.count("\n") <= 1
+
+
+def test_a_bad_setting_is_named(tmp_path: Path) -> None:
+    wrong = outcry(tmp_path, "keys", "list", env={"OUTCRY_PORT": "many"})
+    assert wrong.returncode == 1
+    assert "port" in wrong.stderr
+    unknown = outcry(tmp_path, "keys", "list", env={"OUTCRY_PROT": "8000"})
+    assert "OUTCRY_PROT is no setting" in unknown.stderr
+
+
+def test_a_lost_secret_is_said_and_not_replaced(tmp_path: Path) -> None:
+    assert outcry(tmp_path, "keys", "create", "--email", "me@example.com").returncode == 0
+    (tmp_path / "secret.key").unlink()
+    lost = outcry(tmp_path, "keys", "create", "--email", "me@example.com")
+    assert lost.returncode == 1
+    assert "secret.key is gone" in lost.stderr
+    assert not (tmp_path / "secret.key").exists()
+
+
+def test_a_backup_is_whole(shared: Path, tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    outcry(data, "import", str(shared / "data" / "lean" / "cme"))
+    key = outcry(data, "keys", "create", "--email", "me@example.com").stdout.strip()
+    assert outcry(data, "backup", str(copy)).returncode == 0
+    assert state(copy) == state(data)
+    assert "in order" in outcry(copy, "doctor").stdout
+    with serving(copy) as (url, _):
+        assert get(f"{url}/api/levels?symbol=ES", key)[0] == 200
+
+
+def test_secrets_are_private_files(tmp_path: Path) -> None:
+    outcry(tmp_path / "data", "keys", "list")
+    assert (tmp_path / "data" / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_grants_decide_what_is_seen(shared: Path, tmp_path: Path) -> None:
+    outcry(tmp_path, "import", str(shared / "data" / "lean" / "cme"))
+    key = outcry(tmp_path, "keys", "create", "--email", "me@example.com").stdout.strip()
+    assert outcry(tmp_path, "grants", "list").stdout.split("\t")[1:4] == ["everyone", "completed", "all"]
+    assert outcry(tmp_path, "grants", "remove", "1").returncode == 0
+    with serving(tmp_path) as (url, _):
+        assert get(f"{url}/api/levels?symbol=ES", key)[1]["code"] == "no_licensed_source"
+        assert outcry(tmp_path, "grants", "add", "user:me@example.com", "--symbols", "ES").returncode == 0
+        deadline = time.monotonic() + 2.0
+        while (found := get(f"{url}/api/levels?symbol=ES", key))[0] != 200 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert found[0] == 200
+
+
+def test_help_teaches(tmp_path: Path) -> None:
+    whole = outcry(tmp_path, "--help").stdout
+    for command in (
+        "serve",
+        "import",
+        "keys",
+        "grants",
+        "levels",
+        "session",
+        "sessions",
+        "migrate",
+        "doctor",
+        "backup",
+    ):
+        assert command in whole
+        assert outcry(tmp_path, command, "--help").returncode == 0
+    assert "not advice" in whole
