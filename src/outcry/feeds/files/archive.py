@@ -22,8 +22,8 @@ from outcry.ports.files import FileRefused
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 GZIP_MAGIC = b"\x1f\x8b"
 SKIPPABLE_MAGIC = 0x184D2A50
-#: Real trades pack at most about 50:1; a thousandfold beyond the first 64 MiB is a bomb.
-RATIO_LIMIT = 1_000
+#: Real trades pack at most about 50:1; ten times that, beyond the first 64 MiB, is a bomb.
+RATIO_LIMIT = 500
 RATIO_FREE = 64 << 20
 TOTAL_LIMIT = 64 << 30
 #: zstd's own default for decoders: a frame may not ask for a larger window.
@@ -32,13 +32,13 @@ _READ_SIZE = 1 << 20
 
 
 class Counted(io.RawIOBase):
-    """A regular file that counts the bytes read of it."""
+    """A regular file that keeps where it was last read, and how far at most."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
         self.size = 0
-        self.furthest = 0
+        self.furthest = self.position = 0
         self._handle = open_regular(path)
         self.size = os.fstat(self._handle).st_size
 
@@ -53,7 +53,8 @@ class Counted(io.RawIOBase):
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Read into a buffer; return the bytes read, 0 at the end."""
         got = os.readv(self._handle, [buffer])
-        self.furthest = max(self.furthest, self.tell())
+        self.position = self.tell()
+        self.furthest = max(self.furthest, self.position)
         return got
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:

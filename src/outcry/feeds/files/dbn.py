@@ -7,7 +7,7 @@ for the same reason. Records are views into the stream's buffers, so memory does
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -78,7 +78,7 @@ def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileRead
     if wanted is None:
         return None
 
-    def rows(opened: Counted, tally: Tally) -> Iterator[Batch]:
+    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
         selection = Selection(path, names, options.contract)
         return _Reader(path, wanted, selection, tally).batches(opened)
 
@@ -99,7 +99,7 @@ class _Reader:
         self._tally, self._counts = tally, tally.counts
         self._others = self._taken = 0
 
-    def batches(self, file: Counted) -> Iterator[Batch]:
+    def batches(self, file: Counted) -> Generator[Batch]:
         header, stream = open_records(file)
         instruments = InstrumentMap(self._path, header, self._selection.names, self._selection)
         for data, runs in chunks(stream, self._path, self._tally):

@@ -38,7 +38,7 @@ class InstrumentMap:
         self._spans: dict[int, list[_Span]] = {}
         self._any_number: list[_Span] = []
         self._unnamed: set[int] = set()
-        for mapping in header.mappings:
+        for mapping in sorted(header.mappings, key=lambda one: (one.start, one.asked)):
             if header.given_by_number:
                 number, symbol = mapping.given, mapping.asked
             else:

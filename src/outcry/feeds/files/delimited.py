@@ -5,7 +5,7 @@ Rules kept: zone, stamp convention and contract are never assumed; bars leave he
 rows keep the file's order, and identical prints are all kept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,7 +104,7 @@ class TableReader:
         self._lost: list[tuple[str, Rows]] = []
         self._numbers: set[str] = set()
 
-    def batches(self, file: Counted) -> Iterator[Batch]:
+    def batches(self, file: Counted) -> Generator[Batch]:
         """Yield the table's rows."""
         columns = [self._dialect.columns[role] for role in self._roles]
         for before, block in self._table.blocks(file, columns):
@@ -273,7 +273,7 @@ def open_table(path: Path, size: int, head: bytes, names: ContractNames, options
     demand(path, dialect, options)
     table = TextTable(path, plain, dialect.delimiter, dialect.width, dialect.skip_lines)
 
-    def rows(file: Counted, tally: Tally) -> Iterator[Batch]:
+    def rows(file: Counted, tally: Tally) -> Generator[Batch]:
         selection = Selection(path, names, options.contract)
         yield from TableReader(table, dialect, selection, tally).batches(file)
         selection.finish(tally.counts.rows)

@@ -8,7 +8,7 @@ livestock, which LEAN keeps in dollars, come out in the cents they are quoted in
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from pathlib import Path
@@ -21,7 +21,7 @@ from outcry.feeds.files.reading import FileReading, Tally
 from outcry.feeds.files.selection import Selection
 from outcry.feeds.files.stamps import Stamps
 from outcry.feeds.files.table_text import TextTable
-from outcry.feeds.files.zips import open_member
+from outcry.feeds.files.zips import Members
 from outcry.ports.files import FileRefused, ReadOptions
 from outcry.ports.records import Batch, Quality
 
@@ -84,16 +84,17 @@ def open_lean(
     if not trades:
         return None
 
-    def rows(file: Counted, tally: Tally) -> Iterator[Batch]:
+    def rows(file: Counted, tally: Tally) -> Generator[Batch]:
         selection = Selection(path, names, options.contract)
+        archive = Members()
         for member in trades:
-            yield from _reader(path, member, selection, tally).batches(file)
+            yield from _reader(path, member, archive, selection, tally).batches(file)
         selection.finish(tally.counts.rows)
 
     return FileReading(path, "lean", "lean", size, rows)
 
 
-def _reader(path: Path, member: Member, selection: Selection, tally: Tally) -> TableReader:
+def _reader(path: Path, member: Member, archive: Members, selection: Selection, tally: Tally) -> TableReader:
     inside = f"member {member.info.filename}"
     tally.place = inside
     columns = _TICK_COLUMNS if member.step == "tick" else {r: i for i, r in enumerate(("stamp", *BAR_ROLES))}
@@ -101,7 +102,7 @@ def _reader(path: Path, member: Member, selection: Selection, tally: Tally) -> T
                       scale=_CENTS if member.root.upper() in _IN_DOLLARS else 1,
                       quality=_QUALITY.get(member.step), zero_sizes=True,
                       day_ns=int(datetime.combine(member.day, time(), UTC).timestamp()) * 10**9)  # fmt: skip
-    table = TextTable(path, lambda file: open_member(file, member.info.filename), ",", 6, 0, inside)
+    table = TextTable(path, lambda file: archive.open(file, member.info.filename), ",", 6, 0, inside)
     if member.month:
         contract = selection.names.contract(member.symbol, member.day)
     else:

@@ -78,7 +78,7 @@ class ContractNames:
         """The contract a file is named after: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`,
         `ES 12-26.Last.txt`. None where the name tells none."""
         name = path.name.upper()
-        candidates = [name.split(".")[0], re.split(r"[._]", name)[0], *re.split(r"[._ \-]+", name)[:3]]
+        candidates = [name.split(".")[0], re.split(r"[._]", name)[0], *re.split(r"[^A-Z0-9]+", name)[:3]]
         if found := _ROOT_FIRST.match(name):
             candidates.append("".join(found.groups()))
         for text in candidates:

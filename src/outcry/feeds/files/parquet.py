@@ -8,7 +8,7 @@ acted on.
 """
 
 import io
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> File
     demand(path, dialect, options)
     table = ParquetTable(path, reader.schema_arrow.names)
 
-    def rows(opened: Counted, tally: Tally) -> Iterator[Batch]:
+    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
         selection = Selection(path, names, options.contract)
         yield from TableReader(table, dialect, selection, tally).batches(opened)
         selection.finish(tally.counts.rows)

@@ -3,7 +3,7 @@
 Rule kept: `batches` may be called again and begins anew; the file is closed when it ends, however it ends.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ class Tally:
     place: str = ""
 
 
-Rows = Callable[[Counted, Tally], Iterator[Batch]]
+Rows = Callable[[Counted, Tally], Generator[Batch]]
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class FileReading:
     @property
     def bytes_read(self) -> int:
         """Progress in bytes of the file on disk."""
-        return min(self._file.furthest, self.bytes_total) if self._file else 0
+        return min(self._file.position, self.bytes_total) if self._file else 0
 
     def batches(self) -> Iterator[Batch]:
         """Yield the rows in file order; raise `FileRefused`, also for a file that turns out to hold none."""
@@ -49,10 +49,12 @@ class FileReading:
         tally = Tally(self.counts)
         with refusing(self.path, lambda: tally.place), closing(Counted(self.path)) as file:
             self._file = file
-            for batch in self.rows(file, tally):
-                if len(batch.rows):
-                    self.counts.rows += len(batch.rows)
-                    yield batch
+            # closed before the file is: a thread may be reading ahead in it
+            with closing(self.rows(file, tally)) as batches:
+                for batch in batches:
+                    if len(batch.rows):
+                        self.counts.rows += len(batch.rows)
+                        yield batch
             if not self.counts.rows and not self.counts.skipped:
                 raise FileRefused(self.path, "", "it holds no records")
-            file.furthest = file.size
+            file.position = file.size

@@ -8,7 +8,7 @@ Rule kept: a price is put on the tick only where float32 cannot tell the two apa
 it stands, for the importer to count.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileRea
     selection = Selection(path, names, options.contract)
     contract = selection.named_by_file(_day(sample[0], path))
 
-    def rows(opened: Counted, tally: Tally) -> Iterator[Batch]:
+    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
         return _Reader(path, contract, names.universe.products[contract.root].tick_e9, sample, tally).batches(
             opened
         )
@@ -130,7 +130,7 @@ class _Reader:
         self._quality: Quality | None = None
         self._last: int | None = None
 
-    def batches(self, file: Counted) -> Iterator[Batch]:
+    def batches(self, file: Counted) -> Generator[Batch]:
         start = _read_header(file)
         file.seek(start)
         whole, rest = divmod(file.size - start, RECORD.itemsize)

@@ -40,12 +40,25 @@ def list_members(file: Counted) -> list[zipfile.ZipInfo]:
     return members
 
 
-def open_member(file: Counted, name: str) -> io.RawIOBase:
-    """The bytes of one member, counted while they inflate."""
-    file.seek(0)
-    archive = zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(Unclosed(file))))
-    start = archive.getinfo(name).header_offset
-    return Bounded(archive.open(name), file.path, lambda: max(1, file.tell() - start), f"member {name}")
+class Members:
+    """Opens the members of one archive, whose directory is read once; all of them share one account of what
+    they may unpack to, so overlapping members gain nothing."""
+
+    def __init__(self) -> None:
+        self._file: Counted | None = None
+        self._archive: zipfile.ZipFile | None = None
+        self._last: Bounded | None = None
+
+    def open(self, file: Counted, name: str) -> io.RawIOBase:
+        """The bytes of one member, counted while they inflate."""
+        if self._archive is None or self._file is not file:
+            file.seek(0)
+            self._file, self._last = file, None
+            self._archive = zipfile.ZipFile(cast("IO[bytes]", io.BufferedReader(Unclosed(file))))
+        spent = self._last.given if self._last else 0
+        self._last = Bounded(self._archive.open(name), file.path, lambda: file.size, f"member {name}")
+        self._last.given = spent
+        return self._last
 
 
 def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
