@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from outcry.library import Profile
 
 INK, MUTED, VALUE, POC, BALANCE, VOLUME = "#1d2733", "#7b8794", "#e6effa", "#d9480f", "#2b8a3e", "#b8c7d9"
+_VOLUME_WIDTH = 14  # of the volume histogram, in letters
 _MAX_DRAWN_ROWS = 160  # more rows than this are drawn as groups: letters would be smaller than a pixel
 
 
@@ -19,16 +20,16 @@ def draw(profile: "Profile", ax: Any = None) -> Any:
     except ImportError as problem:
         raise ImportError("plot() needs matplotlib: pip install 'outcry[plot]'") from problem
     group = -(-len(profile.rows) // _MAX_DRAWN_ROWS)
+    widest = max(row.tpos for row in profile.rows)
     if ax is None:
         height = min(22.0, max(4.0, 0.13 * len(profile.rows) / group))
-        _, ax = plt.subplots(figsize=(9, height))
-    widest = max(row.tpos for row in profile.rows)
+        _, ax = plt.subplots(figsize=(3.2 + 0.11 * (widest + _VOLUME_WIDTH), height))
     half = profile.tick_size / 2
     ax.axhspan(profile.val - half, profile.vah + half, color=VALUE, zorder=0, linewidth=0)
     _volume(profile, ax, widest)
     _letters(profile, ax, group)
     _levels(profile, ax, widest)
-    ax.set_xlim(-1.5, widest * 1.75 + 6)
+    ax.set_xlim(-2.5, widest + _VOLUME_WIDTH + 12)
     ax.set_ylim(profile.low - 3 * profile.tick_size, profile.high + 3 * profile.tick_size)
     ax.set_xticks([])
     ax.ticklabel_format(axis="y", useOffset=False, style="plain")
@@ -71,13 +72,13 @@ def _order(mark: str) -> tuple[bool, str]:
 def _volume(profile: "Profile", ax: Any, widest: int) -> None:
     most = max((row.volume for row in profile.rows), default=0) or 1
     ax.barh(
-        [row.price for row in profile.rows], [row.volume / most * widest * 0.6 for row in profile.rows],
+        [row.price for row in profile.rows], [row.volume / most * _VOLUME_WIDTH for row in profile.rows],
         height=profile.tick_size * 0.9, left=widest + 1.5, color=VOLUME, zorder=1, linewidth=0,
     )  # fmt: skip
 
 
 def _levels(profile: "Profile", ax: Any, widest: int) -> None:
-    edge = widest * 1.6 + 3.5
+    edge = widest + _VOLUME_WIDTH + 2.5
     marks = [
         (profile.vah, "VAH", MUTED), (profile.val, "VAL", MUTED), (profile.poc, "POC", POC),
         (profile.vpoc, "VPOC", "#5f3dc4"),
