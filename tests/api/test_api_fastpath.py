@@ -15,6 +15,9 @@ MASKS = [
 ]
 
 
+ID = re.compile(rb"[0-9a-f]{12}-[0-9a-f]{8}")
+
+
 def masked(response: bytes) -> bytes:
     for pattern, mask in MASKS:
         response, count = re.subn(pattern, mask, response)
@@ -39,6 +42,34 @@ def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
             assert hot_count(stage) == (1 if fastpath else 0)
             assert len(stage.query.calls) == 1
     assert answers[True] == answers[False]
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "GET /api/levels?symbol=ES",
+        "HEAD /api/levels?symbol=ES",
+        "GET /api/levels?symbol=XX",
+        "GET /api/levels",
+        "POST /api/levels",
+        "GET /api/nothing",
+    ],
+)
+@pytest.mark.parametrize("more", ["", "Connection: close\r\n", "If-None-Match: *\r\n"])
+def test_a_response_written_in_one_piece_is_the_one_uvicorn_writes(
+    request_line: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[bytes] = []
+    for whole in (True, False):
+        monkeypatch.setattr("outcry.http.protocol.EdgeProtocol.whole", whole)
+        with served(build_stage()) as stage, Wire(stage) as wire:
+            head = plain(stage.key(), more=more).partition(b" HTTP/1.1")[2]
+            wire.send(request_line.encode() + b" HTTP/1.1" + head)
+            bodiless = request_line.startswith("HEAD") or ("symbol=ES" in request_line and "None" in more)
+            answers.append(ID.sub(b"ID", masked(wire.read(bodiless=bodiless))))
+            if "close" in more:
+                assert wire.closed_within(1)
+    assert answers[0] == answers[1]
 
 
 def test_it_is_taken_at_all_and_only_by_repeated_bytes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

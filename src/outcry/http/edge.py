@@ -25,6 +25,10 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 AsgiApp = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
+#: A server may offer, under this name in a scope's extensions, to write a response in one piece; False: not now.
+WHOLE = "outcry.whole"
+WriteWhole = Callable[[int, Headers, bytes], bool]
+
 SECURITY_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -79,8 +83,11 @@ class Edge:
         """Send a reply with everything each response carries, then note it."""
         headers = [*reply.headers, *fixed_headers(reply.caller)]
         headers += varying_headers(reply.verdict, asked.request_id.encode("ascii"))
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else reply.body})
+        body = b"" if asked.method == "HEAD" else reply.body
+        whole: WriteWhole | None = asked.scope.get("extensions", {}).get(WHOLE)
+        if whole is None or not whole(reply.status, headers, body):
+            await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
         self.note(asked, reply.route, reply.status, reply.caller, started_ns)
 
     def note(self, asked: Asked, route: str, status: int, caller: Caller, started_ns: int) -> None:
