@@ -59,7 +59,9 @@ def test_double_distribution_has_two_bodies_and_single_prints_between() -> None:
 # -- opens
 
 
-def opened(*brackets: tuple[int, int, int, int], known: tuple[int, ...] = (), prior: tuple[int, int] | None = None) -> OpenType | None:
+def opened(
+    *brackets: tuple[int, int, int, int], known: tuple[int, ...] = (), prior: tuple[int, int] | None = None
+) -> OpenType | None:
     return open_type(session(*brackets), known, prior)
 
 

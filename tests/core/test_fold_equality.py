@@ -19,7 +19,14 @@ TIMES = st.one_of(
 )
 TRADES = st.lists(st.tuples(TIMES, st.integers(-400, 400), st.integers(0, 5000)), max_size=60)
 BARS = st.lists(
-    st.tuples(TIMES, st.integers(-300, 300), st.integers(0, 40), st.integers(0, 40), st.integers(0, 40), st.integers(0, 9999)),
+    st.tuples(
+        TIMES,
+        st.integers(-300, 300),
+        st.integers(0, 40),
+        st.integers(0, 40),
+        st.integers(0, 40),
+        st.integers(0, 9999),
+    ),
     max_size=40,
 )
 
@@ -72,7 +79,9 @@ def test_a_snapshot_is_the_ladder(trades: list[tuple[int, int, int]]) -> None:
     assert dump(load(dump(ladder))) == dump(ladder)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"[2]", b"[99,1,2,3,4,5]", b"\xff", b'{"a":1}', b"[1,2,3,4,5,6]"])
+@pytest.mark.parametrize(
+    "data", [b"", b"[]", b"[2]", b"[99,1,2,3,4,5]", b"\xff", b'{"a":1}', b"[1,2,3,4,5,6]"]
+)
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises(SnapshotMismatch):
         load(data)
@@ -90,7 +99,9 @@ def test_more_than_a_chunk_of_trades_in_one_bracket() -> None:
     assert bulk.ladder() == one.ladder()
 
 
-@pytest.mark.parametrize("times", [[-1], [0, 95 * NANOS_PER_MINUTE], [200 * NANOS_PER_MINUTE], [5, 300 * NANOS_PER_MINUTE, 6]])
+@pytest.mark.parametrize(
+    "times", [[-1], [0, 95 * NANOS_PER_MINUTE], [200 * NANOS_PER_MINUTE], [5, 300 * NANOS_PER_MINUTE, 6]]
+)
 def test_rows_outside_the_session_are_refused(times: list[int]) -> None:
     ones = np.ones(len(times), dtype=np.int64)
     with pytest.raises(OutsideSession):

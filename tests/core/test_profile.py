@@ -29,7 +29,8 @@ def area(rows: dict[int, int], method: Method) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("preset", "expected"), [("cbot_1row", "expected"), ("dalton", "two_row_full_pair"), ("quantick", "two_row_trim")]
+    ("preset", "expected"),
+    [("cbot_1row", "expected"), ("dalton", "two_row_full_pair"), ("quantick", "two_row_trim")],
 )
 def test_the_cbot_table_tells_the_methods_apart(shared: Path, preset: str, expected: str) -> None:
     entry = example(shared, "cbot-70pct-volume")
@@ -56,7 +57,9 @@ def test_the_cbot_tpo_counts(shared: Path, method: Method, want: str) -> None:
     assert found == (entry["expected"]["poc"], entry["derived"][want]["val"], entry["derived"][want]["vah"])
 
 
-@pytest.mark.parametrize("name", ["quantick-symmetric", "quantick-one-sided", "quantick-pair-tie", "quantick-gap"])
+@pytest.mark.parametrize(
+    "name", ["quantick-symmetric", "quantick-one-sided", "quantick-pair-tie", "quantick-gap"]
+)
 def test_the_trimmed_two_row_examples(shared: Path, name: str) -> None:
     entry = example(shared, name)
     found = area({int(price): count for price, count in entry["rows"].items()}, PRESETS["quantick"])

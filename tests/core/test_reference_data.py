@@ -23,7 +23,7 @@ from outcry.core.reference import BadReference, parse_days, parse_hours, parse_p
 from outcry.store.reference import UnknownVariant, load_reference
 
 ROOT = Path(__file__).parents[2]
-SHARED = Path(os.environ.get("OUTCRY_SHARED", ROOT.parent / "shared"))
+SHARED = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared"))
 DATA = ROOT / "src" / "outcry" / "core" / "data"
 REFERENCE = load_reference()
 PRODUCTS = REFERENCE.universe.products

@@ -14,7 +14,9 @@ def days(*volumes: dict[Contract, int]) -> dict[date, dict[Contract, int]]:
     return {DAY + timedelta(days=n): of_day for n, of_day in enumerate(volumes)}
 
 
-def names(volumes: dict[date, dict[Contract, int]], roll_sessions: int = 1, deadline: date = FAR) -> list[Contract]:
+def names(
+    volumes: dict[date, dict[Contract, int]], roll_sessions: int = 1, deadline: date = FAR
+) -> list[Contract]:
     return [front.contract for front in fronts(volumes, roll_sessions, lambda _contract: deadline)]
 
 
@@ -31,11 +33,22 @@ def test_never_goes_back() -> None:
 
 
 def test_metals_and_energy_ask_for_two_sessions_running() -> None:
-    assert names(days({H: 9, M: 1}, {H: 4, M: 5}, {H: 9, M: 1}, {H: 4, M: 5}, {H: 4, M: 5}, {}), 2) == [H, H, H, H, H, M]
+    assert names(days({H: 9, M: 1}, {H: 4, M: 5}, {H: 9, M: 1}, {H: 4, M: 5}, {H: 4, M: 5}, {}), 2) == [
+        H,
+        H,
+        H,
+        H,
+        H,
+        M,
+    ]
 
 
 def test_the_deadline_rolls_without_volume() -> None:
-    found = fronts(days({H: 9, M: 1}, {H: 9, M: 1}, {H: 9, M: 1}), 1, lambda c: DAY + timedelta(days=1) if c == H else FAR)
+    found = fronts(
+        days({H: 9, M: 1}, {H: 9, M: 1}, {H: 9, M: 1}),
+        1,
+        lambda c: DAY + timedelta(days=1) if c == H else FAR,
+    )
     assert [(f.contract, f.rolled_from) for f in found] == [(H, None), (M, H), (M, H)]
 
 

@@ -313,3 +313,26 @@ def test_joining_is_a_multiset_union(kept: list[tuple[int, int]], new: list[tupl
     assert found == expected
     assert len(repeated) == len(kept) + len(new) - len(joined)
     assert (np.diff(joined["ts_event"]) >= 0).all()
+
+
+def test_another_products_prices_are_refused(house: House, ticks: Write) -> None:
+    lines = [(f"13:31:{n:02d}", f"{70 + n / 100:.2f}", 1) for n in range(30)]  # crude oil under a label of ES
+    with pytest.raises(FileRefused, match=r"of ESU2024 are no multiples of its tick 0\.25"):
+        take(house, ticks(DAY, *lines))
+    assert everything(house)[1] == {}
+
+
+@pytest.mark.parametrize("month", ["202312", "203909"])
+def test_a_contract_that_had_expired_or_was_not_listed_is_refused(
+    house: House, ticks: Write, month: str
+) -> None:
+    with pytest.raises(FileRefused, match="whose last trading day is"):
+        take(house, ticks(DAY, *WHOLE, month=month))
+
+
+def test_what_two_files_make_too_wide_is_refused(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, ("13:31:00", "5500", 1)))
+    before = everything(house)
+    with pytest.raises(FileRefused, match="cannot be one auction"):
+        take(house, ticks(DAY, ("13:32:00", "5500000", 1), folder="wide"))
+    assert everything(house) == before

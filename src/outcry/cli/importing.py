@@ -112,7 +112,11 @@ def _tell(report: FileReport, console: Console) -> None:
     notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
     if report.outside:
         notes.append(f"{report.outside:,} outside trading hours")
-    words = {"imported": "imported", "unchanged": "nothing new", "no trades": "holds no trades, passed over"}
+    words = {
+        "imported": "imported",
+        "unchanged": "nothing new",
+        "no trades": "holds no trades of our products, passed over",
+    }
     line = f"{report.path.name}: {words[report.state]}"
     if report.format:
         line += f" ({report.format}, {report.rows:,} rows)" if report.rows else f" ({report.format})"

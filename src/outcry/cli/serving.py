@@ -35,7 +35,15 @@ def serve(*, host: str | None = None, port: int | None = None, data: str | None 
         trusted_proxies=settings.trusted_proxies or None,
     )  # fmt: skip
     with open_house(settings) as house:
-        serve_http(house.application(), binding, lambda at, on: _greet(at, on, house))
+        try:
+            serve_http(house.application(), binding, lambda at, on: _greet(at, on, house))
+        except SystemExit:  # the server has logged why it could not start
+            where = f"{settings.host}:{settings.port}"
+            print(
+                f"outcry: cannot serve on {where}: in use, or not ours? --port chooses another",
+                file=sys.stderr,
+            )
+            return 1
     return 0
 
 

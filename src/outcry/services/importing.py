@@ -19,7 +19,7 @@ from outcry.core.instruments import Contract, Universe
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import Ladder, RangeTooWide, bracket_windows
 from outcry.core.snapshot import dump
-from outcry.core.units import NANOS_PER_MINUTE
+from outcry.core.units import NANOS_PER_MINUTE, price_text
 from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Batch, Quality, Rows
 from outcry.ports.store import SessionRow, SessionStore
@@ -29,6 +29,12 @@ from outcry.services.spool import Counts, Spool, SpooledDay
 
 BRACKET_MINUTES = 30
 GRACE_NS = 5 * NANOS_PER_MINUTE
+MAX_OFF_TICK_SHARE = (
+    10  # a tenth: a stray print is set aside, another product's prices are not ours to sort out
+)
+FEW_ROWS = 10  # too few to tell a wrong label by
+LONGEST_LISTED = timedelta(days=13 * 365)  # crude oil is listed for the running year and ten more
+EXPIRY_SLACK = timedelta(days=7)
 LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
 
 Progress = Callable[[int, int], None]
@@ -148,14 +154,16 @@ class _Intake:
         self._foldings: dict[tuple[Contract, Quality, int], _Folding] = {}
         self._outside = 0
         self._span: dict[str, tuple[int, int]] = {}
+        self._latest: dict[tuple[Contract, Quality], int] = {}
 
     def take(self, digest: str, now_ns: int, progress: Progress) -> FileReport:
         reading = self._reading
         for batch in reading.batches():
             self._route(batch)
             progress(reading.bytes_read, reading.bytes_total)
-        if not self._foldings:
-            raise FileRefused(reading.path, "", "no row could be used", self._why_nothing())
+        if not self._foldings and not self._outside and reading.counts.skipped:
+            return self._report_file("no trades", [])
+        self._check_labels()
         days = self.spool.finish(self._importer.store)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
@@ -163,27 +171,48 @@ class _Intake:
             self._owner, digest, reading.path.name, recordings, sessions, now_ns
         )
         self.spool.retire()
-        report = FileReport(
-            reading.path, "imported", reading.format, reading.source, reading.counts.rows, self._outside
-        )
-        report.skipped, report.sessions = dict(reading.counts.skipped), reports
-        if not recordings:
-            report.state = "unchanged"
-        return report
+        return self._report_file("imported" if recordings else "unchanged", reports)
 
-    def _why_nothing(self) -> str:
-        reasons = [f"{rows:,} {reason}" for reason, rows in self._reading.counts.skipped.items()]
-        if self._outside:
-            reasons.append(f"{self._outside:,} outside the product's trading hours (is the time zone right?)")
-        return "rows passed over: " + "; ".join(reasons) if reasons else "it holds no rows"
+    def _report_file(
+        self, state: Literal["imported", "unchanged", "no trades"], sessions: list[SessionReport]
+    ) -> FileReport:
+        reading = self._reading
+        return FileReport(
+            reading.path, state, reading.format, reading.source, reading.counts.rows, self._outside,
+            dict(reading.counts.skipped), sessions,
+        )  # fmt: skip
+
+    def _check_labels(self) -> None:
+        """Refuse a file whose rows do not fit the contract it was said to hold."""
+        path, skipped = self._reading.path, self._reading.counts.skipped
+        if not self._foldings:
+            reasons = [f"{rows:,} {reason}" for reason, rows in skipped.items()]
+            reasons.append(f"{self._outside:,} outside the product's trading hours")
+            raise FileRefused(
+                path, "", f"no row could be used: {', '.join(reasons)}", "is the time zone right?"
+            )
+        of_contract: dict[Contract, list[Counts]] = {}
+        for folding in self._foldings.values():
+            of_contract.setdefault(folding.contract, []).append(folding.counts)
+        for contract, parts in of_contract.items():
+            rows, off_tick = sum(part.rows for part in parts), sum(part.off_tick for part in parts)
+            if off_tick > max(FEW_ROWS, (rows + off_tick) // MAX_OFF_TICK_SHARE):
+                tick = price_text(self._importer.universe.products[contract.root].tick_e9)
+                raise FileRefused(
+                    path, "",
+                    f"{off_tick:,} of {rows + off_tick:,} rows of {contract.key} are no multiples of its tick {tick}",
+                    "is it the right contract, and are prices in the exchange's unit?",
+                )  # fmt: skip
 
     def _route(self, batch: Batch) -> None:
         """Split a batch by session and trade date, set off-tick rows aside, fold and spool the rest."""
-        rows, late = _in_order(batch.rows)
+        key = (batch.contract, batch.quality)
+        rows, late = _in_order(batch.rows, self._latest.get(key, -(2**63)))
         if not len(rows):
             return
         root = batch.contract.root
         times = rows["ts_event"]
+        self._latest[key] = max(self._latest.get(key, -(2**63)), int(times[-1]))
         self._widen_span(root, int(times[0]), int(times[-1]))
         tick_e9 = self._importer.universe.products[root].tick_e9
         pieces, outside = self._importer.grid(root).cut(times)
@@ -204,9 +233,20 @@ class _Intake:
     def _folding(self, batch: Batch, session: Session) -> _Folding:
         key = (batch.contract, batch.quality, session.open_ns)
         if key not in self._foldings:
+            self._check_life(batch, session)
             fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
             self._foldings[key] = _Folding(batch.contract, session, batch.quality, fold)
         return self._foldings[key]
+
+    def _check_life(self, batch: Batch, session: Session) -> None:
+        """Refuse trades of a contract that had expired, or was not yet listed: the label or the year is wrong."""
+        end = self._importer.universe.expiry(batch.contract)
+        if not end - LONGEST_LISTED <= session.trade_date <= end + EXPIRY_SLACK:
+            raise FileRefused(
+                self._reading.path, batch.place,
+                f"a trade of {session.trade_date} in {batch.contract.key}, whose last trading day is {end}",
+                "name the right contract with --contract, its year in full",
+            )  # fmt: skip
 
     def _fold(
         self, folding: _Folding, rows: Rows, ticks: list[np.ndarray], tick_e9: int, batch: Batch
@@ -214,10 +254,13 @@ class _Intake:
         try:
             fold_rows(folding.fold, rows, ticks, batch.quality)
         except RangeTooWide as problem:
-            raise FileRefused(
-                self._reading.path, batch.place, f"{batch.contract.key}: {problem.describe(tick_e9)}",
-                "check the contract and the unit of the prices",
-            ) from problem  # fmt: skip
+            raise self._too_wide(problem, batch.contract, batch.place, tick_e9) from problem
+
+    def _too_wide(self, problem: RangeTooWide, contract: Contract, place: str, tick_e9: int) -> FileRefused:
+        return FileRefused(
+            self._reading.path, place, f"{contract.key}: {problem.describe(tick_e9)}",
+            "check the contract and the unit of the prices",
+        )  # fmt: skip
 
     def _settle(self, days: list[SpooledDay], now_ns: int) -> tuple[list[SessionRow], list[SessionReport]]:
         """Decide for each session the file touched whether it is better than what is kept."""
@@ -288,7 +331,11 @@ class _Intake:
                 for cell, first, last in grid.cut(chunk["ts_event"])[0]:
                     if cell.session == folding.session:
                         rows, ticks, _ = _on_tick(chunk[first:last], tick_e9, folding.quality)
-                        fold_rows(fold, rows, ticks, folding.quality)
+                        try:
+                            fold_rows(fold, rows, ticks, folding.quality)
+                        except RangeTooWide as problem:
+                            place = f"{folding.session.trade_date}, with the rows already on tape"
+                            raise self._too_wide(problem, folding.contract, place, tick_e9) from problem
                         counts.add(Counts(len(rows), _volume(rows, folding.quality)), rows)
         return fold.ladder(), counts
 
@@ -334,12 +381,12 @@ def fold_rows(fold: BulkFold, rows: Rows, ticks: list[np.ndarray], quality: Qual
         fold.bars(rows["ts_event"], opened, high, low, close, rows["volume"].astype(np.int64))
 
 
-def _in_order(rows: Rows) -> tuple[Rows, np.ndarray]:
-    """Rows in order of time, and for each whether it came after a later one."""
+def _in_order(rows: Rows, latest_ns: int) -> tuple[Rows, np.ndarray]:
+    """Rows in order of time, and for each whether it came after a later one; `latest_ns`: the latest before them."""
     times = rows["ts_event"]
-    if not len(rows) or not (times[1:] < times[:-1]).any():
+    if not len(rows) or (times[0] >= latest_ns and not (times[1:] < times[:-1]).any()):
         return rows, np.zeros(len(rows), bool)
-    late = times < np.maximum.accumulate(times)
+    late = times < np.maximum(np.maximum.accumulate(times), latest_ns)
     order = np.argsort(times, kind="stable")
     return rows[order], late[order]
 
