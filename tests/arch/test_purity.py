@@ -1,8 +1,8 @@
 """What import rules cannot see: arithmetic that is not exact, and calls that read the world.
 
-Rules kept: no float and no true division in core but for `core.kernels` (decision 0001); core and accounts import
-nothing of the standard library that is not on a short list, and call no built-in that reads or writes (0003); the clock
-is read in `wiring` alone (ruff's banned names). Each has an example that breaks it.
+Rules kept: no float and no true division in core (decision 0001); core and accounts import nothing of the standard
+library that is not on a short list, and call no built-in that reads or writes (0003); the clock is read in `wiring`
+alone (ruff's banned names). Each has an example that breaks it.
 """
 
 import ast
@@ -19,7 +19,7 @@ RUFF = Path(sys.executable).parent / "ruff"
 
 KERNELS = SOURCES / "core" / "kernels.py"
 PURE = sorted([*(SOURCES / "core").rglob("*.py"), *(SOURCES / "accounts").rglob("*.py")])
-EXACT = [path for path in sorted((SOURCES / "core").rglob("*.py")) if path != KERNELS]
+EXACT = sorted((SOURCES / "core").rglob("*.py"))
 
 #: What of the standard library is a calculation. zoneinfo reads tables, which are data (decision 0002).
 CALCULATIONS = {

@@ -1,0 +1,203 @@
+"""The documents say what the program does: made pages are up to date, links lead somewhere, and nothing is left out."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from settings_page import commands, meanings, page
+
+from outcry.core.methods import PRESETS
+from outcry.settings import BadSettings, Settings, read_settings
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+
+#: Folders of one machine, which no file of the project may name.
+MACHINE = re.compile(r"(?<![\w.~$}>/-])/(?:work|root|home/[a-z]\w*|Users/[A-Za-z]\w*|tmp/\w+)/")
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("no git checkout: the files of the project cannot be listed")
+    return [path for name in done.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_the_page_on_settings_is_what_the_program_says() -> None:
+    assert (DOCS / "settings.md").read_text() == page(), (
+        "python tests/arch/settings_page.py > docs/settings.md"
+    )
+
+
+def test_every_setting_has_a_meaning() -> None:
+    assert set(meanings()) == {field.name for field in msgspec.structs.fields(Settings)}
+    assert all(meanings().values())
+
+
+def test_the_example_of_a_settings_file_is_one(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", page(), re.DOTALL)
+    (tmp_path / "outcry.toml").write_text(example)
+    read = read_settings({"OUTCRY_DATA": str(tmp_path), "OUTCRY_PORT": "9000"})
+    assert (read.host, read.session_variants, read.query_timeout_s) == (
+        "0.0.0.0",
+        {"ES": "cash", "NQ": "cash"},
+        5,
+    )
+    assert read.port == 9000  # the environment goes before the file
+    assert (
+        read_settings({"OUTCRY_DATA": str(tmp_path)}, port=7000).port == 7000
+    )  # and the command line before both
+    assert (
+        read_settings({"OUTCRY_SESSION_VARIANTS": "ES=cash,NQ=cash"}).session_variants
+        == read.session_variants
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "file", "named"),
+    [
+        ({"OUTCRY_PROT": "1"}, "", "OUTCRY_PROT"),
+        ({"OUTCRY_PORT": "eighty"}, "", "port"),
+        ({}, "prot = 1", "prot"),
+        ({}, "port = 'eighty'", "port"),
+    ],
+)
+def test_a_misspelt_setting_is_refused_by_name(
+    tmp_path: Path, environment: dict[str, str], file: str, named: str
+) -> None:
+    (tmp_path / "outcry.toml").write_text(file)
+    with pytest.raises(BadSettings, match=named):
+        read_settings({"OUTCRY_DATA": str(tmp_path), **environment})
+
+
+def test_every_command_is_documented() -> None:
+    said = "\n".join(path.read_text() for path in PAGES)
+    missing = [name for name, _ in commands() if not re.search(rf"{name}\b", said)]
+    assert missing == []
+    assert {"outcry serve", "outcry import", "outcry keys create", "outcry grants add"} <= {
+        n for n, _ in commands()
+    }
+
+
+def test_every_command_named_in_the_documents_exists() -> None:
+    """Lines of code blocks and inline code that begin with `outcry`."""
+    known = {name for name, _ in commands()}
+    groups = {name.rpartition(" ")[0] for name in known}  # `outcry keys`
+    named: dict[str, Path] = {}
+    for path in PAGES:
+        for said in re.findall(
+            r"(?:^|`|\$\()(outcry(?: [a-z]+){1,2})(?=[ `\n)]|$)", path.read_text(), re.MULTILINE
+        ):
+            named[said] = path
+    wrong = {
+        said: path.name
+        for said, path in named.items()
+        if said not in known | groups
+        and said.rpartition(" ")[0] not in known  # what follows a command is its argument
+    }
+    assert wrong == {}
+
+
+def test_the_table_of_presets_is_that_of_the_program() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|(.*)\|$", (DOCS / "levels.md").read_text(), re.MULTILINE)
+    found = {name: [cell.strip() for cell in cells.split("|")][:8] for name, cells in rows if name in PRESETS}
+    assert found == {
+        m.name: [
+            m.basis, f"{m.percent} %", str(m.step), m.pair, m.side_tie, m.stop, m.poc_tie, f"{m.rows}, {m.placement}",
+        ]
+        for m in PRESETS.values()
+    }  # fmt: skip
+
+
+def test_the_readme_is_short() -> None:
+    readme = ROOT / "README.md"
+    if not readme.is_file():
+        pytest.skip("there is no README yet")
+    assert len(readme.read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_between_documents_lead_somewhere(path: Path) -> None:
+    targets = [target for target, _ in LINK.findall(path.read_text()) if "://" not in target]
+    missing = [target for target in targets if not (path.parent / target).exists()]
+    assert missing == []
+
+
+# -- decision records
+
+
+def test_there_are_decisions_and_their_numbers_run_on() -> None:
+    assert [path.name[:4] for path in DECISIONS] == [
+        f"{number:04}" for number in range(1, len(DECISIONS) + 1)
+    ]
+    assert len(DECISIONS) >= 10
+
+
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_has_its_parts_and_names_what_enforces_it(path: Path) -> None:
+    text = path.read_text()
+    assert text.startswith(f"# {path.name[:4]} ")
+    places = [
+        text.find(f"\n{part}") for part in ("Status: ", "## Context\n", "## Decision\n", "## Consequences\n")
+    ]
+    assert -1 not in places
+    assert places == sorted(places)
+    (enforced,) = re.findall(r"^Enforced by: (.+(?:\n.+)*)", text, re.MULTILINE)
+    named = re.findall(r"`((?:tests|src)/[^`]+|pyproject\.toml[^`]*)`", enforced)
+    assert named, "name the tests or the rules"
+    for name in named:
+        file, _, test = name.partition("::")
+        file = file.split(" ")[0]
+        assert (ROOT / file).exists(), name
+        if test:
+            tree = ast.parse((ROOT / file).read_text())
+            assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
+
+
+def test_every_dependency_has_its_line_in_the_record() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [
+        *project["dependencies"],
+        *(one for extra in project["optional-dependencies"].values() for one in extra),
+    ]
+    names = {re.split(r"[<>=;\[ ]", line, maxsplit=1)[0].lower() for line in wanted}
+    text = (DOCS / "decisions" / "0006-dependencies.md").read_text()
+    assert names == set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
+
+
+# -- what a file of the project never holds
+
+
+def test_no_file_names_a_folder_of_one_machine() -> None:
+    found: list[str] = []
+    for path in tracked():
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        if path != Path(__file__):
+            found += [
+                f"{path.relative_to(ROOT)}:{n}" for n, line in enumerate(lines, 1) if MACHINE.search(line)
+            ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line", ["see /work/x/y", "'/home/ann/x'", "cd /Users/ann/src", "/root/.cache/", "in /tmp/a/b"]
+)
+def test_a_folder_of_one_machine_is_seen(line: str) -> None:
+    assert MACHINE.search(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["https://x.org/home/a/b", "~/work/", "$HOME/root/x", "../work/data", "/api/levels"]
+)
+def test_other_paths_are_not(line: str) -> None:
+    assert not MACHINE.search(line)
