@@ -155,9 +155,7 @@ def _instant(value: Any) -> int:
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, np.datetime64):
-        raise ValueError(
-            "window: a numpy datetime64 carries no zone; give aware datetimes, ISO strings or int ns"
-        )
+        raise TypeError("window: a numpy datetime64 has no zone; give aware datetimes, ISO strings or int ns")
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     if at.tzinfo is None:
         raise ValueError(

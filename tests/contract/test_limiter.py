@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outcry.bus.inprocess import SlidingLog
-from outcry.http.limits import Gauge
+from outcry.ports.limiter import Limiter
 
 MS = 1_000_000
 WINDOW = 60_000 * MS
 START = 1_767_366_245_123_456_789
 
-LIMITERS: list[Callable[[], Gauge]] = [SlidingLog]
+LIMITERS: list[Callable[[], Limiter]] = [SlidingLog]
 each = pytest.mark.parametrize("make", LIMITERS)
 
 
 @each
 @pytest.mark.parametrize("limit", [30, 120, 600])
-def test_a_burst_at_one_instant(make: Callable[[], Gauge], limit: int) -> None:
+def test_a_burst_at_one_instant(make: Callable[[], Limiter], limit: int) -> None:
     limiter = make()
     verdicts = [limiter.take("key:1", limit, START) for _ in range(limit + 5)]
     assert [verdict.allowed for verdict in verdicts] == [True] * limit + [False] * 5
@@ -28,7 +28,7 @@ def test_a_burst_at_one_instant(make: Callable[[], Gauge], limit: int) -> None:
 
 
 @each
-def test_the_window_slides_instead_of_starting_anew(make: Callable[[], Gauge]) -> None:
+def test_the_window_slides_instead_of_starting_anew(make: Callable[[], Limiter]) -> None:
     """A fixed window would allow 30 at its end and 30 at the next one's start."""
     limiter = make()
     for _ in range(30):
@@ -39,7 +39,7 @@ def test_the_window_slides_instead_of_starting_anew(make: Callable[[], Gauge]) -
 
 
 @each
-def test_a_refused_request_is_not_counted(make: Callable[[], Gauge]) -> None:
+def test_a_refused_request_is_not_counted(make: Callable[[], Limiter]) -> None:
     limiter = make()
     for second in range(30):
         assert limiter.take("key:1", 30, START + second * 1000 * MS).allowed
@@ -49,7 +49,7 @@ def test_a_refused_request_is_not_counted(make: Callable[[], Gauge]) -> None:
 
 
 @each
-def test_subjects_are_counted_apart(make: Callable[[], Gauge]) -> None:
+def test_subjects_are_counted_apart(make: Callable[[], Limiter]) -> None:
     limiter = make()
     for _ in range(30):
         limiter.take("key:1", 30, START)
@@ -59,7 +59,7 @@ def test_subjects_are_counted_apart(make: Callable[[], Gauge]) -> None:
 
 
 @each
-def test_a_lowered_limit_holds_at_once(make: Callable[[], Gauge]) -> None:
+def test_a_lowered_limit_holds_at_once(make: Callable[[], Limiter]) -> None:
     """60 requests one a second under 120; with 30 the next passes when the 30th newest is 60 s old: in 31
     s."""
     limiter = make()
@@ -73,7 +73,7 @@ def test_a_lowered_limit_holds_at_once(make: Callable[[], Gauge]) -> None:
 
 
 @each
-def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Callable[[], Gauge]) -> None:
+def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Callable[[], Limiter]) -> None:
     limiter = make()
     for _ in range(30):
         limiter.take("key:1", 30, START)
@@ -82,7 +82,7 @@ def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Callable
 
 
 @each
-def test_reading_counts_nothing(make: Callable[[], Gauge]) -> None:
+def test_reading_counts_nothing(make: Callable[[], Limiter]) -> None:
     limiter = make()
     assert limiter.peek("key:1", 30, START).remaining == 30
     limiter.take("key:1", 30, START)
@@ -94,7 +94,7 @@ def test_reading_counts_nothing(make: Callable[[], Gauge]) -> None:
 @each
 @settings(deadline=None)
 @given(st.data())
-def test_no_window_holds_more_than_the_limit(make: Callable[[], Gauge], data: st.DataObject) -> None:
+def test_no_window_holds_more_than_the_limit(make: Callable[[], Limiter], data: st.DataObject) -> None:
     """Against the definition itself: pass if fewer than `limit` passed in the half-open 60 s ending now."""
     limit = data.draw(st.integers(1, 6))
     steps = data.draw(

@@ -177,8 +177,9 @@ def test_history_between_dates(house: House, ticks: Write) -> None:
         "2024-12-31",
     )
     assert house.query.history(GRANTED, "ES", "2020-01-01", "2020-02-01", now_ns).answer.count == 0
+    assert house.query.history(GRANTED, "ES", "2024-07-02", "2024-07-01", now_ns).answer.count == 0
     with pytest.raises(InvalidParameter):
-        house.query.history(GRANTED, "ES", "2024-07-02", "2024-07-01", now_ns)
+        house.query.history(GRANTED, "ES", "yesterday", None, now_ns)
 
 
 def test_symbols_lists_the_whole_universe_and_what_is_seen(house: House, ticks: Write) -> None:

@@ -14,13 +14,13 @@ from outcry.api.query import Query
 from outcry.http.auth import Door
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import HotAnswers
-from outcry.http.limits import Gauge
 from outcry.http.logs import AccessLog, open_journal
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.pulse import Pulse
 from outcry.http.requests import RequestIds
 from outcry.ports.clock import Clock
+from outcry.ports.limiter import Limiter
 from outcry.services.accounts import KeyRing, Licences
 
 
@@ -32,7 +32,7 @@ class Services:
     query: Query
     keys: KeyRing
     licences: Licences
-    limiter: Gauge
+    limiter: Limiter
     clock: Clock
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
 

@@ -5,7 +5,7 @@ import sys
 
 import msgspec
 
-from outcry.client import ApiError, Client
+from outcry.client import ApiError, Client, Unreachable
 
 
 def levels(symbol: str, *, url: str | None = None) -> int:
@@ -26,10 +26,10 @@ def levels(symbol: str, *, url: str | None = None) -> int:
     if not key:
         print("outcry: set OUTCRY_KEY to an API key (outcry keys create --email …)", file=sys.stderr)
         return 2
-    client = Client(url or os.environ.get("OUTCRY_URL") or "http://127.0.0.1:8000", key)
     try:
+        client = Client(url or os.environ.get("OUTCRY_URL") or "http://127.0.0.1:8000", key)
         answer = client.levels(symbol)
-    except ApiError as problem:
+    except (ApiError, Unreachable, ValueError) as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1
     print(msgspec.json.format(msgspec.json.encode(answer)).decode())

@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from outcry.http.auth import Caller, Door, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
-from outcry.http.limits import Gauge, standing_headers, varying_headers
+from outcry.http.limits import standing_headers, varying_headers
 from outcry.http.logs import AccessLog, Journal
 from outcry.http.messages import Catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.pulse import Pulse
 from outcry.http.requests import Asked, RequestIds
 from outcry.ports.clock import Clock
-from outcry.ports.limiter import Verdict
+from outcry.ports.limiter import Limiter, Verdict
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -54,7 +54,7 @@ class Edge:
     """The parts shared by all surfaces of one service."""
 
     door: Door
-    limiter: Gauge
+    limiter: Limiter
     pulse: Pulse
     clock: Clock
     catalogue: Catalogue

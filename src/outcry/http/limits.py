@@ -5,20 +5,10 @@
 Rule kept: both say the same, in whole seconds rounded up.
 """
 
-from typing import Protocol
-
 from outcry.accounts.tiers import WINDOW_SECONDS, ApiTier, requests_allowed
-from outcry.ports.limiter import Limiter, Verdict
+from outcry.ports.limiter import Verdict
 
 Headers = list[tuple[bytes, bytes]]
-
-
-class Gauge(Limiter, Protocol):
-    """A limiter that can also be read without counting, for the answers that are not counted."""
-
-    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
-        """What the window holds now."""
-        ...
 
 
 def standing_headers(tier: ApiTier) -> Headers:

@@ -26,3 +26,7 @@ class Limiter(Protocol):
     def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
         """Ask for one request of `subject` (a key, or `ip:…`): at most `limit` in any 60 seconds ending now."""
         ...
+
+    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+        """What the window holds now, counting nothing: for the answers that are not counted."""
+        ...

@@ -124,13 +124,11 @@ class Query:
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> Found[HistoryAnswer]:
-        """`GET /api/history`: at most the newest 500 sessions. Raises as `levels` does, and `InvalidParameter`."""
+        """`GET /api/history`: at most the newest 500 sessions; none where `from` is after `to`. Raises as `levels`."""
         asked = self._ask(scope, symbol, now_ns)
         self._newest(asked)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
-        if first > last:
-            raise InvalidParameter("invalid_parameter.order", parameter="from")
         places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
         sessions = [
             self._session(place, asked.shelf, asked.product.tick_e9) for place in places[-MAX_HISTORY:]
