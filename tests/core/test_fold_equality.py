@@ -55,6 +55,26 @@ def test_trades(parts: list[list[tuple[int, int, int]]]) -> None:
     assert bulk.ladder() == one.ladder()
 
 
+@given(pieces(TRADES))
+def test_trades_of_an_iterable_are_trades_one_by_one(parts: list[list[tuple[int, int, int]]]) -> None:
+    many, single = SessionFold(WINDOWS), SessionFold(WINDOWS)
+    for part in parts:
+        many.trades(part)
+        for trade in part:
+            single.trade(*trade)
+    assert many.ladder() == single.ladder()
+
+
+def test_a_trade_refused_midway_leaves_those_before_it() -> None:
+    fold, kept = SessionFold(WINDOWS), [(0, 5, 1), (1, 5, 2), (2, 6, 3), (3, 5, 4)]
+    with pytest.raises(OutsideSession):
+        fold.trades([*kept, (-1, 5, 9), (4, 5, 9)])
+    fold.trades([(4, 6, 1)])
+    same = SessionFold(WINDOWS)
+    same.trades([*kept, (4, 6, 1)])
+    assert fold.ladder() == same.ladder()
+
+
 @given(pieces(BARS))
 @settings(max_examples=300)
 def test_bars(parts: list[list[tuple[int, ...]]]) -> None:
