@@ -36,7 +36,12 @@ format: $(READY) ## format and mend what can be mended
 	$(BIN)/ruff format src tests bench
 	$(BIN)/ruff check --fix src tests bench
 
+docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
+	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
+	$(BIN)/python -m outcry.http.errors_page > docs/errors.md
+	$(BIN)/python -m outcry.api.openapi > tests/api/openapi.json
+
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install run test check bench format clean
+.PHONY: help install run test check bench format docs clean

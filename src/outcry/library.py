@@ -152,6 +152,7 @@ def _terms(
 
 
 def _instant(value: Any) -> int:
+    """An edge of the window as ns UTC; a zone is demanded, for the window is what people write by hand."""
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, np.datetime64):
@@ -161,6 +162,10 @@ def _instant(value: Any) -> int:
         raise ValueError(
             f"window: {value!r} has no zone; write it with an offset, such as 2013-10-08T09:30-04:00"
         )
+    return _since_epoch(at)
+
+
+def _since_epoch(at: datetime) -> int:
     since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
     whole = (since.days * 86_400 + since.seconds) * NANOS_PER_SECOND + since.microseconds * 1_000
     return whole + getattr(at, "nanosecond", 0)  # a pandas Timestamp is finer than a datetime
@@ -192,14 +197,21 @@ def _array(column: Any) -> NDArray[Any]:
 
 
 def _times(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Times as ns UTC. Datetimes without a zone in a column are UTC, as the library's contract says."""
+    """Times as ns UTC. Datetimes and ISO text without a zone are UTC, as the library's contract says of a column."""
     if np.issubdtype(column.dtype, np.integer):
         return column.astype(np.int64)
     if np.issubdtype(column.dtype, np.datetime64):
         return column.astype("datetime64[ns]").astype(np.int64)
-    if column.dtype == object:
-        return np.array([_instant(value) for value in column], dtype=np.int64)
+    if column.dtype.kind in "OU":
+        return np.array([_stamp(value) for value in column], dtype=np.int64)
     raise TypeError(f"ts is of type {column.dtype}; give datetimes or int64 ns UTC")
+
+
+def _stamp(value: Any) -> int:
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(at, datetime):
+        raise TypeError(f"ts holds {value!r}; give datetimes or int64 ns UTC")
+    return _since_epoch(at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
 def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:

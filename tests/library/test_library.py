@@ -59,10 +59,12 @@ def frames(columns: dict[str, np.ndarray]) -> list[Any]:
         pd.DataFrame({**columns, "ts": stamps.tz_convert("America/New_York")}),
         pl.DataFrame({**columns, "ts": pl.Series(columns["ts"]).cast(pl.Datetime("ns", "UTC"))}),
         pa.table(columns),
+        {**columns, "ts": [stamp.isoformat() for stamp in stamps]},
+        {**columns, "ts": [stamp.to_pydatetime().replace(tzinfo=None) for stamp in stamps]},
     ]
 
 
-@pytest.mark.parametrize("kind", range(7))
+@pytest.mark.parametrize("kind", range(9))
 def test_trades_in_every_kind_of_dataframe(gold: dict[str, np.ndarray], shared: Path, kind: int) -> None:
     found = outcry.profile(frames(gold)[kind], tick_size=0.1, window=WINDOW)
     want = worked(shared, "GC_PIT_trades_0820_1330_ET", "2013-10-07")
