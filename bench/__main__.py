@@ -1,0 +1,48 @@
+"""`python -m bench [kernel] [fold] [import] [http] [--quick]`: run benches and print what they found.
+
+The exit status is 1 if a bench could not run; a target that was missed is printed as missed and is no failure.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+
+from bench import fold, importing, kernel, serving
+from bench.measuring import Figure, Unavailable, machine
+
+BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
+    "kernel": kernel.run,
+    "fold": fold.run,
+    "import": importing.run,
+    "http": serving.run,
+}
+
+
+def main() -> int:
+    """Run the benches named, all if none is."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "names", nargs="*", metavar="name", help=f"of {', '.join(BENCHES)}; all if none is given"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="smaller inputs and one round: shows that it works"
+    )
+    given = parser.parse_args()
+    unknown = set(given.names) - set(BENCHES)
+    if unknown:
+        parser.error(f"no bench {sorted(unknown)[0]!r}; there are {', '.join(BENCHES)}")
+    print("\n".join(machine()), flush=True)
+    failed = False
+    for name in given.names or BENCHES:
+        print(f"\n== {name} ==", flush=True)
+        try:
+            for figure in BENCHES[name](given.quick):
+                print(figure, flush=True)
+        except Unavailable as problem:
+            failed = True
+            print(f"FAILED: {problem}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

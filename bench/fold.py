@@ -1,0 +1,45 @@
+"""Trades one at a time, as a live feed brings them, against the least a loop in Python can do with them."""
+
+from collections.abc import Iterator
+
+from bench.market import MIDDLE_TICKS, ROWS, regular_session, trades
+from bench.measuring import Figure, in_turn, pinned
+from outcry.core.engine import SessionFold
+from outcry.core.ladder import bracket_windows
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """Measure the fold and a bare loop that only adds volume at price."""
+    count = 200_000 if quick else 1_000_000
+    made = trades(count, regular_session()[0])
+    events = list(zip(*(column.tolist() for column in made), strict=True))
+    windows = bracket_windows(regular_session(), 30)
+    base = MIDDLE_TICKS - ROWS
+
+    def whole() -> None:
+        fold = SessionFold(windows)
+        fold.trades(events)
+        fold.ladder()
+
+    def single() -> None:
+        fold = SessionFold(windows)
+        apply = fold.trade
+        for event in events:
+            apply(*event)
+
+    def bare() -> None:
+        volume = [0] * (2 * ROWS)
+        for _at_ns, price_ticks, size_lots in events:
+            volume[price_ticks - base] += size_lots
+
+    with pinned():
+        times = in_turn(3 if quick else 9, whole=whole, single=single, bare=bare)
+    ours, one, least = times["whole"], times["single"], times["bare"]
+    yield Figure(
+        "fold of an iterable of trades", count / ours.best / 1e6, "M trades/s", ours.rates(count), 10
+    )
+    yield Figure("one call of trade() each", count / one.best / 1e6, "M trades/s", one.rates(count))
+    yield Figure(
+        "bare loop that only adds volume", count / least.best / 1e6, "M trades/s", least.rates(count)
+    )
+    yield Figure("share of the bare loop", 100 * least.best / ours.best, "%")

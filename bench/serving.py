@@ -1,0 +1,266 @@
+"""`GET /api/levels` over loopback, with real keys, exact limits and the request log, against servers that do less.
+
+Each server stands on processor 0 and `wrk` on processor 1. The figure is requests per second of the server's own
+processor time, which a slow load generator or a busy neighbour distorts least. An answer other than 200 ends the bench.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep
+
+from bench.market import write_recording
+from bench.measuring import Figure, Unavailable, installed_command
+from outcry.accounts import keys as form
+from outcry.ports.files import ReadOptions
+from outcry.settings import read_settings
+from outcry.wiring import open_house
+
+KEYS = 3_500  # fewer than the fast path remembers, and at 600 a minute each more than two rounds use up
+CONNECTIONS = 32
+SERVER_CPU, LOAD_CPU = 0, 1
+PATH = "/api/levels?symbol=ES"
+
+_LUA = """
+local requests, at = {}, 0
+function init(args)
+  for key in io.lines(args[1]) do
+    requests[#requests + 1] = wrk.format("GET", wrk.path, {["x-api-key"] = key})
+  end
+end
+function request()
+  at = at % #requests + 1
+  return requests[at]
+end
+"""
+
+_NGINX = """
+daemon off; master_process off; worker_processes 1; pid {folder}/nginx.pid; error_log {folder}/error.log;
+events {{ worker_connections 512; }}
+http {{
+  access_log off; keepalive_requests 1000000000; sendfile on; tcp_nopush on; open_file_cache max=8; types {{}}
+  default_type application/json; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
+  fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  server {{
+    listen 127.0.0.1:{port}; root {folder};
+    location = /memory {{ return 200 "{body}"; }}
+  }}
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One round: requests per second of the server's processor and by the clock, latencies in ms."""
+
+    per_cpu_s: float
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server and what to ask of it."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    ready_s: float
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """Measure all servers in turn, three rounds of 4 s each (one of 1 s if quick)."""
+    _need("wrk", "nginx", "taskset")
+    if (os.cpu_count() or 1) < 2:
+        raise Unavailable("it takes two processors: one for the server, one for the load")
+    rounds, seconds = (1, 1) if quick else (3, 4)
+    with TemporaryDirectory(prefix="outcry-bench-") as place, ExitStack() as stack:
+        folder = Path(place)
+        keys = _prepare(folder)
+        servers = _start_all(folder, keys[0], stack)
+        loads: dict[str, list[Load]] = {name: [] for name in servers}
+        for server in servers.values():
+            _load(server, folder, 1)
+        for _ in range(rounds):
+            for name, server in servers.items():
+                loads[name].append(_load(server, folder, seconds))
+        yield from _figures(loads)
+        for name in ("fast path", "without fast path"):
+            yield Figure(
+                f"{name}: start to first answer", servers[name].ready_s, "s", "", 0.5, at_least=False
+            )
+            memory = _pss_bytes(servers[name].process.pid) / 1e6
+            yield Figure(f"{name}: memory after the load (PSS)", memory, "MB", "", 60, at_least=False)
+
+
+def _need(*programs: str) -> None:
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        raise Unavailable(
+            f"{' and '.join(missing)} not found: apt-get update && apt-get install -y wrk nginx-light"
+        )
+
+
+def _prepare(folder: Path) -> list[str]:
+    """A data folder with a week of ES and thousands of keys; return the keys."""
+    recording = folder / "es.dbn"
+    write_recording(recording, 100_000)
+    with open_house(read_settings({}, data=str(folder / "data"))) as house:
+        now_ns = house.clock.now_ns()
+        house.importer.run(recording, 0, ReadOptions(), now_ns)
+        user = house.store.ensure_user("bench@example.com", now_ns)
+        keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(KEYS)]
+        for key in keys:
+            house.store.add_key(user, "admin", form.prefix(key), house.keys.digest(key), now_ns)
+    (folder / "keys").write_text("\n".join(keys) + "\n")
+    (folder / "load.lua").write_text(_LUA)
+    return keys
+
+
+def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
+    """Start every server; they wait idle for their turn."""
+    outcry = [installed_command(), "serve", "--data", str(folder / "data"), "--port"]
+    servers: dict[str, Running] = {}
+    for name, switch in (("fast path", "1"), ("without fast path", "0")):
+        port = _free_port()
+        command = [*outcry, str(port)]
+        servers[name] = stack.enter_context(_served(command, port, PATH, key, {"OUTCRY_FASTPATH": switch}))
+    with urllib.request.urlopen(_asking(servers["fast path"].url, key), timeout=5) as answer:
+        body = answer.read()
+    (folder / "levels.json").write_bytes(body)
+    for name, kind in (("bare uvicorn application", "asgi"), ("bare protocol", "protocol")):
+        port = _free_port()
+        command = [sys.executable, "-m", "bench.bare", kind, str(port), str(folder / "levels.json")]
+        servers[name] = stack.enter_context(_served(command, port, "/", key, {}))
+    port = _free_port()
+    config = folder / "nginx.conf"
+    config.write_text(_NGINX.format(folder=folder, port=port, body="x" * len(body)))
+    nginx = stack.enter_context(
+        _served(["nginx", "-p", str(folder), "-c", str(config)], port, "/memory", key, {})
+    )
+    servers["nginx, from memory"] = nginx
+    servers["nginx, static file"] = Running(
+        nginx.process, nginx.url.replace("/memory", "/levels.json"), nginx.ready_s
+    )
+    return servers
+
+
+@contextmanager
+def _served(command: list[str], port: int, path: str, key: str, more: dict[str, str]) -> Iterator[Running]:
+    """A server on its own processor until the block ends, ready when this begins."""
+    began = perf_counter()
+    process = subprocess.Popen(
+        ["taskset", "-c", str(SERVER_CPU), *command],
+        env={**os.environ, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}{path}"
+    try:
+        while perf_counter() - began < 20 and process.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(_asking(url, key), timeout=5) as answer:
+                answer.read()
+                break
+            sleep(0.005)
+        else:
+            raise Unavailable(f"it did not start: {' '.join(command)}")
+        yield Running(process, url, perf_counter() - began)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _asking(url: str, key: str) -> urllib.request.Request:
+    return urllib.request.Request(url, headers={"x-api-key": key})
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def _load(server: Running, folder: Path, seconds: int) -> Load:
+    before = _cpu_ns(server.process.pid)
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(folder / "load.lua")]
+    done = subprocess.run(
+        ["taskset", "-c", str(LOAD_CPU), *command, server.url, "--", str(folder / "keys")],
+        capture_output=True, text=True, check=False, timeout=seconds + 30,
+    )  # fmt: skip
+    said = done.stdout
+    if done.returncode:
+        raise RuntimeError(f"wrk failed on {server.url}: {done.stderr or said}")
+    used_s = (_cpu_ns(server.process.pid) - before) / 1e9
+    if "Non-2xx" in said or "Socket errors" in said:
+        raise RuntimeError(f"{server.url} did not answer everything with 200:\n{said}")
+    requests = int(_found(r"(\d+) requests in", said)[0])
+    return Load(
+        per_cpu_s=requests / used_s,
+        per_s=float(_found(r"Requests/sec:\s+([\d.]+)", said)[0]),
+        p50_ms=_milliseconds(_found(r"50%\s+([\d.]+)(us|ms|s)", said)),
+        p99_ms=_milliseconds(_found(r"99%\s+([\d.]+)(us|ms|s)", said)),
+    )
+
+
+def _found(pattern: str, text: str) -> tuple[str, ...]:
+    match = re.search(pattern, text)
+    if match is None:
+        raise RuntimeError(f"wrk said nothing of {pattern}:\n{text}")
+    return match.groups()
+
+
+def _milliseconds(found: tuple[str, ...]) -> float:
+    number, unit = found
+    return float(number) * {"us": 1e-3, "ms": 1.0, "s": 1e3}[unit]
+
+
+def _cpu_ns(pid: int) -> int:
+    """Processor time of a process, its threads and its children (first field of schedstat, ns)."""
+    used = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        used += int((task / "schedstat").read_text().split()[0])
+        used += sum(_cpu_ns(int(child)) for child in (task / "children").read_text().split())
+    return used
+
+
+def _pss_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def _figures(loads: dict[str, list[Load]]) -> Iterator[Figure]:
+    rate = {
+        name: statistics.median(load.per_cpu_s for load in rounds) / 1e3 for name, rounds in loads.items()
+    }
+    targets = {"fast path": 120.0}
+    for name, rounds in loads.items():
+        each = [load.per_cpu_s / 1e3 for load in rounds]
+        wall = max(load.per_s for load in rounds) / 1e3
+        p50, p99 = (min(getattr(load, field) for load in rounds) for field in ("p50_ms", "p99_ms"))
+        spread = f"{min(each):.1f}–{max(each):.1f}, {len(each)} rounds; "
+        spread += f"best {wall:.1f} k/s, p50 {p50:.2f}, p99 {p99:.2f} ms"
+        yield Figure(name, rate[name], "k req/CPU-s", spread, targets.get(name))
+    p99 = min(load.p99_ms for load in loads["fast path"])
+    yield Figure("fast path: p99 of the best round", p99, "ms", "", 2, at_least=False)
+    for name, other, target in (
+        ("fast path", "nginx, from memory", 0.85),
+        ("fast path", "nginx, static file", 1.2),
+        ("fast path", "bare protocol", None),
+        ("without fast path", "nginx, static file", 0.45),
+        ("without fast path", "bare uvicorn application", None),
+    ):
+        yield Figure(f"{name} ÷ {other}", rate[name] / rate[other], "times", "medians", target)
