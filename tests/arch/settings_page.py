@@ -49,7 +49,7 @@ NQ = "cash"
 ```
 
 The same table in the environment: `OUTCRY_SESSION_VARIANTS=ES=cash,NQ=cash`. A session keeps the hours it was
-imported with.
+imported with until `outcry refold` computes it anew.
 
 Two variables are of the reading commands, not of the service: `OUTCRY_URL` (where it runs) and `OUTCRY_KEY` (the key).
 

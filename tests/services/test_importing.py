@@ -3,6 +3,7 @@
 import hashlib
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import databento
@@ -18,7 +19,8 @@ from outcry.ports.store import SessionRow
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services.importing import FileReport
 from outcry.services.joining import join
-from outcry.wiring import House
+from outcry.settings import Settings
+from outcry.wiring import House, open_house
 
 Write = Callable[..., Path]
 
@@ -89,9 +91,6 @@ def test_overlapping_files_make_what_one_file_makes(house: House, ticks: Write, 
     take(house, ticks(DAY, *WHOLE[6:], folder="b"))
     pieced = rth(house)
     assert pieced.complete
-
-    from outcry.settings import Settings
-    from outcry.wiring import open_house
 
     with open_house(Settings(data=str(tmp_path / "other"))) as other:
         take(other, ticks(DAY, *WHOLE, folder="c"))
@@ -336,3 +335,35 @@ def test_what_two_files_make_too_wide_is_refused(house: House, ticks: Write) -> 
     with pytest.raises(FileRefused, match="cannot be one auction"):
         take(house, ticks(DAY, ("13:32:00", "5500000", 1), folder="wide"))
     assert everything(house) == before
+
+
+def test_a_fragment_does_not_make_a_whole_session_partial(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, WHOLE[0], *WHOLE[2::3], WHOLE[-1]))
+    assert rth(house).complete
+    take(house, ticks(DAY, ("15:00:00.5", "5503", 1), folder="fragment"))
+    assert rth(house).complete
+    assert rth(house).rows == len(WHOLE[2::3]) + 1 - (WHOLE[2::3][-1] == WHOLE[-1])
+
+
+def test_a_hole_between_two_files_makes_no_complete_session(house: House, ticks: Write) -> None:
+    take(house, ticks(DAY, *WHOLE[:6]))
+    take(house, ticks(DAY, *WHOLE[8:], folder="later"))
+    assert not rth(house).complete
+    take(house, ticks(DAY, *WHOLE[5:9], folder="between"))
+    assert rth(house).complete
+
+
+def test_a_refold_takes_up_changed_hours_and_loses_nothing(
+    house: House, ticks: Write, bars: Write, tmp_path: Path
+) -> None:
+    take(house, ticks(DAY, *WHOLE, ("15:00:30", "5500.10", 1)))
+    minute = {at[:5]: (at[:5], price, price, price, price, size) for at, price, size in WHOLE}
+    take(house, bars(DAY, *minute.values(), folder="bars"))
+    before = [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")]
+    assert dict(house.importer.refold(house.clock.now_ns())) == {"ESU2024": 3}
+    assert [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")] == before
+    with open_house(Settings(data=house.settings.data, session_variants={"ES": "cash"})) as cash:
+        assert dict(cash.importer.refold(cash.clock.now_ns())) == {"ESU2024": 3}
+        # 16:00 in New York is 20:00 UTC: the last RTH trade is that of 20:00:01 no more
+        assert rth(cash).close_ns == 1_719_950_400_000_000_000
+        assert rth(cash).last_ns < rth(cash).close_ns

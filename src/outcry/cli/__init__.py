@@ -44,6 +44,7 @@ app = App(
 )
 app.command(serving.serve)
 app.command(importing.import_files, name="import")
+app.command(importing.refold)
 app.command(accounts.keys)
 app.command(accounts.grants)
 app.command(reading.levels)

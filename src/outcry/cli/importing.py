@@ -126,3 +126,20 @@ def _tell(report: FileReport, console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def refold(*, data: str | None = None) -> int:
+    """Compute every session anew from the tape, after session tables, settings or rules have changed.
+
+    Prints a line for each contract: the contract and its sessions, tab-separated. A contract that an interrupted
+    refold has not reached keeps its earlier levels; run it again.
+
+    Parameters
+    ----------
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        for contract, sessions in house.importer.refold(house.clock.now_ns()):
+            print(f"{contract}\t{sessions}", flush=True)
+    return 0

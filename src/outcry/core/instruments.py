@@ -187,6 +187,13 @@ class Universe:
             pass
         return contract
 
+    def contract(self, key: str) -> Contract:
+        """The contract of an unambiguous key, `ESZ2013`; raise `UnknownName` for anything else. A micro stays one."""
+        root, code, year = key[:-5], key[-5:-4], key[-4:]
+        if root not in self.products or code not in MONTH_CODES or not code or not year.isdecimal():
+            raise UnknownName(key)
+        return Contract(root, int(year), MONTH_CODES.index(code) + 1)
+
     def resolve(self, symbol: str, near: date, *, history: bool = False) -> Resolution:
         """Say what a symbol means, in any of the spellings of `core.symbols`.
 

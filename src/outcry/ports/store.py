@@ -56,7 +56,8 @@ class GrantRow:
 class RecordingRow:
     """One tape file: what one source said of one contract on one trade date. `owner` 0 is the operator.
 
-    `first_ns` and `last_ns` are the first and last event; counts are rows; `path` is relative to the tape folder.
+    `first_ns` and `last_ns` are the first and last event; counts are rows; `path` is relative to the tape folder;
+    `spans`: from and until (ns UTC) which the files it came from held all there was.
     """
 
     owner: int
@@ -72,6 +73,7 @@ class RecordingRow:
     first_ns: int
     last_ns: int
     received_ns: int
+    spans: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,14 @@ class SessionStore(Protocol):
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
         """Sessions of one contract between two trade dates, both included."""
+        ...
+
+    def all_recordings(self) -> Sequence[RecordingRow]:
+        """Every recording there is."""
+        ...
+
+    def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
+        """Put these sessions in the place of all that were kept of a contract, in one transaction."""
         ...
 
     def tape_paths(self) -> frozenset[str]:

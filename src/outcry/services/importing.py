@@ -1,43 +1,39 @@
 """Imports files: rows to the tape by contract and trade date, sessions folded on the way, all or nothing a file.
 
 Rules kept: a file that is refused leaves the store as it was; a file reported done survives any crash, for its tape
-is on disk before the one transaction that names it; importing a file again changes nothing. Trades of one source are
-never mixed with another's in one session: the better of two sources answers for it.
+is on disk before the one transaction that names it; importing a file again changes nothing.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from outcry.core.calendar import Calendar, Session, SessionKind
 from outcry.core.instruments import Contract, Universe
-from outcry.core.kernels import BulkFold
-from outcry.core.ladder import Ladder, RangeTooWide, bracket_windows
-from outcry.core.snapshot import dump
-from outcry.core.units import NANOS_PER_MINUTE, price_text
+from outcry.core.ladder import RangeTooWide
+from outcry.core.units import price_text
 from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
-from outcry.ports.records import Batch, Quality, Rows
-from outcry.ports.store import SessionRow, SessionStore
+from outcry.ports.records import Batch, Quality
+from outcry.ports.store import RecordingRow, SessionRow, SessionStore
 from outcry.ports.tape import Tape
-from outcry.services.grid import Grid
+from outcry.services.coverage import Span
+from outcry.services.rows import fold_rows, in_order, on_tick, volume_of
+from outcry.services.settling import Folding, Parts, Settling, begin, best_of
 from outcry.services.spool import Counts, Spool, SpooledDay
 
-BRACKET_MINUTES = 30
-GRACE_NS = 5 * NANOS_PER_MINUTE
 MAX_OFF_TICK_SHARE = (
     10  # a tenth: a stray print is set aside, another product's prices are not ours to sort out
 )
 FEW_ROWS = 10  # too few to tell a wrong label by
 LONGEST_LISTED = timedelta(days=13 * 365)  # crude oil is listed for the running year and ten more
 EXPIRY_SLACK = timedelta(days=7)
-LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
 
 Progress = Callable[[int, int], None]
+State = Literal["imported", "unchanged", "no trades"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +58,7 @@ class FileReport:
     """What became of one file. `skipped`: reasons against rows; `outside`: rows in no session's hours."""
 
     path: Path
-    state: Literal["imported", "unchanged", "no trades"]
+    state: State
     format: str = ""
     source: str = ""
     rows: int = 0
@@ -71,26 +67,14 @@ class FileReport:
     sessions: list[SessionReport] = field(default_factory=list[SessionReport])
 
 
-@dataclass(slots=True)
-class _Folding:
-    """One session of one contract as the file builds it."""
-
-    contract: Contract
-    session: Session
-    quality: Quality
-    fold: BulkFold
-    counts: Counts = field(default_factory=Counts)
-
-
 class Importer:
     """Imports files into a tape and a store. `now_ns` is the time of import, for what may count as completed."""
 
     def __init__(
         self, library: Library, store: SessionStore, tape: Tape, universe: Universe, calendar: Calendar
     ) -> None:
-        self._library, self._store, self._tape = library, store, tape
-        self._universe, self._calendar = universe, calendar
-        self._grids: dict[str, Grid] = {}
+        self._library = library
+        self._parts = Parts(store, tape, universe, calendar)
         self._swept = False
 
     def files(self, path: Path) -> list[Path]:
@@ -98,84 +82,76 @@ class Importer:
         return self._library.expand(path)
 
     def run(
-        self,
-        path: Path,
-        owner: int,
-        options: ReadOptions,
-        now_ns: int,
-        progress: Progress = lambda _done, _of: None,
-    ) -> FileReport:
+        self, path: Path, owner: int, options: ReadOptions, now_ns: int, progress: Progress = lambda _done, _of: None
+    ) -> FileReport:  # fmt: skip
         """Import one file; raise `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`, and then nothing is kept."""
-        with self._tape.exclusively():
+        tape, store = self._parts.tape, self._parts.store
+        with tape.exclusively():
             if not self._swept:
-                self._tape.sweep(self._store.tape_paths())
+                tape.sweep(store.tape_paths())
                 self._swept = True
-            reading = self._library.open(path, self._universe, options)
+            reading = self._library.open(path, self._parts.universe, options)
             if reading is None:
                 return FileReport(path, "no trades")
             digest = _digest(path, options)
-            if self._store.import_known(owner, digest):
+            if store.import_known(owner, digest):
                 return FileReport(path, "unchanged", reading.format, reading.source)
-            intake = _Intake(self, owner, reading)
+            intake = _Intake(self._parts, owner, reading)
             try:
                 return intake.take(digest, now_ns, progress)
             except BaseException:
                 intake.spool.abandon()
                 raise
 
-    def grid(self, root: str) -> Grid:
-        """The product's calendar laid out for splitting rows."""
-        if root not in self._grids:
-            self._grids[root] = Grid(self._calendar, root)
-        return self._grids[root]
+    def refold(self, now_ns: int) -> Iterator[tuple[str, int]]:
+        """Compute every session anew from the tape: after the tables of sessions, or the rules, have changed.
 
-    @property
-    def universe(self) -> Universe:
-        """What is traded."""
-        return self._universe
-
-    @property
-    def store(self) -> SessionStore:
-        """Where sessions are kept."""
-        return self._store
-
-    @property
-    def tape(self) -> Tape:
-        """Where rows are kept."""
-        return self._tape
+        Yields each contract and its number of sessions as it is done. Raises `TapeDamaged`, `StoreBusy`, `TapeInUse`.
+        """
+        store = self._parts.store
+        with self._parts.tape.exclusively():
+            ordered = sorted(
+                store.all_recordings(), key=lambda r: (r.owner, r.contract, r.source, r.quality.rank)
+            )
+            for (owner, key), of_contract in groupby(ordered, key=lambda r: (r.owner, r.contract)):
+                contract = self._parts.universe.contract(key)
+                rows: list[SessionRow] = []
+                for (source, _), group in groupby(of_contract, key=lambda r: (r.source, r.quality)):
+                    recordings: Sequence[RecordingRow] = sorted(group, key=lambda r: r.trade_date)
+                    rows += Settling(self._parts, owner, source, now_ns).refold(contract, recordings)
+                best = best_of(rows)
+                store.replace_sessions(owner, key, best)
+                yield key, len(best)
 
 
 class _Intake:
     """One file on its way in."""
 
-    def __init__(self, importer: Importer, owner: int, reading: Reading) -> None:
-        self._importer, self._owner, self._reading = importer, owner, reading
-        self.spool = Spool(importer.tape, owner, reading.source)
-        self._foldings: dict[tuple[Contract, Quality, int], _Folding] = {}
+    def __init__(self, parts: Parts, owner: int, reading: Reading) -> None:
+        self._parts, self._owner, self._reading = parts, owner, reading
+        self.spool = Spool(parts.tape, owner, reading.source)
+        self._foldings: dict[tuple[Contract, Quality, int], Folding] = {}
         self._outside = 0
-        self._span: dict[str, tuple[int, int]] = {}
+        self._span: dict[str, Span] = {}
         self._latest: dict[tuple[Contract, Quality], int] = {}
 
     def take(self, digest: str, now_ns: int, progress: Progress) -> FileReport:
-        reading = self._reading
+        """Read the file, keep its rows and sessions, and say what they were."""
+        reading, store = self._reading, self._parts.store
         for batch in reading.batches():
             self._route(batch)
             progress(reading.bytes_read, reading.bytes_total)
         if not self._foldings and not self._outside and reading.counts.skipped:
             return self._report_file("no trades", [])
         self._check_labels()
-        days = self.spool.finish(self._importer.store)
+        days = self.spool.finish(store, self._span)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
-        self._importer.store.commit_import(
-            self._owner, digest, reading.path.name, recordings, sessions, now_ns
-        )
+        store.commit_import(self._owner, digest, reading.path.name, recordings, sessions, now_ns)
         self.spool.retire()
         return self._report_file("imported" if recordings else "unchanged", reports)
 
-    def _report_file(
-        self, state: Literal["imported", "unchanged", "no trades"], sessions: list[SessionReport]
-    ) -> FileReport:
+    def _report_file(self, state: State, sessions: list[SessionReport]) -> FileReport:
         reading = self._reading
         return FileReport(
             reading.path, state, reading.format, reading.source, reading.counts.rows, self._outside,
@@ -196,8 +172,8 @@ class _Intake:
             of_contract.setdefault(folding.contract, []).append(folding.counts)
         for contract, parts in of_contract.items():
             rows, off_tick = sum(part.rows for part in parts), sum(part.off_tick for part in parts)
-            if off_tick > max(FEW_ROWS, (rows + off_tick) // MAX_OFF_TICK_SHARE):
-                tick = price_text(self._importer.universe.products[contract.root].tick_e9)
+            if not rows or off_tick > max(FEW_ROWS, (rows + off_tick) // MAX_OFF_TICK_SHARE):
+                tick = price_text(self._parts.universe.products[contract.root].tick_e9)
                 raise FileRefused(
                     path, "",
                     f"{off_tick:,} of {rows + off_tick:,} rows of {contract.key} are no multiples of its tick {tick}",
@@ -206,57 +182,50 @@ class _Intake:
 
     def _route(self, batch: Batch) -> None:
         """Split a batch by session and trade date, set off-tick rows aside, fold and spool the rest."""
-        key = (batch.contract, batch.quality)
-        rows, late = _in_order(batch.rows, self._latest.get(key, -(2**63)))
+        contract, quality = batch.contract, batch.quality
+        latest_ns = self._latest.get((contract, quality), -(2**63))
+        rows, late = in_order(batch.rows, latest_ns)
         if not len(rows):
             return
-        root = batch.contract.root
         times = rows["ts_event"]
-        self._latest[key] = max(self._latest.get(key, -(2**63)), int(times[-1]))
-        self._widen_span(root, int(times[0]), int(times[-1]))
-        tick_e9 = self._importer.universe.products[root].tick_e9
-        pieces, outside = self._importer.grid(root).cut(times)
+        first_ns, last_ns = int(times[0]), int(times[-1])
+        self._latest[contract, quality] = max(latest_ns, last_ns)
+        known = self._span.get(contract.root, (first_ns, last_ns))
+        self._span[contract.root] = (min(known[0], first_ns), max(known[1], last_ns))
+        tick_e9 = self._parts.universe.products[contract.root].tick_e9
+        pieces, outside = self._parts.grid(contract.root).cut(times)
         self._outside += outside
         for cell, first, last in pieces:
             folding = self._folding(batch, cell.session)
-            good, ticks, off_tick = _on_tick(rows[first:last], tick_e9, batch.quality)
-            counts = Counts(len(good), _volume(good, batch.quality), off_tick, int(late[first:last].sum()))
+            good, ticks, off_tick = on_tick(rows[first:last], tick_e9, quality)
+            counts = Counts(len(good), volume_of(good, quality), off_tick, int(late[first:last].sum()))
             folding.counts.add(counts, good)
             if len(good):
-                self._fold(folding, good, ticks, tick_e9, batch)
-                self.spool.add(batch.contract, cell.trade_date, batch.quality, good, counts)
+                try:
+                    fold_rows(folding.fold, good, ticks, quality)
+                except RangeTooWide as problem:
+                    raise self._too_wide(problem, contract, batch.place) from problem
+                self.spool.add(contract, cell.trade_date, quality, good, counts)
 
-    def _widen_span(self, root: str, first_ns: int, last_ns: int) -> None:
-        known = self._span.get(root, (first_ns, last_ns))
-        self._span[root] = (min(known[0], first_ns), max(known[1], last_ns))
-
-    def _folding(self, batch: Batch, session: Session) -> _Folding:
+    def _folding(self, batch: Batch, session: Session) -> Folding:
         key = (batch.contract, batch.quality, session.open_ns)
         if key not in self._foldings:
-            self._check_life(batch, session)
-            fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
-            self._foldings[key] = _Folding(batch.contract, session, batch.quality, fold)
+            self._check_life(batch, session.trade_date)
+            self._foldings[key] = begin(batch.contract, session, batch.quality)
         return self._foldings[key]
 
-    def _check_life(self, batch: Batch, session: Session) -> None:
+    def _check_life(self, batch: Batch, trade_date: date) -> None:
         """Refuse trades of a contract that had expired, or was not yet listed: the label or the year is wrong."""
-        end = self._importer.universe.expiry(batch.contract)
-        if not end - LONGEST_LISTED <= session.trade_date <= end + EXPIRY_SLACK:
+        end = self._parts.universe.expiry(batch.contract)
+        if not end - LONGEST_LISTED <= trade_date <= end + EXPIRY_SLACK:
             raise FileRefused(
                 self._reading.path, batch.place,
-                f"a trade of {session.trade_date} in {batch.contract.key}, whose last trading day is {end}",
+                f"a trade of {trade_date} in {batch.contract.key}, whose last trading day is {end}",
                 "name the right contract with --contract, its year in full",
             )  # fmt: skip
 
-    def _fold(
-        self, folding: _Folding, rows: Rows, ticks: list[np.ndarray], tick_e9: int, batch: Batch
-    ) -> None:
-        try:
-            fold_rows(folding.fold, rows, ticks, batch.quality)
-        except RangeTooWide as problem:
-            raise self._too_wide(problem, batch.contract, batch.place, tick_e9) from problem
-
-    def _too_wide(self, problem: RangeTooWide, contract: Contract, place: str, tick_e9: int) -> FileRefused:
+    def _too_wide(self, problem: RangeTooWide, contract: Contract, place: str) -> FileRefused:
+        tick_e9 = self._parts.universe.products[contract.root].tick_e9
         return FileRefused(
             self._reading.path, place, f"{contract.key}: {problem.describe(tick_e9)}",
             "check the contract and the unit of the prices",
@@ -266,154 +235,38 @@ class _Intake:
         """Decide for each session the file touched whether it is better than what is kept."""
         sessions: list[SessionRow] = []
         reports: list[SessionReport] = []
+        settling = Settling(self._parts, self._owner, self._reading.source, now_ns)
         of_contract: dict[tuple[Contract, Quality], list[SpooledDay]] = {}
         for day in days:
             of_contract.setdefault((day.contract, day.quality), []).append(day)
         for folding in sorted(self._foldings.values(), key=lambda f: (f.session.open_ns, f.contract)):
             if not folding.counts.rows:
                 continue
-            mine = [
-                day for day in of_contract[folding.contract, folding.quality] if day.overlaps(folding.session)
-            ]
-            row = self._session_row(folding, mine, now_ns)
-            kept = self._kept(row)
-            best = kept is None or _standing(row) >= _standing(kept) or _same_source(row, kept)
-            changed = any(day.changed for day in mine)
+            mine = [d for d in of_contract[folding.contract, folding.quality] if d.overlaps(folding.session)]
+            try:
+                row = settling.row(folding, mine)
+            except RangeTooWide as problem:
+                place = f"{folding.session.trade_date}, with the rows already on tape"
+                raise self._too_wide(problem, folding.contract, place) from problem
+            best, changed = settling.is_best(row), any(day.changed for day in mine)
             if best and changed:
                 sessions.append(row)
             state = "unchanged" if not changed else "new" if best else "second best"
-            reports.append(self._report(folding, mine, row, state))
+            reports.append(_report(folding, mine, row, state))
         return sessions, reports
 
-    def _kept(self, row: SessionRow) -> SessionRow | None:
-        found = self._importer.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
-        return next((session for session in found if session.kind is row.kind), None)
 
-    def _session_row(self, folding: _Folding, days: list[SpooledDay], now_ns: int) -> SessionRow:
-        session, counts = folding.session, folding.counts
-        others = self._elsewhere(folding, days)
-        if others or not all(day.pure for day in days):
-            ladder, counts = self._refold(folding, [day.path for day in days] + others)
-        else:
-            ladder = folding.fold.ladder()
-        if ladder is None:
-            raise RuntimeError("a session with rows has a ladder")
-        return SessionRow(
-            owner=self._owner, root=session.root, contract=folding.contract.key, trade_date=session.trade_date,
-            kind=session.kind, open_ns=session.open_ns, close_ns=session.close_ns, source=self._reading.source,
-            quality=folding.quality, complete=self._complete(folding, ladder, counts, now_ns), short=session.short,
-            rows=counts.rows, volume=counts.volume, off_tick=counts.off_tick, out_of_order=counts.out_of_order,
-            first_ns=counts.first_ns, last_ns=counts.last_ns, received_ns=now_ns, profile=dump(ladder),
-        )  # fmt: skip
-
-    def _elsewhere(self, folding: _Folding, days: list[SpooledDay]) -> list[str]:
-        """Tape files of the same source that hold other trade dates of the session, from earlier imports."""
-        last = folding.session.trade_date
-        found = self._importer.store.recordings(
-            self._owner, folding.contract.key, last - LONGEST_SESSION, last
-        )
-        mine = {day.trade_date for day in days}
-        return [
-            row.path
-            for row in found
-            if row.source == self._reading.source and row.quality is folding.quality and row.trade_date not in mine
-            and row.first_ns < folding.session.close_ns and row.last_ns >= folding.session.open_ns
-        ]  # fmt: skip
-
-    def _refold(self, folding: _Folding, paths: list[str]) -> tuple[Ladder | None, Counts]:
-        """Fold a session from the tape: where the file alone does not hold it, or the tape had some of it."""
-        fold = BulkFold(bracket_windows(folding.session.segments, BRACKET_MINUTES))
-        counts = Counts(off_tick=folding.counts.off_tick, out_of_order=folding.counts.out_of_order)
-        grid = self._importer.grid(folding.session.root)
-        tick_e9 = self._importer.universe.products[folding.session.root].tick_e9
-        for path in paths:
-            for chunk in self._importer.tape.read(path, folding.quality):
-                for cell, first, last in grid.cut(chunk["ts_event"])[0]:
-                    if cell.session == folding.session:
-                        rows, ticks, _ = _on_tick(chunk[first:last], tick_e9, folding.quality)
-                        try:
-                            fold_rows(fold, rows, ticks, folding.quality)
-                        except RangeTooWide as problem:
-                            place = f"{folding.session.trade_date}, with the rows already on tape"
-                            raise self._too_wide(problem, folding.contract, place, tick_e9) from problem
-                        counts.add(Counts(len(rows), _volume(rows, folding.quality)), rows)
-        return fold.ladder(), counts
-
-    def _complete(self, folding: _Folding, ladder: Ladder, counts: Counts, now_ns: int) -> bool:
-        """Whether the data spans the session and the session was over when it came (decisions: close + 5 minutes).
-
-        A file that reaches from the open to the close holds the whole of it, thin as the trade may be; what was
-        pieced together must begin and end within five minutes of the session's own ends and miss no bracket.
-        """
-        session = folding.session
-        if now_ns < session.close_ns + GRACE_NS:
-            return False
-        first_ns, last_ns = self._span[session.root]
-        if first_ns <= session.open_ns + GRACE_NS and last_ns >= session.close_ns - GRACE_NS:
-            return True
-        whole = len(ladder.brackets) == len(bracket_windows(session.segments, BRACKET_MINUTES))
-        return (
-            whole
-            and counts.first_ns <= session.open_ns + GRACE_NS
-            and counts.last_ns >= session.close_ns - GRACE_NS
-        )
-
-    def _report(
-        self,
-        folding: _Folding,
-        days: list[SpooledDay],
-        row: SessionRow,
-        state: Literal["new", "unchanged", "second best"],
-    ) -> SessionReport:
-        session, counts = folding.session, folding.counts
-        return SessionReport(
-            folding.contract.key, str(session.trade_date), session.kind, folding.quality, counts.rows, counts.volume,
-            counts.off_tick, sum(day.duplicates_in(session) for day in days), counts.out_of_order, row.complete, state,
-        )  # fmt: skip
-
-
-def fold_rows(fold: BulkFold, rows: Rows, ticks: list[np.ndarray], quality: Quality) -> None:
-    """Fold rows whose prices are given in ticks: one column of a trade, open, high, low and close of a bar."""
-    if quality is Quality.TICKS:
-        fold.trades(rows["ts_event"], ticks[0], rows["size"])
-    else:
-        opened, high, low, close = ticks
-        fold.bars(rows["ts_event"], opened, high, low, close, rows["volume"].astype(np.int64))
-
-
-def _in_order(rows: Rows, latest_ns: int) -> tuple[Rows, np.ndarray]:
-    """Rows in order of time, and for each whether it came after a later one; `latest_ns`: the latest before them."""
-    times = rows["ts_event"]
-    if not len(rows) or (times[0] >= latest_ns and not (times[1:] < times[:-1]).any()):
-        return rows, np.zeros(len(rows), bool)
-    late = times < np.maximum(np.maximum.accumulate(times), latest_ns)
-    order = np.argsort(times, kind="stable")
-    return rows[order], late[order]
-
-
-def _on_tick(rows: Rows, tick_e9: int, quality: Quality) -> tuple[Rows, list[np.ndarray], int]:
-    """The rows whose every price is a whole number of ticks, those prices in ticks, and how many rows are not."""
-    names = ["price"] if quality is Quality.TICKS else ["open", "high", "low", "close"]
-    ticks = [rows[name] // tick_e9 for name in names]
-    off = np.zeros(len(rows), bool)
-    for name, column in zip(names, ticks, strict=True):
-        off |= column * tick_e9 != rows[name]
-    if not off.any():
-        return rows, ticks, 0
-    return rows[~off], [column[~off] for column in ticks], int(off.sum())
-
-
-def _volume(rows: Rows, quality: Quality) -> int:
-    return int(rows["size" if quality is Quality.TICKS else "volume"].sum(dtype=np.uint64))
-
-
-def _standing(row: SessionRow) -> tuple[bool, int, int]:
-    """What makes one source's session better than another's: whole, then finer, then fuller."""
-    return row.complete, -row.quality.rank, row.volume
-
-
-def _same_source(row: SessionRow, kept: SessionRow) -> bool:
-    return (row.source, row.quality) == (kept.source, kept.quality)
+def _report(
+    folding: Folding,
+    days: list[SpooledDay],
+    row: SessionRow,
+    kept: Literal["new", "unchanged", "second best"],
+) -> SessionReport:
+    session, counts = folding.session, folding.counts
+    return SessionReport(
+        folding.contract.key, str(session.trade_date), session.kind, folding.quality, counts.rows, counts.volume,
+        counts.off_tick, sum(day.duplicates_in(session) for day in days), counts.out_of_order, row.complete, kept,
+    )  # fmt: skip
 
 
 def _digest(path: Path, options: ReadOptions) -> str:

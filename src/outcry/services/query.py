@@ -221,12 +221,8 @@ class Query:
             if held and held[0] == revision:
                 self._stored.move_to_end(key)
                 return held[1]
-        near = date(2000, 1, 1)
         rows = self._store.sessions(owners, root)
-        contracts = {
-            key: self._universe.resolve(key, near).contract for key in {row.contract for row in rows}
-        }
-        sessions = [StoredSession(row, contract) for row in rows if (contract := contracts[row.contract])]
+        sessions = [StoredSession(row, self._universe.contract(row.contract)) for row in rows]
         with self._lock:
             self._stored[key] = (revision, sessions)
             while len(self._stored) > _KEPT_PRODUCTS:

@@ -3,6 +3,7 @@
 Rule kept: nothing on tape is touched before the store has taken the new names; until then `abandon` undoes all.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -13,6 +14,7 @@ from outcry.core.instruments import Contract
 from outcry.ports.records import Quality, Rows
 from outcry.ports.store import RecordingRow, SessionStore
 from outcry.ports.tape import Tape, TapeWriter
+from outcry.services.coverage import Span, joined
 from outcry.services.joining import Times, join
 
 _MAX_OPEN = 64  # files being written at a time: each holds a compressor's memory
@@ -59,6 +61,7 @@ class SpooledDay:
     path: str = ""
     pure: bool = True
     changed: bool = True
+    spans: tuple[Span, ...] = ()
     duplicates: Times = field(default_factory=lambda: np.zeros(0, np.int64))
     replaced: str = ""
 
@@ -75,7 +78,7 @@ class SpooledDay:
         c = self.counts
         return RecordingRow(
             self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.path, c.rows, c.volume,
-            c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns,
+            c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns, self.spans,
         )  # fmt: skip
 
 
@@ -118,9 +121,13 @@ class Spool:
             day.writer = None
             del self._open[id(day)]
 
-    def finish(self, store: SessionStore) -> list[SpooledDay]:
-        """Finish every file; join those the tape has already, or that came out of order."""
+    def finish(self, store: SessionStore, spans: Mapping[str, Span]) -> list[SpooledDay]:
+        """Finish every file; join those the tape has already, or that came out of order.
+
+        `spans`: by root, what the file says it holds all of.
+        """
         for day in self._days.values():
+            day.spans = (spans[day.contract.root],)
             self._close(day)
             found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
             kept = next(
@@ -137,8 +144,9 @@ class Spool:
         new = self._load(day.parts, day.quality)
         old = self._load([kept.path], day.quality) if kept else new[:0]
         rows, day.duplicates = join(old, new, day.quality)
+        day.spans = joined((*kept.spans, *day.spans)) if kept else day.spans
         if kept and np.array_equal(rows, old):
-            day.changed, day.path = False, kept.path
+            day.changed, day.path = day.spans != kept.spans, kept.path
             day.counts = Counts(
                 kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns
             )
@@ -183,5 +191,3 @@ class Spool:
             if day.writer is not None:
                 day.writer.abandon()
             self._remove(day.parts)
-            if day.changed and day.path and day.path not in day.parts:
-                self._remove([day.path])

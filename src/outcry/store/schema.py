@@ -79,6 +79,7 @@ recordings = Table(
     Column("quality", Text, primary_key=True),
     Column("path", Text, nullable=False, unique=True),
     *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
+    Column("spans", Text, nullable=False),
 )
 
 sessions = Table(

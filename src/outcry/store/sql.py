@@ -4,6 +4,7 @@ Rules kept: one write at a time from this process, each one transaction that als
 leave as `StoreBusy`, never as themselves.
 """
 
+import json
 import threading
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -185,7 +186,7 @@ class SqlStore:
             return [_recording(row) for row in rows]
 
     def all_recordings(self) -> Sequence[RecordingRow]:
-        """Every recording there is, for a check of the whole tape."""
+        """See `SessionStore`."""
         with self._reading() as connection:
             rows = connection.execute(select(schema.recordings).order_by(schema.recordings.c.path)).mappings()
             return [_recording(row) for row in rows]
@@ -202,9 +203,16 @@ class SqlStore:
         """See `SessionStore`."""
         done = {"owner": owner, "digest": digest}
         with self._write() as connection:
-            _replace(connection, schema.recordings, [asdict(row) for row in recordings])
+            _replace(connection, schema.recordings, [_plain_recording(row) for row in recordings])
             _replace(connection, schema.sessions, [_plain(row) for row in sessions])
             _replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
+
+    def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
+        """See `SessionStore`."""
+        table = schema.sessions
+        with self._write() as connection:
+            connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
+            _replace(connection, table, [_plain(row) for row in sessions])
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
         """See `SessionStore`."""
@@ -252,7 +260,8 @@ def _grant(row: RowMapping) -> GrantRow:
 
 
 def _recording(row: RowMapping) -> RecordingRow:
-    values: dict[str, Any] = {**row, "quality": Quality(row["quality"])}
+    spans = tuple((first, last) for first, last in json.loads(row["spans"]))
+    values: dict[str, Any] = {**row, "quality": Quality(row["quality"]), "spans": spans}
     return RecordingRow(**values)
 
 
@@ -262,6 +271,10 @@ def _session(row: RowMapping) -> SessionRow:
         "complete": bool(row["complete"]), "short": bool(row["short"]),
     }  # fmt: skip
     return SessionRow(**{**row, **changed})
+
+
+def _plain_recording(row: RecordingRow) -> dict[str, Any]:
+    return asdict(row) | {"spans": json.dumps(row.spans)}
 
 
 def _plain(row: SessionRow) -> dict[str, Any]:

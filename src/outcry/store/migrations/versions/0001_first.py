@@ -76,6 +76,7 @@ def upgrade() -> None:
         sa.Column("quality", sa.Text, nullable=False),
         sa.Column("path", sa.Text, nullable=False),
         *_counts(),
+        sa.Column("spans", sa.Text, nullable=False),
         sa.PrimaryKeyConstraint("owner", "contract", "trade_date", "source", "quality", name="pk_recordings"),
         sa.UniqueConstraint("path", name="uq_recordings_path"),
     )
