@@ -9,22 +9,24 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
 
-from outcry.api.app import Application, Options, Services, create_app
-from outcry.bus.inprocess import SlidingLog
-from outcry.feeds.files.library import FileLibrary
 from outcry.ports.clock import Clock
 from outcry.services.accounts import KeyRing, Licences
-from outcry.services.importing import Importer
 from outcry.services.query import Query
 from outcry.settings import Settings
 from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
 from outcry.store.sql import SqlStore, open_engine, sqlite_url
 from outcry.store.tape import TapeFolder
+
+if TYPE_CHECKING:
+    from outcry.api.app import Application
+    from outcry.services.importing import Importer
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 SECRET_BYTES = 32
@@ -42,9 +44,9 @@ class SystemClock:
         return time.time_ns()  # noqa: TID251 - the one place the present is read
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class House:
-    """The parts of a running Outcry."""
+    """The parts of a running Outcry. What only some commands need is loaded by those that use it."""
 
     settings: Settings
     clock: Clock
@@ -53,11 +55,22 @@ class House:
     store: SqlStore
     tape: TapeFolder
     keys: KeyRing
-    importer: Importer
     query: Query
 
-    def application(self) -> Application:
+    @cached_property
+    def importer(self) -> "Importer":
+        """The importer over these parts; with it comes pyarrow, which a serving process does without."""
+        from outcry.feeds.files.library import FileLibrary  # noqa: PLC0415
+        from outcry.services.importing import Importer  # noqa: PLC0415
+
+        universe, calendar = self.reference.universe, self.reference.calendar
+        return Importer(FileLibrary(), self.store, self.tape, universe, calendar)
+
+    def application(self) -> "Application":
         """The web application over these parts."""
+        from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
+        from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
+
         services = Services(
             query=self.query,
             keys=self.keys,
@@ -90,7 +103,6 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
     try:
         migrate(engine)
         tape = TapeFolder(folder / "tape")
-        universe, calendar = reference.universe, reference.calendar
         yield House(
             settings=settings,
             clock=clock or SystemClock(),
@@ -99,8 +111,7 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
             store=store,
             tape=tape,
             keys=KeyRing(store, _secret(settings, store)),
-            importer=Importer(FileLibrary(), store, tape, universe, calendar),
-            query=Query(store, universe, calendar),
+            query=Query(store, reference.universe, reference.calendar),
         )
     finally:
         store.close()

@@ -62,8 +62,8 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has had enough
         sys.stderr.close()
         sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
     except MENDABLE as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)

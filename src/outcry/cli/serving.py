@@ -6,8 +6,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from outcry.http.server import Binding
-from outcry.http.server import serve as serve_http
 from outcry.ports.tape import TapeDamaged
 from outcry.settings import read_settings
 from outcry.store.migrate import current
@@ -29,6 +27,9 @@ def serve(*, host: str | None = None, port: int | None = None, data: str | None 
     data
         The data folder; otherwise OUTCRY_DATA.
     """
+    from outcry.http.server import Binding  # noqa: PLC0415 - the other commands do without a web server
+    from outcry.http.server import serve as run  # noqa: PLC0415 - the other commands do without a web server
+
     settings = read_settings(data=data, host=host, port=port)
     binding = Binding(
         host=settings.host, port=settings.port, fastpath=settings.fastpath,
@@ -36,7 +37,7 @@ def serve(*, host: str | None = None, port: int | None = None, data: str | None 
     )  # fmt: skip
     with open_house(settings) as house:
         try:
-            serve_http(house.application(), binding, lambda at, on: _greet(at, on, house))
+            run(house.application(), binding, lambda at, on: _greet(at, on, house))
         except SystemExit:  # the server has logged why it could not start
             where = f"{settings.host}:{settings.port}"
             print(
