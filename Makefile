@@ -30,6 +30,7 @@ check: $(READY)  ## format, lint, types, imports
 	$(BIN)/lint-imports
 
 bench: $(READY)  ## ratios against peers and limits, to standard output
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	$(BIN)/python -m bench
 
 format: $(READY) ## format and mend what can be mended
