@@ -1,0 +1,182 @@
+"""What every store keeps to, and what is special to the database: migrations, and errors in our words."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from outcry.core.calendar import SessionKind
+from outcry.ports.records import Quality
+from outcry.ports.store import GrantRow, RecordingRow, SessionRow, StoreBusy
+from outcry.store import migrate as migration
+from outcry.store.schema import metadata
+from outcry.store.sql import SqlStore, open_engine, sqlite_url
+
+DAY = date(2024, 7, 2)
+RECORDING = RecordingRow(
+    0, "ESU2024", DAY, "lean", Quality.TICKS, "operator/ES/a.dbn.zst", 10, 55, 1, 2, 100, 200, 300,
+    ((90, 250), (400, 500)),
+)  # fmt: skip
+SESSION = SessionRow(
+    owner=0, root="ES", contract="ESU2024", trade_date=DAY, kind=SessionKind.RTH, open_ns=100, close_ns=200,
+    source="lean", quality=Quality.TICKS, complete=True, short=False, rows=10, volume=2**40, off_tick=1,
+    out_of_order=2, first_ns=100, last_ns=199, received_ns=300, profile=b"\x00profile\xff",
+)  # fmt: skip
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    engine = open_engine(sqlite_url(tmp_path))
+    migration.migrate(engine)
+    opened = SqlStore(engine)
+    yield opened
+    opened.close()
+
+
+def test_what_is_committed_is_read_back_whole(store: SqlStore) -> None:
+    store.commit_import(0, "digest", "file.zip", [RECORDING], [SESSION], 7)
+    assert store.all_recordings() == [RECORDING]
+    assert store.sessions([0], "ES") == [SESSION]
+    assert store.recordings(0, "ESU2024", DAY, DAY) == [RECORDING]
+    assert store.sessions_of(0, "ESU2024", DAY, DAY) == [SESSION]
+    assert store.roots([0]) == ["ES"]
+    assert store.tape_paths() == {"operator/ES/a.dbn.zst"}
+    assert store.import_known(0, "digest")
+
+
+def test_owners_are_kept_apart(store: SqlStore) -> None:
+    store.commit_import(0, "digest", "a", [], [SESSION], 7)
+    store.commit_import(3, "other", "a", [], [replace(SESSION, owner=3, volume=9)], 7)
+    assert [row.volume for row in store.sessions([3], "ES")] == [9]
+    assert [row.volume for row in store.sessions([0], "ES")] == [2**40]
+    assert not store.import_known(3, "digest")
+    assert store.roots([4]) == []
+
+
+def test_the_same_identity_is_replaced_and_another_is_added(store: SqlStore) -> None:
+    store.commit_import(0, "1", "a", [RECORDING], [SESSION], 7)
+    grown = replace(RECORDING, path="operator/ES/b.dbn.zst", rows=20)
+    overnight = replace(SESSION, kind=SessionKind.ETH, open_ns=50)
+    store.commit_import(0, "2", "b", [grown], [replace(SESSION, complete=False), overnight], 8)
+    assert store.all_recordings() == [grown]
+    assert [(row.kind, row.complete) for row in store.sessions([0], "ES")] == [("eth", True), ("rth", False)]
+
+
+def test_hundreds_of_rows_in_one_transaction(store: SqlStore) -> None:
+    rows = [replace(SESSION, trade_date=date.fromordinal(730_000 + n), open_ns=n) for n in range(350)]
+    store.commit_import(0, "1", "a", [], rows, 7)
+    store.commit_import(0, "2", "a", [], rows[:150], 7)
+    assert store.sessions([0], "ES") == rows
+
+
+def test_replacing_sessions_leaves_other_contracts_alone(store: SqlStore) -> None:
+    other = replace(SESSION, contract="ESZ2024")
+    store.commit_import(0, "1", "a", [], [SESSION, other], 7)
+    store.replace_sessions(0, "ESU2024", [])
+    assert store.sessions([0], "ES") == [other]
+
+
+def test_every_write_moves_the_revision_and_no_read_does(store: SqlStore) -> None:
+    seen = [store.revision()]
+    user = store.ensure_user("A@Example.com ", 1)
+    seen.append(store.revision())
+    store.add_key(user, "pro", "outcry_abcdefgh", b"digest", 2)
+    seen.append(store.revision())
+    assert len(store.keys()) == len(store.grants()) == 1
+    assert store.revision() == seen[-1]
+    store.revoke_key("outcry_abcdefgh", 3)
+    seen.append(store.revision())
+    assert seen == sorted(set(seen))
+
+
+def test_users_are_told_apart_by_address_in_lower_case(store: SqlStore) -> None:
+    assert (
+        store.ensure_user("A@Example.com", 1)
+        == store.ensure_user(" a@example.COM", 2)
+        == store.find_user("A@example.com")
+    )
+    assert store.find_user("b@example.com") is None
+
+
+def test_a_key_is_revoked_once_and_only_if_one_is_meant(store: SqlStore) -> None:
+    user = store.ensure_user("a@example.com", 1)
+    store.add_key(user, "free", "outcry_aaaa1111", b"1", 2)
+    store.add_key(user, "free", "outcry_aaaa2222", b"2", 2)
+    assert store.revoke_key("outcry_aaaa", 3) is None
+    assert store.revoke_key("", 3) is None
+    assert store.revoke_key("outcry\\_aaaa1%", 3) is None
+    revoked = store.revoke_key("outcry_aaaa1111", 3)
+    assert revoked is not None
+    assert (revoked.revoked_ns, revoked.email) == (3, "a@example.com")
+    assert store.revoke_key("outcry_aaaa1111", 4) is None
+    assert [row.revoked_ns for row in store.keys()] == [3, None]
+
+
+def test_grants_are_in_force_until_revoked(store: SqlStore) -> None:
+    (first,) = store.grants()
+    assert (first.grantee, first.scope, first.roots, first.embargo_ns) == (
+        "everyone",
+        "completed",
+        (),
+        86_400 * 10**9,
+    )
+    wanted = GrantRow(0, "user:3", "completed", ("ES", "NQ"), DAY, None, 5, None)
+    number = store.add_grant(wanted, 9)
+    assert store.grants()[1] == replace(wanted, id=number)
+    assert store.revoke_grant(number, 10)
+    assert not store.revoke_grant(number, 11)
+    assert store.grants() == [first]
+
+
+def test_two_processes_see_each_others_writes(store: SqlStore, tmp_path: Path) -> None:
+    other = SqlStore(open_engine(sqlite_url(tmp_path)))
+    before = other.revision()
+    store.ensure_user("a@example.com", 1)
+    assert other.revision() == before + 1
+    assert other.find_user("a@example.com") == 1
+    other.close()
+
+
+def test_a_driver_error_leaves_as_our_own(tmp_path: Path) -> None:
+    (tmp_path / "outcry.sqlite3").write_bytes(b"this is no database at all, but text " * 100)
+    broken = SqlStore(open_engine(sqlite_url(tmp_path)))
+    with pytest.raises(StoreBusy, match="not a database"):
+        broken.revision()
+    broken.close()
+
+
+def test_a_failed_write_keeps_nothing(store: SqlStore) -> None:
+    before = store.revision()
+    with pytest.raises(StoreBusy):
+        store.commit_import(0, "1", "a", [RECORDING], [replace(SESSION, profile=None)], 7)  # type: ignore[arg-type]
+    assert store.revision() == before
+    assert store.all_recordings() == []
+    assert not store.import_known(0, "1")
+
+
+def test_the_migrations_make_the_schema_of_the_code(store: SqlStore, tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url(tmp_path))
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    engine.dispose()
+    config = Config()
+    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
+    assert ScriptDirectory.from_config(config).get_current_head() == migration.HEAD
+
+
+def test_migrating_again_does_nothing_and_a_newer_database_is_refused(tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url(tmp_path))
+    assert migration.migrate(engine)
+    assert not migration.migrate(engine)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(migration.SchemaTooNew, match="9999"):
+        migration.migrate(engine)
+    engine.dispose()
