@@ -144,3 +144,15 @@ def test_a_flood_of_addresses_is_bounded_and_costs_no_key_its_own_count() -> Non
     assert not limiter.take("ip:192.0.2.1", 30, START + 5000).allowed
     assert limiter.take("key:1", 30, START + 5000).remaining == 29
     assert limiter.take("ip:10.0.0.1", 30, START + 5000).remaining == 28  # was here before the flood
+
+
+def test_a_steady_client_leaves_no_more_than_its_window_in_memory() -> None:
+    """Five windows at the full rate: each request passes as one leaves, and nothing is forgotten early."""
+    limiter = SlidingLog()
+    step = WINDOW // 120
+    for number in range(600):
+        verdict = limiter.take("key:1", 120, START + number * step)
+        assert (verdict.allowed, verdict.remaining) == (True, max(0, 119 - number))
+        if number >= 120:
+            assert not limiter.take("key:1", 120, START + number * step + step - 1).allowed
+    assert limiter.peek("key:1", 120, START + 599 * step + WINDOW).remaining == 120

@@ -89,7 +89,8 @@ def test_every_write_moves_the_revision_and_no_read_does(store: SqlStore) -> Non
     seen.append(store.revision())
     store.add_key(user, "pro", "outcry_abcdefgh", b"digest", 2)
     seen.append(store.revision())
-    assert len(store.keys()) == len(store.grants()) == 1
+    listed = store.keys()
+    assert len(listed) == len(store.grants()) == 1
     assert store.revision() == seen[-1]
     store.revoke_key("outcry_abcdefgh", 3)
     seen.append(store.revision())

@@ -116,17 +116,12 @@ class Dispatcher:
         """Answer from the cache or the query service, with an entity tag."""
         terms, ask = self._question(endpoint, asked.query)
         encoded = await self._encoded((scope, endpoint.path, terms), scope, ask)
-        headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
         if asked.if_none_match is not None and names_etag(asked.if_none_match, encoded.etag):
+            headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
             return Reply(304, headers, b"", endpoint.path, caller, verdict)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(encoded.body)),
-            *headers,
-        ]
         if asked.plain:
-            self._hot.conclude(asked, caller, encoded, headers, endpoint.path)
-        return Reply(200, headers, encoded.body, endpoint.path, caller, verdict)
+            self._hot.conclude(asked, caller, encoded, endpoint.path)
+        return Reply(200, encoded.headers, encoded.body, endpoint.path, caller, verdict, encoded.head)
 
     def _question(self, endpoint: Endpoint, query: bytes) -> tuple[tuple[str | None, ...], Ask]:
         """Read the query string, or remember having read it: clients repeat themselves."""

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from outcry.http.limits import Headers, written
 from outcry.services.errors import StoreUnavailable
 
 _MOST_ENTRIES = 4096
@@ -27,6 +28,20 @@ class Encoded:
     etag: bytes
     revision: int
     fresh_until_ns: int | None
+    headers: Headers
+    head: bytes
+
+    @staticmethod
+    def of(body: bytes, revision: int, fresh_until_ns: int | None) -> "Encoded":
+        """Put the headers of this representation together; `head` is the same, written out."""
+        etag = entity_tag(body)
+        headers: Headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"etag", etag),
+            (b"cache-control", b"private, no-cache"),
+        ]
+        return Encoded(body, etag, revision, fresh_until_ns, headers, written(headers))
 
     def holds(self, revision: int, now_ns: int) -> bool:
         """Whether it may still be given."""
@@ -84,7 +99,7 @@ class AnswerCache:
         kept = self._kept.get(place)
         if kept is not None and kept.body is body:
             return kept
-        return Encoded(body, entity_tag(body), revision, fresh_until_ns)
+        return Encoded.of(body, revision, fresh_until_ns)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -98,7 +113,7 @@ class AnswerCache:
         self._drop(place)
         if len(body) > _MOST_BYTES // 8:
             return
-        self._kept[place] = Encoded(body, entity_tag(body), revision, fresh_until_ns)
+        self._kept[place] = Encoded.of(body, revision, fresh_until_ns)
         self.size_bytes += len(body)
         while self.size_bytes > _MOST_BYTES or len(self._kept) > _MOST_ENTRIES:
             self._drop(next(iter(self._kept)))

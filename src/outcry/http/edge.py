@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from outcry.http.auth import Caller, Door, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
-from outcry.http.limits import standing_headers, varying_headers
-from outcry.http.logs import AccessLog, Journal
+from outcry.http.limits import standing_bytes, standing_headers, varying_headers, written
+from outcry.http.logs import AccessLog, Journal, log_name
 from outcry.http.messages import Catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.pulse import Pulse
@@ -25,9 +25,10 @@ Send = Callable[[Message], Awaitable[None]]
 Receive = Callable[[], Awaitable[Message]]
 AsgiApp = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
-#: A server may offer, under this name in a scope's extensions, to write a response in one piece; False: not now.
+#: A server may offer, under this name in a scope's extensions, to write a response in one piece, given its head in
+#: parts; False: not now.
 WHOLE = "outcry.whole"
-WriteWhole = Callable[[int, Headers, bytes], bool]
+WriteWhole = Callable[[int, list[bytes], bytes], bool]
 
 SECURITY_HEADERS: Headers = [
     (b"x-content-type-options", b"nosniff"),
@@ -37,9 +38,10 @@ SECURITY_HEADERS: Headers = [
 VARY = (b"vary", b"x-api-key, accept, accept-language")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would treble the time it takes to make one
 class Reply:
-    """A response and what is noted of it. `headers` are those of this representation only."""
+    """A response and what is noted of it. `headers` are those of this representation only, `head` the same
+    written out where somebody has done that already."""
 
     status: int
     headers: Headers
@@ -47,6 +49,7 @@ class Reply:
     route: str
     caller: Caller
     verdict: Verdict
+    head: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,20 @@ class Edge:
 
     async def send(self, asked: Asked, reply: Reply, started_ns: int, send: Send) -> None:
         """Send a reply with everything each response carries, then note it."""
-        headers = [*reply.headers, *fixed_headers(reply.caller)]
-        headers += varying_headers(reply.verdict, asked.request_id.encode("ascii"))
+        request_id = asked.request_id.encode("ascii")
         body = b"" if asked.method == "HEAD" else reply.body
-        whole: WriteWhole | None = asked.scope.get("extensions", {}).get(WHOLE)
-        if whole is None or not whole(reply.status, headers, body):
+        extensions = asked.scope.get("extensions")
+        whole: WriteWhole | None = extensions.get(WHOLE) if extensions else None
+        head = [
+            written(reply.headers) if reply.head is None else reply.head,
+            fixed_bytes(reply.caller),
+            standing_bytes(reply.verdict),
+            request_id,
+            b"\r\n",
+        ]
+        if whole is None or not whole(reply.status, head, body):
+            headers = [*reply.headers, *fixed_headers(reply.caller)]
+            headers += varying_headers(reply.verdict, request_id)
             await send({"type": "http.response.start", "status": reply.status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         self.note(asked, reply.route, reply.status, reply.caller, started_ns)
@@ -96,8 +108,9 @@ class Edge:
         self.metrics.tally(route, status, caller.tier).add(took_ns)
         if self.access_log.enabled:
             name = caller.name if caller.scope is not None else caller.subject
-            stem = self.access_log.stem(asked, route, status, caller.tier, name)
-            self.access_log.add(self.clock.now_ns(), stem, asked.request_id.encode("ascii"), took_ns)
+            stem = self.access_log.stem(asked, route, status, caller.tier)
+            request_id = asked.request_id.encode("ascii")
+            self.access_log.add(self.clock.now_ns(), stem, log_name(name), request_id, took_ns)
 
     def around(self, app: AsgiApp) -> AsgiApp:
         """Wrap an application whose requests are not counted, so that its responses carry the same
@@ -137,10 +150,17 @@ _FIXED: dict[str, Headers] = {
     tier: [VARY, *SECURITY_HEADERS, *standing_headers(tier)] for tier in ("anonymous", "free", "pro", "admin")
 }
 
+_FIXED_BYTES = {tier: written(headers) for tier, headers in _FIXED.items()}
+
 
 def fixed_headers(caller: Caller) -> Headers:
     """Return the headers each response to this caller carries, whatever the request; not to be changed."""
     return _FIXED[caller.tier]
+
+
+def fixed_bytes(caller: Caller) -> bytes:
+    """`fixed_headers`, written out."""
+    return _FIXED_BYTES[caller.tier]
 
 
 def route_of(scope: dict[str, Any]) -> str:

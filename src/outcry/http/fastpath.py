@@ -12,11 +12,13 @@ switched off.
 
 from dataclasses import dataclass
 from time import monotonic_ns
+from weakref import WeakValueDictionary
 
 from outcry.http.auth import Caller
 from outcry.http.cache import Encoded
-from outcry.http.edge import Edge, Headers, fixed_headers
-from outcry.http.limits import varying_bytes
+from outcry.http.edge import Edge, fixed_bytes
+from outcry.http.limits import standing_bytes, written
+from outcry.http.logs import log_name
 from outcry.http.metrics import Tally
 from outcry.http.requests import Asked
 
@@ -26,15 +28,31 @@ LONGEST_REQUEST = 2048
 _HEAD_END = b"\r\n\r\n"
 
 
+class Page:
+    """An answer as all callers of one tier get it: shared by them, so that it stays in the processor's
+    cache."""
+
+    __slots__ = ("__weakref__", "begin", "dated", "encoded", "head", "stem", "tally")
+
+    def __init__(self, encoded: Encoded, head: bytes, tally: Tally, stem: bytes) -> None:
+        self.encoded = encoded
+        self.head = head
+        self.tally = tally
+        self.stem = stem
+        #: The default headers `begin` was written with; they are new each second.
+        self.dated: list[tuple[bytes, bytes]] | None = None
+        self.begin = b""
+
+
 @dataclass(slots=True, frozen=True, eq=False)
 class Hot:
     """What was concluded from a request's bytes."""
 
-    caller: Caller
-    encoded: Encoded
-    head: bytes
-    tally: Tally
-    stem: bytes
+    subject: str
+    limit: int
+    generation: int
+    page: Page
+    name: bytes
 
 
 class HotAnswers:
@@ -43,40 +61,45 @@ class HotAnswers:
     def __init__(self, edge: Edge) -> None:
         self._edge = edge
         self._memo: dict[bytes, Hot] = {}
-        self._date_from: list[tuple[bytes, bytes]] = []
-        self._start = b""
+        self._pages = WeakValueDictionary[bytes, Page]()
+        self._take = edge.limiter.take
+        self._now_ns = edge.clock.now_ns
+        self._make_id = edge.ids.make_bytes
+        self._log = edge.access_log
+        self._pulse = edge.pulse
+        self._door = edge.door
 
     def __len__(self) -> int:
         return len(self._memo)
 
-    def serve(self, request: bytes, default_headers: list[tuple[bytes, bytes]]) -> list[bytes] | None:
+    def serve(self, request: bytes, default_headers: list[tuple[bytes, bytes]]) -> tuple[bytes, ...] | None:
         """Return the whole response in parts, or None where the application has to be asked."""
         hot = self._memo.get(request)
         if hot is None:
             return None
-        edge = self._edge
         started_ns = monotonic_ns()
-        now_ns = edge.clock.now_ns()
-        pulse = edge.pulse
+        now_ns = self._now_ns()
+        page = hot.page
+        encoded = page.encoded
         if not (
-            hot.encoded.holds(pulse.revision, now_ns)
-            and hot.caller.generation == edge.door.generation
-            and pulse.fresh
+            started_ns < self._pulse.fresh_until_ns
+            and hot.generation == self._door.generation
+            and encoded.holds(self._pulse.revision, now_ns)
         ):
             del self._memo[request]
             return None
-        verdict = edge.limiter.take(hot.caller.subject, hot.caller.limit, now_ns)
+        verdict = self._take(hot.subject, hot.limit, now_ns)
         if not verdict.allowed:  # nothing was counted: the application will ask again and word the refusal
             return None
-        if default_headers is not self._date_from:
-            self._start = b"HTTP/1.1 200 OK\r\n" + written(default_headers)
-            self._date_from = default_headers
-        request_id = edge.ids.make().encode("ascii")
-        parts = [self._start, hot.head, varying_bytes(verdict, request_id), hot.encoded.body]
+        if page.dated is not default_headers:
+            page.begin = b"HTTP/1.1 200 OK\r\n" + written(default_headers) + page.head
+            page.dated = default_headers
+        request_id = self._make_id()
+        parts = (page.begin, standing_bytes(verdict), request_id, _HEAD_END, encoded.body)
         took_ns = monotonic_ns() - started_ns
-        hot.tally.add(took_ns)
-        if edge.access_log.enabled:
-            edge.access_log.add(now_ns, hot.stem, request_id, took_ns)
+        page.tally.add(took_ns)
+        if self._log.enabled:
+            self._log.add(now_ns, page.stem, hot.name, request_id, took_ns)
         return parts
 
     def learn(self, request: bytes, hot: Hot) -> None:
@@ -85,15 +108,18 @@ class HotAnswers:
             del self._memo[next(iter(self._memo))]
         self._memo[request] = hot
 
-    def conclude(self, asked: Asked, caller: Caller, encoded: Encoded, headers: Headers, route: str) -> None:
+    def conclude(self, asked: Asked, caller: Caller, encoded: Encoded, route: str) -> None:
         """Remember a plain request answered with 200, if the protocol offered its bytes."""
         extensions = asked.scope.get("extensions")
         offer: Offer | None = extensions.get(EXTENSION) if extensions else None
         if offer is None or not offer.standing:
             return
-        stem = self._edge.access_log.stem(asked, route, 200, caller.tier, caller.name)
-        tally = self._edge.metrics.tally(route, 200, caller.tier)
-        hot = Hot(caller, encoded, written([*headers, *fixed_headers(caller)]), tally, stem)
+        stem = self._log.stem(asked, route, 200, caller.tier)
+        page = self._pages.get(stem)
+        if page is None or page.encoded is not encoded:
+            tally = self._edge.metrics.tally(route, 200, caller.tier)
+            page = self._pages[stem] = Page(encoded, encoded.head + fixed_bytes(caller), tally, stem)
+        hot = Hot(caller.subject, caller.limit, caller.generation, page, log_name(caller.name))
         self.learn(offer.request, hot)
 
 
@@ -114,8 +140,3 @@ def whole_request(data: bytes) -> bool:
         and data.startswith(b"GET /api/")
         and data.find(_HEAD_END) == len(data) - len(_HEAD_END)
     )
-
-
-def written(headers: list[tuple[bytes, bytes]]) -> bytes:
-    """Write headers out as they go over the wire."""
-    return b"".join([b"%s: %s\r\n" % header for header in headers])

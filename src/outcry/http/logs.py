@@ -19,7 +19,11 @@ from outcry.http.requests import Asked
 from outcry.ports.clock import Clock
 
 _FLUSH_S = 0.1
-_MOST_LINES = 5000
+_PARTS = 5
+_MOST_PARTS = 1000 * _PARTS  # few enough to be in cache still when they are put together
+_QUICK_MS = tuple(b'","ms":0.%03d' % microseconds for microseconds in range(1000))
+_MOST_STEMS = 1024
+_LONGEST_QUERY = 128
 
 
 class Journal(Protocol):
@@ -69,33 +73,51 @@ class AccessLog:
     def __init__(self, stream: BinaryIO | None, clock: Clock) -> None:
         self._stream = stream
         self._clock = clock
-        self._lines: list[tuple[int, bytes, bytes, int]] = []
+        self._parts: list[bytes] = []  # bytes, which the garbage collector need not look at, and no tuples
+        self._stems: dict[tuple[str, str, bytes, str, int, str], bytes] = {}
+        self._at_ms = -1
+        self._at = b""
         self._timer: asyncio.TimerHandle | None = None
         self.enabled = stream is not None
 
-    def stem(self, asked: Asked, route: str, status: int, tier: str, caller: str) -> bytes:
-        """Return the part of a line that is the same for every request of these bytes."""
-        path, query = asked.shown
-        fields = {
-            "event": "request",
-            "method": asked.method,
-            "path": path,
-            "query": query,
-            "route": route,
-            "status": status,
-            "tier": tier,
-            "caller": caller,
-        }
-        return msgspec.json.encode(fields)[:-1]
+    def stem(self, asked: Asked, route: str, status: int, tier: str) -> bytes:
+        """Return the part of a line that says what was asked; remembered, because clients repeat
+        themselves."""
+        place = (asked.method, asked.path, asked.query, route, status, tier)
+        known = self._stems.get(place)
+        if known is None:
+            path, query = asked.shown
+            fields = {
+                "event": "request",
+                "method": asked.method,
+                "path": path,
+                "query": query,
+                "route": route,
+                "status": status,
+                "tier": tier,
+            }
+            known = msgspec.json.encode(fields)[:-1] + b',"caller":'
+            if len(asked.path) + len(asked.query) <= _LONGEST_QUERY:
+                if len(self._stems) >= _MOST_STEMS:
+                    self._stems.clear()
+                self._stems[place] = known
+        return known
 
-    def add(self, at_ns: int, stem: bytes, request_id: bytes, took_ns: int) -> None:
-        """Note one request; `request_id` is plain enough to stand in JSON as it is."""
+    def add(self, at_ns: int, stem: bytes, name: bytes, request_id: bytes, took_ns: int) -> None:
+        """Note one request: `name` is the caller's `log_name`; `request_id` is plain enough to stand in JSON
+        as it is."""
         if self._stream is None:
             return
-        self._lines.append((at_ns, stem, request_id, took_ns))
+        at_ms = at_ns // 1_000_000
+        if at_ms != self._at_ms:
+            self._at_ms = at_ms
+            self._at = b',"at":"%s"}\n' % instant_text(at_ns).encode("ascii")
+        microseconds = (took_ns + 500) // 1000
+        took = _QUICK_MS[microseconds] if microseconds < 1000 else b'","ms":%.3f' % (took_ns / 1e6)
+        self._parts += (stem, name, request_id, took, self._at)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_S, self.flush)
-        elif len(self._lines) >= _MOST_LINES:
+        elif len(self._parts) >= _MOST_PARTS:
             self.flush()
 
     def flush(self) -> None:
@@ -103,25 +125,19 @@ class AccessLog:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        lines, self._lines = self._lines, []
-        if not lines or self._stream is None:
+        parts, self._parts = self._parts, []
+        if not parts or self._stream is None:
             return
-        second, text = -1, b""
-        written: list[bytes] = []
-        for at_ns, stem, request_id, took_ns in lines:
-            if at_ns // 1_000_000_000 != second:
-                second = at_ns // 1_000_000_000
-                text = instant_text(at_ns)[:-5].encode("ascii")
-            milliseconds = at_ns // 1_000_000 % 1000
-            written.append(
-                b'%s,"request_id":"%s","ms":%.3f,"at":"%s.%03dZ"}\n'
-                % (stem, request_id, took_ns / 1e6, text, milliseconds)
-            )
         try:
-            self._stream.write(b"".join(written))
+            self._stream.write(b"".join(parts))
             self._stream.flush()
         except OSError:  # whoever read the log has gone; answering goes on
             self._stream, self.enabled = None, False
+
+
+def log_name(name: str) -> bytes:
+    """Return a caller's name as `AccessLog.add` takes it."""
+    return msgspec.json.encode(name) + b',"request_id":"'
 
 
 class JournalHandler(logging.Handler):

@@ -18,10 +18,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from outcry.http.auth import anonymous
-from outcry.http.edge import WHOLE, Edge, Headers, fixed_headers
+from outcry.http.edge import WHOLE, Edge, fixed_headers
 from outcry.http.errors import Problem
-from outcry.http.fastpath import EXTENSION, HotAnswers, Offer, whole_request, written
-from outcry.http.limits import varying_headers
+from outcry.http.fastpath import EXTENSION, HotAnswers, Offer, whole_request
+from outcry.http.limits import varying_headers, written
 from outcry.http.requests import Asked
 
 REQUEST_TIMEOUT_S = 10.0
@@ -68,11 +68,17 @@ class EdgeProtocol(HttpToolsProtocol):
         """Answer from memory if these bytes are known and nothing else is under way; parse them otherwise."""
         hot = self.hot
         if hot is not None and not self._in_message:
-            if self._at_rest and not self.flow.write_paused and not self.transport.is_closing():
+            cycle = self.cycle
+            at_rest = cycle is None or cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
+            if at_rest and not self.flow.write_paused and not self.transport.is_closing():
                 parts = hot.serve(data, self.server_state.default_headers)
                 if parts is not None:
                     self.transport.write(b"".join(parts))
-                    self._answered_hot()
+                    # The timer looks when the connection fell idle once it rings.
+                    self.server_state.total_requests += 1
+                    self._idle_since = monotonic()
+                    if self.timeout_keep_alive_task is None:
+                        self._arm_keep_alive(self.timeout_keep_alive)
                     return
             self._offer = Offer(data) if whole_request(data) else None
         else:
@@ -84,13 +90,6 @@ class EdgeProtocol(HttpToolsProtocol):
         """Whether no answer is under way, nor another request waiting for its turn."""
         cycle = self.cycle
         return cycle is None or cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-
-    def _answered_hot(self) -> None:
-        """Count the request and note when the connection fell idle; the timer reads it when it rings."""
-        self.server_state.total_requests += 1
-        self._idle_since = monotonic()
-        if self.timeout_keep_alive_task is None:
-            self._arm_keep_alive(self.timeout_keep_alive)
 
     def _parse(self, data: bytes) -> None:
         """Hand the bytes to the parser, and watch what they leave unfinished."""
@@ -128,12 +127,12 @@ class EdgeProtocol(HttpToolsProtocol):
             # Bound to this very answer: with pipelining, `self.cycle` may be a later one by the time it is written.
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]
 
-    def _write_whole(self, cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes) -> bool:
+    def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
         """Write a response at once: half of uvicorn's time goes into checking headers, which here are our own."""
         if cycle.response_started or cycle.disconnected or self.flow.write_paused:
             return False
         end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-        parts = (STATUS_LINE[status], written(cycle.default_headers), written(headers), end, body)
+        parts = (STATUS_LINE[status], written(cycle.default_headers), *head, end, body)
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()

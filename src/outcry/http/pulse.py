@@ -34,6 +34,8 @@ class Pulse:
         self._waiting: list[asyncio.Future[None]] = []
         self.revision = -1
         self.seen_ns: int | None = None
+        #: By the monotonic clock: what is known is fresh before this.
+        self.fresh_until_ns = 0
 
     @property
     def started(self) -> bool:
@@ -43,7 +45,7 @@ class Pulse:
     @property
     def fresh(self) -> bool:
         """Whether what is known is less than a second old."""
-        return self.seen_ns is not None and monotonic_ns() - self.seen_ns < STALE_NS
+        return monotonic_ns() < self.fresh_until_ns
 
     @property
     def age_s(self) -> float:
@@ -99,6 +101,7 @@ class Pulse:
         error = beat.exception()
         if error is None:
             self.revision, self.seen_ns = beat.result(), asked_ns
+            self.fresh_until_ns = asked_ns + STALE_NS
         if (error is not None) != self._failing:
             self._failing = error is not None
             self._on_change(error)

@@ -26,17 +26,28 @@ _PARTICULAR = frozenset(
 )
 
 
+_LAST_DIGITS = tuple(b"%03x" % number for number in range(4096))
+
+
 class RequestIds:
     """Makes request ids: a random start for this process, then a count."""
 
     def __init__(self) -> None:
-        self._stem = secrets.token_hex(6)
+        self._stem = secrets.token_hex(6).encode("ascii")
         self._count = 0
+        self._front = b"%s-00000" % self._stem
 
     def make(self) -> str:
         """Return a new id."""
-        self._count += 1
-        return f"{self._stem}-{self._count:08x}"
+        return self.make_bytes().decode("ascii")
+
+    def make_bytes(self) -> bytes:
+        """Return a new id as it goes over the wire."""
+        count = self._count = self._count + 1
+        last = count & 4095
+        if not last:
+            self._front = b"%s-%05x" % (self._stem, count >> 12)
+        return self._front + _LAST_DIGITS[last]
 
 
 class Asked:
