@@ -117,7 +117,8 @@ def test_a_key_is_revoked_once_and_only_if_one_is_meant(store: SqlStore) -> None
     assert revoked is not None
     assert (revoked.revoked_ns, revoked.email) == (3, "a@example.com")
     assert store.revoke_key("outcry_aaaa1111", 4) is None
-    assert [row.revoked_ns for row in store.keys()] == [3, None]
+    listed = store.keys()
+    assert [row.revoked_ns for row in listed] == [3, None]
 
 
 def test_grants_are_in_force_until_revoked(store: SqlStore) -> None:
