@@ -35,6 +35,9 @@ class EdgeProtocol(HttpToolsProtocol):
     edge: Edge
     hot: HotAnswers | None
     whole = True
+    #: The default headers written out: uvicorn makes new ones each second, for all connections.
+    dated: list[tuple[bytes, bytes]] | None = None
+    dated_head = b""
 
     def __init__(
         self,
@@ -61,7 +64,7 @@ class EdgeProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers, also after an error."""
         self._lose_patience_later(on=False)
-        self._unset_keepalive_if_required()
+        super()._unset_keepalive_if_required()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -81,7 +84,7 @@ class EdgeProtocol(HttpToolsProtocol):
                         self._arm_keep_alive(self.timeout_keep_alive)
                     return
             self._offer = Offer(data) if whole_request(data) else None
-        else:
+        elif self._offer is not None:
             self._offer = None
         self._parse(data)
 
@@ -132,7 +135,10 @@ class EdgeProtocol(HttpToolsProtocol):
         if cycle.response_started or cycle.disconnected or self.flow.write_paused:
             return False
         end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-        parts = (STATUS_LINE[status], written(cycle.default_headers), *head, end, body)
+        if self.dated is not cycle.default_headers:
+            shared = type(self)
+            shared.dated, shared.dated_head = cycle.default_headers, written(cycle.default_headers)
+        parts = (STATUS_LINE[status], self.dated_head, *head, end, body)
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()
@@ -149,14 +155,29 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Start the idle time."""
+        """Start the idle time, or the next answer of the pipeline: uvicorn's own, but for the timer."""
         self._idle_since = monotonic()
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        elif self.timeout_keep_alive_task is None:
+            self._arm_keep_alive(self.timeout_keep_alive)
+
+    def _unset_keepalive_if_required(self) -> None:
+        """Let the timer run on, but for the first request's: it looks for itself once it rings, and a new one
+        for each request costs more than that."""
+        if not self._begun:
+            super()._unset_keepalive_if_required()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection idle for long enough; one that was answered from memory meanwhile gets the
-        rest."""
+        """Close a connection idle for long enough; one that was answered meanwhile gets the rest, and one with
+        an answer under way a new timer after it."""
         self.timeout_keep_alive_task = None
+        if self._in_message or not self._at_rest:
+            return
         left_s = self._idle_since + self.timeout_keep_alive - monotonic()
         if left_s > 0.001:
             self._arm_keep_alive(left_s)
