@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from outcry.ports.clock import Clock
+from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.query import Query
 from outcry.settings import Settings
@@ -101,7 +103,7 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
     engine = open_engine(settings.database_url or sqlite_url(folder))
     store = SqlStore(engine)
     try:
-        migrate(engine)
+        _prepare(engine)
         tape = TapeFolder(folder / "tape")
         yield House(
             settings=settings,
@@ -115,6 +117,16 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
         )
     finally:
         store.close()
+
+
+def _prepare(engine: Engine) -> None:
+    try:
+        migrate(engine)
+    except DBAPIError as problem:
+        raise StoreBusy(
+            f"the database cannot be used: {problem.orig}. Is it this program's, and is its folder writable? "
+            "`outcry backup` made copies of it, if it was run"
+        ) from problem
 
 
 def _secret(settings: Settings, store: SqlStore) -> bytes:

@@ -243,3 +243,20 @@ def test_help_teaches(tmp_path: Path) -> None:
         assert command in whole
         assert outcry(tmp_path, command, "--help").returncode == 0
     assert "not advice" in whole
+
+
+def test_a_ruined_database_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "outcry.sqlite3").write_bytes(b"ruins " * 1000)
+    refused = outcry(tmp_path, "keys", "list")
+    assert refused.returncode == 1
+    assert refused.stderr.count("\n") == 1
+    assert "the database cannot be used" in refused.stderr
+
+
+def test_a_files_name_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    bad = tmp_path / "a\x1b[31mred\nnext.csv"
+    bad.touch()
+    refused = outcry(tmp_path / "data", "import", str(bad))
+    assert refused.returncode == 1
+    assert "\x1b" not in refused.stderr
+    assert refused.stderr.count("\n") == 1

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.files import FileRefused, ReadOptions
+from outcry.ports.files import FileRefused, ReadOptions, shown
 from outcry.services.importing import FileReport
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
@@ -84,7 +84,7 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
     with bar:
         print("\t".join(COLUMNS))
         for path in files:
-            task = bar.add_task(path.name, total=None)
+            task = bar.add_task(shown(path.name), total=None)
             try:
                 report = house.importer.run(
                     path, owner, options, house.clock.now_ns(),
@@ -117,7 +117,7 @@ def _tell(report: FileReport, console: Console) -> None:
         "unchanged": "nothing new",
         "no trades": "holds no trades of our products, passed over",
     }
-    line = f"{report.path.name}: {words[report.state]}"
+    line = f"{shown(report.path.name)}: {words[report.state]}"
     if report.format:
         line += f" ({report.format}, {report.rows:,} rows)" if report.rows else f" ({report.format})"
     console.print(

@@ -13,11 +13,16 @@ from outcry.core.instruments import Universe
 from outcry.ports.records import Batch
 
 
+def shown(path: Path | str) -> str:
+    """A path as it may be printed: control characters in a file's name do not reach a terminal."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(path))
+
+
 class FileRefused(Exception):
     """The file cannot be imported: says which file, where in it, what is wrong and what to do."""
 
     def __init__(self, path: Path | str, place: str, problem: str, remedy: str = "") -> None:
-        where = f"{path}, {place}" if place else f"{path}"
+        where = f"{shown(path)}, {place}" if place else shown(path)
         super().__init__(f"{where}: {problem}" + (f" — {remedy}" if remedy else ""))
         self.path, self.place, self.problem, self.remedy = str(path), place, problem, remedy
 
