@@ -7,8 +7,9 @@ TOML file is `outcry.toml` in the data folder, or whatever `OUTCRY_CONFIG` names
 import os
 import tomllib
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,22 +21,23 @@ class BadSettings(Exception):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings. Each `name` is `OUTCRY_NAME` in the environment and `name` in TOML.
 
-    data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address, empty
-    for SQLite in `data`. secret: what key digests are made with, empty for the file `secret.key` in `data`.
-    fastpath: answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
-    open_metrics: let others than this machine read `/metrics`. query_timeout_s: when a slow store becomes 502.
-    session_variants: other regular hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
+    data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address,
+    empty for SQLite in `data`. secret: what key digests are made with (16 to 64 printable characters), empty for
+    the file `secret.key` in `data`. fastpath: answer hot requests before the framework. trusted_proxies: addresses
+    whose `X-Forwarded-For` is believed. open_metrics: let others than this machine read `/metrics`.
+    query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
+    "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
 
     data: str = ""
-    host: str = "127.0.0.1"
-    port: int = 8000
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] = "127.0.0.1"
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000
     database_url: str = ""
-    secret: str = ""
+    secret: Annotated[str, msgspec.Meta(pattern="^([!-~]{16,64})?$")] = ""
     fastpath: bool = True
     trusted_proxies: str = ""
     open_metrics: bool = False
-    query_timeout_s: float = 2.0
+    query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
     session_variants: dict[str, str] = {}
 
     @property
@@ -65,8 +67,9 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     }
     for other in ("url", "key", "config"):  # the client's, and the file's own
         said.pop(other, None)
-    data = str(spoken.get("data") or said.get("data") or default_data_folder(environment))
-    path = Path(environment.get("OUTCRY_CONFIG") or Path(data) / "outcry.toml")
+    data = str(spoken.get("data") or said.get("data") or "")
+    folder = data or str(default_data_folder(environment))
+    path = Path(environment.get("OUTCRY_CONFIG") or Path(folder) / "outcry.toml")
     if "OUTCRY_CONFIG" in environment and not path.is_file():
         raise BadSettings(f"OUTCRY_CONFIG names {path}, which is no file")
     unknown = sorted(set(said) - names)
@@ -74,11 +77,14 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         raise BadSettings(f"OUTCRY_{unknown[0].upper()} is no setting; there are: {', '.join(sorted(names))}")
     merged: dict[str, Any] = _from_file(path) | {name: _shaped(name, value) for name, value in said.items()}
     merged |= spoken
-    merged["data"] = data
+    merged["data"] = data or merged.get("data") or folder
     try:
-        return msgspec.convert(merged, Settings, strict=False)
-    except msgspec.ValidationError as problem:
+        settings = msgspec.convert(merged, Settings, strict=False)
+        for proxy in filter(None, settings.trusted_proxies.split(",")):
+            ip_network(proxy.strip())
+    except ValueError as problem:  # msgspec's own errors are values' errors too
         raise BadSettings(f"settings (environment, {path}): {problem}") from problem
+    return settings
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -134,27 +134,33 @@ def _secret(settings: Settings, store: SqlStore) -> bytes:
     if settings.secret:
         return settings.secret.encode()
     path = settings.folder / SECRET_FILE
-    try:
-        return bytes.fromhex(path.read_text().strip())
-    except FileNotFoundError:
+    if not path.exists():
         if store.keys():
             raise MissingSecret(
                 f"{path} is gone, and with it the means to recognise the keys that were issued: "
                 "restore it from a backup, or set OUTCRY_SECRET"
-            ) from None
-        return _new_secret(path)
-    except ValueError as problem:
-        raise MissingSecret(f"{path} is not a secret in hexadecimal: restore it from a backup") from problem
-
-
-def _new_secret(path: Path) -> bytes:
-    secret = secrets.token_bytes(SECRET_BYTES)
+            )
+        _new_secret(path)
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:  # another process was quicker
-        return bytes.fromhex(path.read_text().strip())
+        secret = bytes.fromhex(path.read_text().strip())
+    except ValueError:
+        secret = b""
+    if len(secret) != SECRET_BYTES:
+        raise MissingSecret(
+            f"{path} is not a secret of {SECRET_BYTES} bytes in hexadecimal: restore it from a backup"
+        )
+    return secret
+
+
+def _new_secret(path: Path) -> None:
+    """Make the secret under another name and link it whole: neither a crash nor a second process sees half of it."""
+    draft = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
-        file.write(secret.hex() + "\n")
+        file.write(secrets.token_bytes(SECRET_BYTES).hex() + "\n")
         file.flush()
         os.fsync(file.fileno())
-    return secret
+    with suppress(FileExistsError):  # another process was quicker: its secret it is
+        path.hardlink_to(draft)
+    draft.unlink()

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from stage import Stage, build_stage, served
 from wire import Wire, plain
 
+from outcry.http.redaction import holds_key
+
 
 def raw(stage: Stage, data: bytes, patience_s: float = 2.0) -> bytes:
     """Send bytes on a fresh connection and return all that comes back until it falls silent or closes."""
@@ -227,3 +229,12 @@ def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.Monkey
 )
 def test_any_bytes(stage: Stage, head: bytes, tail: list[bytes]) -> None:
     check(stage, raw(stage, b"GET /api/levels?symbol=" + head + b"".join(tail) + b" HTTP/1.1\r\n\r\n", 0.05))
+
+
+@pytest.mark.parametrize("filler", ["+", "%20", "&key[", "[", "%2525", ";", "=", "&"])
+def test_no_query_takes_long_to_judge(filler: str) -> None:
+    """The judging runs before any limit: a pattern that goes back and forth would let one request stop all."""
+    query = b"key" + filler.encode() * (120_000 // len(filler)) + b"!"
+    started = time.perf_counter()
+    holds_key(query)
+    assert time.perf_counter() - started < 0.5

@@ -156,3 +156,13 @@ def test_a_steady_client_leaves_no_more_than_its_window_in_memory() -> None:
         if number >= 120:
             assert not limiter.take("key:1", 120, START + number * step + step - 1).allowed
     assert limiter.peek("key:1", 120, START + 599 * step + WINDOW).remaining == 120
+
+
+@pytest.mark.parametrize("make", LIMITERS)
+def test_a_clock_set_back_locks_nobody_out_and_lets_no_more_through(make: Callable[[], Limiter]) -> None:
+    limiter, hour = make(), 3_600 * 10**9
+    passed = [limiter.take("key", 30, 2 * hour + at * 10**9).allowed for at in range(10)]
+    back = [limiter.take("key", 30, hour + at * 10**9).allowed for at in range(200)]
+    assert all(passed)
+    assert sum(back[:50]) == 20  # what the window still had
+    assert sum(back) >= 90  # and a full window's worth a minute after that

@@ -1,6 +1,7 @@
 """Importing: nothing lost, nothing twice, all or nothing; and which of two sources answers."""
 
 import hashlib
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,6 +18,7 @@ from outcry.ports.files import FileRefused, ReadOptions
 from outcry.ports.records import TRADE, Quality
 from outcry.ports.store import SessionRow
 from outcry.ports.tape import TapeDamaged, TapeInUse
+from outcry.services import importing
 from outcry.services.importing import FileReport
 from outcry.services.joining import join
 from outcry.settings import Settings
@@ -259,7 +261,8 @@ def test_what_a_crash_left_is_swept_and_nothing_else(house: House, ticks: Write)
         / "2024-07-05.lean.ticks.ab.dbn.zst"
     )
     stray.write_bytes(b"half a file")
-    house.importer._swept = False
+    begun = Path(house.settings.data) / "tape" / ".begun"
+    begun.write_text("operator/ES/ESU2024/2024-07-05.lean.ticks.ab.dbn.zst\n")
     take(house, ticks("20240703", *WHOLE, folder="next"))
     assert not stray.exists()
     assert set(kept[1]) < set(everything(house)[1])
@@ -367,3 +370,38 @@ def test_a_refold_takes_up_changed_hours_and_loses_nothing(
         # 16:00 in New York is 20:00 UTC: the last RTH trade is that of 20:00:01 no more
         assert rth(cash).close_ns == 1_719_950_400_000_000_000
         assert rth(cash).last_ns < rth(cash).close_ns
+
+
+def test_a_tape_beside_another_database_is_left_alone(house: House, ticks: Write, tmp_path: Path) -> None:
+    take(house, ticks(DAY, *WHOLE))
+    _, files = everything(house)
+    other = Settings(data=house.settings.data, database_url=f"sqlite:///{tmp_path / 'other.sqlite3'}")
+    with open_house(other) as strange:
+        take(strange, ticks("20240703", *WHOLE, folder="next"))
+    assert files.items() <= everything(house)[1].items()
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    house: House, ticks: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ticks(DAY, *WHOLE)
+    real = importing._digest
+
+    def digest_then_grow(path: Path, options: ReadOptions) -> str:
+        known = real(path, options)
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.comment = b"grown"
+        return known
+
+    monkeypatch.setattr(importing, "_digest", digest_then_grow)
+    with pytest.raises(FileRefused, match="changed while it was read"):
+        take(house, path)
+    assert everything(house)[1] == {}
+
+
+def test_a_century_named_by_a_flipped_bit_costs_nothing(house: House, ticks: Write) -> None:
+    path = ticks("20840702", *WHOLE)
+    started = time.perf_counter()
+    with pytest.raises(FileRefused, match="whose last trading day is"):
+        take(house, path)
+    assert time.perf_counter() - started < 2

@@ -46,3 +46,10 @@ def is_well_formed(text: str) -> bool:
 def prefix(key: str) -> str:
     """Return the part of a key that may be shown and logged: the mark and eight of 43 secret characters."""
     return key[: len(MARK) + _SHOWN]
+
+
+def is_email(text: str) -> bool:
+    """Whether an address could be a user's: one `@` with something printable on either side, 254 characters at most."""
+    name, at, host = text.strip().partition("@")
+    plain = text.isprintable() and not any(sign.isspace() for sign in text.strip())
+    return bool(name and at and host) and "@" not in host and plain and len(text) <= 254

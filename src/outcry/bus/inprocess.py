@@ -53,6 +53,7 @@ class SlidingLog:
         self._passed = tuple(_pass(remaining) for remaining in range(_PREPARED))  # a fifth of a take's time
         self._turned_ns = 0
         self._latest_ns = 0
+        self._ahead_ns = 0
 
     @property
     def subjects(self) -> int:
@@ -61,8 +62,9 @@ class SlidingLog:
 
     def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
         """Ask for one request of `subject`: at most `limit` in any 60 seconds ending now."""
-        # A clock set back would make the log run backwards and the window longer: time stands still instead.
-        if now_ns < self._latest_ns:
+        now_ns += self._ahead_ns
+        if now_ns < self._latest_ns:  # the clock was set back: the log's own time goes on from where it was
+            self._ahead_ns += self._latest_ns - now_ns
             now_ns = self._latest_ns
         else:
             self._latest_ns = now_ns
@@ -85,7 +87,7 @@ class SlidingLog:
         """What `take` would say of the window now, counting nothing; `remaining` is without the request
         asked about."""
         log = self._young.get(subject) or self._old.get(subject)
-        now_ns = max(now_ns, self._latest_ns)
+        now_ns = max(now_ns + self._ahead_ns, self._latest_ns)
         live = 0 if log is None else len(log) - bisect_right(log, now_ns - WINDOW_NS)
         if log is None or not live:
             return Verdict(allowed=limit > 0, remaining=limit, reset_ms=0, retry_after_ms=0)

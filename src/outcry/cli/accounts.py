@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 
 from cyclopts import App
 
+from outcry.accounts.keys import is_email
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.ports.store import GrantRow, KeyRow, Tier
 from outcry.settings import read_settings
@@ -33,8 +34,7 @@ def create(*, email: str, tier: Tier = "free", data: str | None = None) -> int:
     data
         The data folder; otherwise OUTCRY_DATA.
     """
-    name, at, host = email.strip().partition("@")
-    if not (name and at and host) or any(c.isspace() or not c.isprintable() for c in email.strip()):
+    if not is_email(email):
         print(f"outcry: {email!r} is not an e-mail address", file=sys.stderr)
         return 2
     with open_house(read_settings(data=data)) as house:

@@ -9,8 +9,11 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from outcry.accounts.keys import is_email
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.files import FileRefused, ReadOptions, shown
+from outcry.ports.store import StoreBusy
+from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services.importing import FileReport
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
@@ -59,6 +62,9 @@ def import_files(
     if not paths:
         print("outcry import: name a file or a folder", file=sys.stderr)
         return 2
+    if owner != "operator" and not is_email(owner):
+        print(f"outcry: --owner {owner[:60]!r} is neither operator nor an e-mail address", file=sys.stderr)
+        return 2
     with open_house(read_settings(data=data)) as house:
         now_ns = house.clock.now_ns()
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
@@ -90,11 +96,14 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
                     path, owner, options, house.clock.now_ns(),
                     lambda done, total, task=task: bar.update(task, completed=done, total=total),
                 )  # fmt: skip
-            except FileRefused as problem:
+            except (FileRefused, OSError, StoreBusy, TapeDamaged, TapeInUse, MemoryError) as problem:
                 refused += 1
-                console.print(
-                    f"refused: {problem}", style="red", markup=False, highlight=False, soft_wrap=True
+                said = (
+                    str(problem)
+                    if isinstance(problem, FileRefused)
+                    else f"{shown(path)}: {problem or 'no memory'}"
                 )
+                console.print(f"refused: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
                 _tell(report, console)
             bar.remove_task(task)

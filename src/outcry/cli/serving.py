@@ -122,7 +122,7 @@ def backup(folder: Path, *, data: str | None = None) -> int:
         The data folder; otherwise OUTCRY_DATA.
     """
     settings = read_settings(data=data)
-    if settings.database_url and not settings.database_url.startswith("sqlite"):
+    if settings.database_url:
         print(
             "outcry: this database is backed up with its own tools; copy the tape folder beside it",
             file=sys.stderr,
@@ -133,9 +133,8 @@ def backup(folder: Path, *, data: str | None = None) -> int:
         return 2
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with open_house(settings) as house, house.tape.exclusively():
-        address = settings.database_url or sqlite_url(settings.folder)
         with (
-            closing(sqlite3.connect(address.removeprefix("sqlite:///"))) as live,
+            closing(sqlite3.connect(str(sqlite_url(settings.folder).database))) as live,
             closing(sqlite3.connect(folder / "outcry.sqlite3")) as copy,
         ):
             live.backup(copy)

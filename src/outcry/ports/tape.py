@@ -54,7 +54,9 @@ class Tape(Protocol):
         ...
 
     def sweep(self, kept: frozenset[str]) -> int:
-        """Remove the files no recording names, which a crash left; return how many. Only inside `exclusively()`."""
+        """Remove those files that a crashed import had begun and no recording names; return how many.
+
+        No other file is touched, whatever the store says: it may be another store. Only inside `exclusively()`."""
         ...
 
     def exclusively(self) -> AbstractContextManager[None]:

@@ -3,8 +3,10 @@
 Rule kept: every row falls into exactly one cell (a stretch of one session on one trade date) or is outside the hours.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,14 +59,16 @@ class Grid:
         cells: list[Cell] = []
         if days:
             sessions = self._calendar.sessions(self._root, days[0].trade_date, _later(days[-1].trade_date))
-            stretches = [(a, b, session) for session in sessions for a, b in session.segments]
+            stretches = sorted(
+                ((a, b, s) for s in sessions for a, b in s.segments), key=lambda stretch: stretch[0]
+            )
+            ends = [b for _, b, _ in stretches]
             for day in days:
                 for opened, closed in day.segments:
-                    cells += [
-                        Cell(max(a, opened), min(b, closed), day.trade_date, session)
-                        for a, b, session in stretches
-                        if a < closed and opened < b
-                    ]
+                    for a, b, session in islice(stretches, bisect_right(ends, opened), None):
+                        if a >= closed:
+                            break
+                        cells.append(Cell(max(a, opened), min(b, closed), day.trade_date, session))
         self._cells = sorted(cells, key=lambda cell: cell.start_ns)
         self._starts = np.array([cell.start_ns for cell in self._cells], dtype=np.int64)
 

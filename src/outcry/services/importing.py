@@ -15,7 +15,7 @@ from typing import Literal
 from outcry.core.calendar import Calendar, Session, SessionKind
 from outcry.core.instruments import Contract, Universe
 from outcry.core.ladder import RangeTooWide
-from outcry.core.units import price_text
+from outcry.core.units import NANOS_PER_SECOND, price_text
 from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Batch, Quality
 from outcry.ports.store import RecordingRow, SessionRow, SessionStore
@@ -75,7 +75,6 @@ class Importer:
     ) -> None:
         self._library = library
         self._parts = Parts(store, tape, universe, calendar)
-        self._swept = False
 
     def files(self, path: Path) -> list[Path]:
         """The files a path names: itself, or those below a folder. Raises `FileRefused`."""
@@ -87,9 +86,8 @@ class Importer:
         """Import one file; raise `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`, and then nothing is kept."""
         tape, store = self._parts.tape, self._parts.store
         with tape.exclusively():
-            if not self._swept:
-                tape.sweep(store.tape_paths())
-                self._swept = True
+            tape.sweep(store.tape_paths())
+            before = _identity(path)
             reading = self._library.open(path, self._parts.universe, options)
             if reading is None:
                 return FileReport(path, "no trades")
@@ -98,10 +96,12 @@ class Importer:
                 return FileReport(path, "unchanged", reading.format, reading.source)
             intake = _Intake(self._parts, owner, reading)
             try:
-                return intake.take(digest, now_ns, progress)
+                report = intake.take(digest, now_ns, progress, before)
             except BaseException:
                 intake.spool.abandon()
                 raise
+            tape.sweep(store.tape_paths())
+            return report
 
     def refold(self, now_ns: int) -> Iterator[tuple[str, int]]:
         """Compute every session anew from the tape: after the tables of sessions, or the rules, have changed.
@@ -135,19 +135,23 @@ class _Intake:
         self._span: dict[str, Span] = {}
         self._latest: dict[tuple[Contract, Quality], int] = {}
 
-    def take(self, digest: str, now_ns: int, progress: Progress) -> FileReport:
+    def take(self, digest: str, now_ns: int, progress: Progress, before: tuple[int, ...]) -> FileReport:
         """Read the file, keep its rows and sessions, and say what they were."""
         reading, store = self._reading, self._parts.store
         for batch in reading.batches():
             self._route(batch)
             progress(reading.bytes_read, reading.bytes_total)
+        if _identity(reading.path) != before:
+            raise FileRefused(
+                reading.path, "", "the file changed while it was read", "import it once it is finished"
+            )
         if not self._foldings and not self._outside and reading.counts.skipped:
             return self._report_file("no trades", [])
         self._check_labels()
         days = self.spool.finish(store, self._span)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
-        store.commit_import(self._owner, digest, reading.path.name, recordings, sessions, now_ns)
+        store.commit_import(self._owner, digest, _plain(reading.path.name), recordings, sessions, now_ns)
         self.spool.retire()
         return self._report_file("imported" if recordings else "unchanged", reports)
 
@@ -190,6 +194,11 @@ class _Intake:
         times = rows["ts_event"]
         first_ns, last_ns = int(times[0]), int(times[-1])
         self._latest[contract, quality] = max(latest_ns, last_ns)
+        for at_ns in (
+            first_ns,
+            last_ns,
+        ):  # before the calendar is worked out for a century that a flipped bit names
+            self._check_life(batch, date(1970, 1, 1) + timedelta(seconds=at_ns // NANOS_PER_SECOND))
         known = self._span.get(contract.root, (first_ns, last_ns))
         self._span[contract.root] = (min(known[0], first_ns), max(known[1], last_ns))
         tick_e9 = self._parts.universe.products[contract.root].tick_e9
@@ -210,7 +219,6 @@ class _Intake:
     def _folding(self, batch: Batch, session: Session) -> Folding:
         key = (batch.contract, batch.quality, session.open_ns)
         if key not in self._foldings:
-            self._check_life(batch, session.trade_date)
             self._foldings[key] = begin(batch.contract, session, batch.quality)
         return self._foldings[key]
 
@@ -267,6 +275,20 @@ def _report(
         folding.contract.key, str(session.trade_date), session.kind, folding.quality, counts.rows, counts.volume,
         counts.off_tick, sum(day.duplicates_in(session) for day in days), counts.out_of_order, row.complete, kept,
     )  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    """A file's name as text that any database takes, whatever bytes it is made of."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written to or replaced."""
+    try:
+        found = path.stat()
+    except OSError as problem:
+        raise FileRefused(path, "", f"it cannot be read: {problem.strerror}") from problem
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _digest(path: Path, options: ReadOptions) -> str:

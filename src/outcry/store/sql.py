@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    URL,
     Connection,
     Engine,
     RowMapping,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     create_engine,
     event,
     func,
+    make_url,
     select,
     tuple_,
     update,
@@ -35,15 +37,15 @@ from outcry.store import schema
 BUSY_SECONDS = 5.0
 
 
-def sqlite_url(folder: Path) -> str:
+def sqlite_url(folder: Path) -> URL:
     """The address of the database of a data folder."""
-    return f"sqlite:///{folder / 'outcry.sqlite3'}"
+    return URL.create("sqlite", database=str(folder / "outcry.sqlite3"))
 
 
-def open_engine(url: str) -> Engine:
+def open_engine(url: URL | str) -> Engine:
     """Connect lazily. SQLite runs in write-ahead mode: readers and the one writer do not wait for each other, and a
     commit is on disk before it is reported."""
-    if not url.startswith("sqlite"):
+    if make_url(url).get_backend_name() != "sqlite":
         return create_engine(url, pool_pre_ping=True)
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
 

@@ -40,6 +40,7 @@ class TapeFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._begun = folder / ".begun"
         # compression is half the work of an import and releases the interpreter: one thread beside the reader's
         self._compressing = ThreadPoolExecutor(1, thread_name_prefix="tape")
 
@@ -52,6 +53,8 @@ class TapeFolder:
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
         path = self._folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
+        with self._begun.open("a", encoding="utf-8") as begun:
+            begun.write(relative + "\n")
         return DbnWriter(
             path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing
         )
@@ -76,12 +79,14 @@ class TapeFolder:
 
     def sweep(self, kept: frozenset[str]) -> int:
         """See `Tape`."""
-        found = (
-            (path, path.relative_to(self._folder).as_posix()) for path in self._folder.rglob("*.dbn.zst")
-        )
-        left = [path for path, name in found if name not in kept]
-        for path in left:
-            path.unlink()
+        try:
+            begun = self._begun.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return 0
+        left = [name for name in begun if name not in kept and (self._folder / name).is_file()]
+        for name in left:
+            self.remove(name)
+        self._begun.unlink()
         return len(left)
 
     @contextmanager
