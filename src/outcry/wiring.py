@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from outcry.ports.clock import Clock
 from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.query import Query
-from outcry.settings import Settings
+from outcry.settings import BadSettings, Settings
 from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
 from outcry.store.sql import SqlStore, open_engine, sqlite_url
@@ -100,7 +100,7 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     reference = load_reference(folder, variants=settings.session_variants)
-    engine = open_engine(settings.database_url or sqlite_url(folder))
+    engine = _engine(settings)
     store = SqlStore(engine)
     try:
         _prepare(engine)
@@ -117,6 +117,16 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
         )
     finally:
         store.close()
+
+
+def _engine(settings: Settings) -> Engine:
+    try:
+        return open_engine(settings.database_url or sqlite_url(settings.folder))
+    except (ModuleNotFoundError, SQLAlchemyError, ValueError) as problem:
+        # never the address itself: it may hold a password
+        raise BadSettings(
+            f"OUTCRY_DATABASE_URL cannot be used: {type(problem).__name__}; only SQLite is built in"
+        ) from None
 
 
 def _prepare(engine: Engine) -> None:

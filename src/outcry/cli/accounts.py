@@ -12,6 +12,8 @@ from outcry.ports.store import GrantRow, KeyRow, Tier
 from outcry.settings import read_settings
 from outcry.wiring import open_house
 
+LONGEST_EMBARGO_HOURS = 10 * 366 * 24
+
 keys = App(name="keys", help="Make, list and revoke API keys.")
 grants = App(
     name="grants",
@@ -122,9 +124,11 @@ def add(
         kind, _, name = grantee.partition(":")
         roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
         unknown = [root for root in roots if root not in house.reference.universe.products]
-        if unknown or embargo_hours < 0:
+        if unknown or not 0 <= embargo_hours <= LONGEST_EMBARGO_HOURS:
             print(
-                f"outcry: no product {unknown[0]}" if unknown else "outcry: an embargo is not negative",
+                f"outcry: no product {unknown[0]}"
+                if unknown
+                else "outcry: an embargo lasts from 0 hours to ten years",
                 file=sys.stderr,
             )
             return 2

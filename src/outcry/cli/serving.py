@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.tape import TapeDamaged
 from outcry.settings import read_settings
 from outcry.store.migrate import current
@@ -105,6 +106,16 @@ def doctor(*, data: str | None = None) -> int:
                         f"fault\t{row.path} holds {found:,} rows, {row.rows:,} were recorded: import its data again"
                     )
         print(f"tape\t{len(recordings)} files")
+        for root in house.reference.universe.products:
+            for owner in {row.owner for row in recordings}:
+                for session in house.store.sessions([owner], root):
+                    try:
+                        load(session.profile)
+                    except SnapshotMismatch as problem:
+                        faults += 1
+                        print(
+                            f"fault\t{session.contract} {session.trade_date} {session.kind}: {problem}: outcry refold"
+                        )
     print("in order" if not faults else f"{faults} faults")
     return 1 if faults else 0
 
