@@ -1,6 +1,7 @@
 """Naked POCs, poor extremes and their repair (rules §4, §5), worked by hand."""
 
 import json
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -94,3 +95,12 @@ def test_old_levels_expire() -> None:
     poc = old.profile.poc
     assert poc in prices(carried([old, *later[:59]]).naked_pocs)
     assert poc not in prices(carried([old, *later[:60]]).naked_pocs)
+
+
+def test_a_partial_session_tests_and_repairs_but_makes_no_level() -> None:
+    old = completed(0, (10, 20), (10, 20))
+    piece = replace(completed(1, (9, 30), (15, 29)), whole=False)
+    last = completed(2, (100, 140), (103, 137))
+    found = carried([old, piece, last])
+    assert prices(found.naked_pocs) == [last.profile.poc]
+    assert (prices(found.poor_highs), prices(found.poor_lows)) == ([], [])

@@ -58,4 +58,8 @@ def test_the_first_front_is_the_one_most_traded_the_nearest_of_equals() -> None:
 
 
 def test_a_front_without_a_session_gives_way_to_what_trades() -> None:
-    assert names(days({H: 9}, {M: 3}, {M: 3})) == [H, H, M]
+    assert names(days({H: 9}, {M: 3}, {M: 3}, {M: 3}, {M: 3})) == [H, H, H, H, M]
+
+
+def test_a_missing_day_of_the_front_is_not_a_day_without_volume() -> None:
+    assert names(days({H: 9}, {M: 2}, {H: 9, M: 2}, {H: 9, M: 2})) == [H, H, H, H]

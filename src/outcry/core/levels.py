@@ -19,11 +19,12 @@ MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A completed RTH session of one contract."""
+    """An RTH session of one contract. One that is not `whole` tests and repairs levels, and makes none."""
 
     trade_date: date
     ladder: Ladder
     profile: SessionProfile
+    whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +53,19 @@ def carried(sessions: Sequence[Completed]) -> Carried:
     highs: list[Dated] = []
     lows: list[Dated] = []
     beyond_high, beyond_low = -(2**62), 2**62
-    for age, session in enumerate(reversed(sessions)):
+    age = 0
+    for at in reversed(range(len(sessions))):
+        session = sessions[at]
         profile = session.profile
         if age >= POC_LOOKBACK_SESSIONS:
             break
-        if not any(later.ladder.prints_at(profile.poc) for later in sessions[len(sessions) - age :]):
+        if session.whole and not any(later.ladder.prints_at(profile.poc) for later in sessions[at + 1 :]):
             pocs.append(Dated(profile.poc, session.trade_date))
-        if age < EXTREME_LOOKBACK_SESSIONS:
+        if session.whole and age < EXTREME_LOOKBACK_SESSIONS:
             if profile.poor_high and beyond_high <= profile.high:
                 highs.append(Dated(profile.high, session.trade_date))
             if profile.poor_low and beyond_low >= profile.low:
                 lows.append(Dated(profile.low, session.trade_date))
         beyond_high, beyond_low = max(beyond_high, profile.high), min(beyond_low, profile.low)
+        age += session.whole
     return Carried(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))

@@ -133,8 +133,8 @@ def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> Ses
     volume = (
         ladder.volume if any(ladder.volume) else tpos
     )  # a feed without sizes has no volume POC but the TPOs'
-    vpoc, _ = point_of_control(volume)
-    volume_low, volume_high, _ = value_area(volume, vpoc)
+    vpoc, _ = point_of_control(volume, method)
+    volume_low, volume_high, _ = value_area(volume, vpoc, method)
     upper, lower = _tail(tpos[::-1]), _tail(tpos)
     first_hour = [b for b in ladder.brackets if b.index < ib_brackets] or list(ladder.brackets[:1])
     last = ladder.brackets[-1]

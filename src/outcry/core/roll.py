@@ -11,6 +11,9 @@ from datetime import date
 
 from outcry.core.instruments import Contract
 
+#: Trade dates running without the front, after which what trades instead may lead: a file or two may be missing.
+GONE_AFTER_SESSIONS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Front:
@@ -32,6 +35,7 @@ def fronts(
     front: Contract | None = None
     rolled_from: Contract | None = None
     leads: dict[Contract, int] = {}
+    silent = 0
     for trade_date in sorted(volumes):
         traded = volumes[trade_date]
         if front is None:
@@ -43,6 +47,9 @@ def fronts(
         if challenger:
             front, rolled_from, leads = challenger, front, {}
         found.append(Front(trade_date, front, rolled_from))
+        silent = 0 if front in traded else silent + 1
+        if 0 < silent < GONE_AFTER_SESSIONS:
+            continue  # a day of which the front is missing says nothing of its volume
         mine = traded.get(front, 0)
         leads = {
             contract: leads.get(contract, 0) + 1

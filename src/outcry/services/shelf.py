@@ -42,7 +42,7 @@ class StoredSession:
     @property
     def completed(self) -> Completed:
         """As `core.levels` takes it."""
-        return Completed(self.row.trade_date, self.ladder, self.profile)
+        return Completed(self.row.trade_date, self.ladder, self.profile, self.row.complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Place:
     session: StoredSession
     earlier: Sequence[StoredSession]
     rolled_from: Contract | None
+    partial: Sequence[StoredSession] = ()
 
     @property
     def prior(self) -> StoredSession | None:
@@ -60,7 +61,8 @@ class Place:
 
     def carried(self) -> Carried:
         """Naked POCs and poor extremes as they stood when the session completed."""
-        return carried([session.completed for session in (*self.earlier, self.session)])
+        known = sorted((*self.earlier, *self.partial, self.session), key=lambda stored: stored.row.open_ns)
+        return carried([stored.completed for stored in known])
 
     def average_range_ticks(self) -> int | None:
         """The average RTH range of up to twenty earlier sessions, in whole ticks; None where there are none."""
@@ -75,8 +77,12 @@ class Shelf:
         self.product, self._universe = product, universe
         self._by_contract: dict[Contract, list[StoredSession]] = {}
         self._overnight: dict[tuple[Contract, date], StoredSession] = {}
+        self._partial: dict[Contract, list[StoredSession]] = {}
         for session in sorted(visible, key=lambda s: s.row.open_ns):
-            if session.row.kind is SessionKind.RTH:
+            if not session.row.complete:
+                if session.row.kind is SessionKind.RTH:
+                    self._partial.setdefault(session.contract, []).append(session)
+            elif session.row.kind is SessionKind.RTH:
                 self._by_contract.setdefault(session.contract, []).append(session)
             else:
                 self._overnight[session.contract, session.row.trade_date] = session
@@ -113,35 +119,45 @@ class Shelf:
         """Every session of a contract, or of whichever was front, ascending, each with what came before it."""
         if contract is not None:
             sessions = self._by_contract.get(contract, [])
-            return [Place(session, sessions[:index], None) for index, session in enumerate(sessions)]
+            return [self._place(sessions, index, None) for index in range(len(sessions))]
         found: list[Place] = []
         for front in self.fronts:
             sessions = self._by_contract[front.contract]
             index = next((i for i, s in enumerate(sessions) if s.row.trade_date == front.trade_date), None)
             if index is not None:
-                found.append(Place(sessions[index], sessions[:index], front.rolled_from))
+                found.append(self._place(sessions, index, front.rolled_from))
         return found
+
+    def _place(self, sessions: Sequence[StoredSession], index: int, rolled_from: Contract | None) -> Place:
+        session = sessions[index]
+        pieces = self._partial.get(session.contract, [])
+        before = [piece for piece in pieces if piece.row.open_ns < session.row.open_ns]
+        return Place(session, sessions[:index], rolled_from, before)
+
+
+def _rank(session: StoredSession, scope: Scope) -> tuple[bool, bool]:
+    return session.row.complete, session.row.owner == scope.user_id
 
 
 def visible(
     stored: Iterable[StoredSession], scope: Scope, now_ns: int
 ) -> tuple[list[StoredSession], int | None, bool]:
-    """Return the complete sessions a scope may see now, one of each; the next instant (ns UTC) at which it may see
-    more; and whether any it may never see stood among them."""
+    """Return the sessions a scope may see now, one of each, the whole before the partial; the next instant (ns UTC)
+    at which it may see more; and whether any it may never see stood among them."""
     best: dict[tuple[Contract, date, SessionKind], StoredSession] = {}
     next_ns: int | None = None
     denied = False
     for session in stored:
         row = session.row
-        if not row.complete:
-            continue
         from_ns = scope.visible_from(row.owner, row.root, row.trade_date, row.close_ns)
         if from_ns is None:
-            denied = True
+            denied = denied or row.complete
+        elif not row.complete and from_ns > now_ns:
+            continue
         elif from_ns > now_ns:
             next_ns = from_ns if next_ns is None else min(next_ns, from_ns)
         else:
             key = (session.contract, row.trade_date, row.kind)
-            if key not in best or row.owner == scope.user_id:
+            if key not in best or (row.complete, row.owner == scope.user_id) > _rank(best[key], scope):
                 best[key] = session
     return list(best.values()), next_ns, denied
