@@ -14,6 +14,10 @@ from outcry.core.units import NANOS_PER_MINUTE, price_text
 #: More rows than this are no auction but a wrong unit: an ES session of 250,000 points.
 MAX_ROWS = 1_000_000
 
+#: The service's bracket (rules §1), and how many of them make the initial balance of 60 minutes (rules §3.1).
+BRACKET_MINUTES = 30
+IB_BRACKETS = 60 // BRACKET_MINUTES
+
 Source = Literal["trades", "bars"]
 
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from outcry.core import levels as core_levels
 from outcry.core.calendar import Session
 from outcry.core.daytype import day_type, open_type
-from outcry.core.ladder import Ladder
+from outcry.core.ladder import BRACKET_MINUTES, Ladder
 from outcry.core.methods import DALTON
 from outcry.core.profile import SessionProfile
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
@@ -23,8 +23,6 @@ from outcry.services.answers import (
     number,
 )
 from outcry.services.shelf import Place, StoredSession
-
-BRACKET_MINUTES = 30
 
 
 def instant(at_ns: int) -> str:

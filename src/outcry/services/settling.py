@@ -11,7 +11,7 @@ from datetime import timedelta
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.kernels import BulkFold
-from outcry.core.ladder import bracket_windows
+from outcry.core.ladder import BRACKET_MINUTES, bracket_windows
 from outcry.core.snapshot import dump
 from outcry.ports.records import Quality, Rows
 from outcry.ports.store import RecordingRow, SessionRow, SessionStore
@@ -21,7 +21,6 @@ from outcry.services.grid import Cell, Grid
 from outcry.services.rows import Column, fold_rows, on_tick, volume_of
 from outcry.services.spool import Counts, SpooledDay
 
-BRACKET_MINUTES = 30
 LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
 
 

@@ -12,14 +12,13 @@ from functools import cached_property
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import Contract, Product, Universe, UnknownName
-from outcry.core.ladder import Ladder
+from outcry.core.ladder import IB_BRACKETS, Ladder
 from outcry.core.levels import Carried, Completed, carried
 from outcry.core.profile import SessionProfile, profile_of
 from outcry.core.roll import Front, fronts
 from outcry.core.snapshot import load
 from outcry.ports.store import SessionRow
 
-IB_BRACKETS = 2
 ADR_SESSIONS = 20
 
 
@@ -158,6 +157,6 @@ def visible(
             next_ns = from_ns if next_ns is None else min(next_ns, from_ns)
         else:
             key = (session.contract, row.trade_date, row.kind)
-            if key not in best or (row.complete, row.owner == scope.user_id) > _rank(best[key], scope):
+            if key not in best or _rank(session, scope) > _rank(best[key], scope):
                 best[key] = session
     return list(best.values()), next_ns, denied
