@@ -67,6 +67,12 @@ class Scope:
             default=None,
         )
 
+    def sees_live(self, root: str) -> bool:
+        """Whether the operator's live feed of a product is granted. Dates and embargo do not apply: it is now."""
+        return any(
+            grant.scope == "live" and (not grant.roots or root in grant.roots) for grant in self.grants
+        )
+
     def may_see(self, owner: int, root: str, trade_date: date, close_ns: int, now_ns: int) -> bool:
         """Whether a completed session may be shown now."""
         from_ns = self.visible_from(owner, root, trade_date, close_ns)

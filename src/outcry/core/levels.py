@@ -6,7 +6,7 @@ another month are another auction.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from outcry.core.ladder import Ladder
@@ -29,10 +29,17 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A level in ticks and the trade date it was made."""
+    """A level in ticks and the trade date it was made.
+
+    `age_sessions`: 1 for the newest session's. `tpos`, `tail_rows`: TPOs at the row, and rows of single prints from
+    it inwards, as they were made. A level is told by price and date alone.
+    """
 
     price_ticks: int
     made_on: date
+    age_sessions: int = field(default=0, compare=False)
+    tpos: int = field(default=0, compare=False)
+    tail_rows: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +67,15 @@ def carried(sessions: Sequence[Completed]) -> Carried:
         if age >= POC_LOOKBACK_SESSIONS:
             break
         if session.whole and not any(later.ladder.prints_at(profile.poc) for later in sessions[at + 1 :]):
-            pocs.append(Dated(profile.poc, session.trade_date))
+            most = profile.tpos[profile.poc - profile.low]
+            pocs.append(Dated(profile.poc, session.trade_date, age + 1, most))
         if session.whole and age < EXTREME_LOOKBACK_SESSIONS:
             if profile.poor_high and beyond_high <= profile.high:
-                highs.append(Dated(profile.high, session.trade_date))
+                at_high = profile.tpos[-1], profile.upper_tail_rows
+                highs.append(Dated(profile.high, session.trade_date, age + 1, *at_high))
             if profile.poor_low and beyond_low >= profile.low:
-                lows.append(Dated(profile.low, session.trade_date))
+                at_low = profile.tpos[0], profile.lower_tail_rows
+                lows.append(Dated(profile.low, session.trade_date, age + 1, *at_low))
         beyond_high, beyond_low = max(beyond_high, profile.high), min(beyond_low, profile.low)
         age += session.whole
     return Carried(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))

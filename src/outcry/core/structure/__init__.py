@@ -1,0 +1,1 @@
+"""Alerts: one file a family, each a table-driven state machine over one session (rules §6)."""

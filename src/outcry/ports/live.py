@@ -1,0 +1,127 @@
+"""Ports of the live engine: the log every input goes to first, snapshots, and the alerts that came of them.
+
+Rules kept: input is logged before it is applied; a snapshot is never replaced by an older one; an alert is recorded
+once by its identity, in one transaction with the position its stream has reached.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Protocol
+
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.core.structure.machine import AlertType, Severity
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class StreamKey:
+    """One ordered stream: whose feed, which feed, which contract. `owner` 0 is the operator."""
+
+    owner: int
+    feed: str
+    contract: Contract
+
+    @property
+    def text(self) -> str:
+        """As file and column name it: `0/demo/ESZ2026`."""
+        return f"{self.owner}/{self.feed}/{self.contract.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What was appended at once: entries `first` to `first + count`, not included, as `blob`."""
+
+    first: int
+    count: int
+    blob: bytes
+
+
+class LogDamaged(Exception):
+    """A log holds what cannot be read, other than a torn end: names the file and what to do."""
+
+
+class TradeLog(Protocol):
+    """The log of every stream. Positions count entries from 0; a trade is one entry, however it was batched."""
+
+    def keys(self) -> Sequence[str]:
+        """Streams with anything in their log, by `StreamKey.text`."""
+        ...
+
+    def last(self, key: str) -> int:
+        """The position after the newest entry; 0 for an empty log."""
+        ...
+
+    def append(self, key: str, first: int, count: int, blob: bytes) -> None:
+        """Add entries at `first`. Entries already there are kept as they are, so a repeat does nothing; a hole raises
+        `ValueError`. When this returns the entries survive the process. Raises `OSError` (a full disk)."""
+        ...
+
+    def read(self, key: str, first: int) -> Iterator[Frame]:
+        """Frames from the one that holds `first` on. A torn end is what a crash left, and is cut off."""
+        ...
+
+    def drop(self, key: str, before: int) -> None:
+        """Forget entries before a position, as far as whole files go."""
+        ...
+
+    def sync(self) -> None:
+        """Put what was appended on the disk itself, so that it survives the machine too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRow:
+    """An alert as kept. `seq`: the order of commit, 0 before that. Prices 10⁻⁹, times ns UTC.
+
+    key: `<symbol>:<type>:<epoch_ms>`. params: as the interface gives them, prices in 10⁻⁹ where they are prices.
+    """
+
+    owner: int
+    feed: str
+    contract: str
+    symbol: str
+    type: AlertType
+    severity: Severity
+    session: SessionKind
+    trade_date: date
+    key: str
+    at_ns: int
+    price_e9: int
+    ref: str
+    params: Mapping[str, object]
+    invented: bool
+    seq: int = 0
+
+
+class LiveStore(Protocol):
+    """Snapshots, positions and alerts. Every method may raise `StoreBusy`."""
+
+    def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
+        """Keep `(stream, position, bytes)`, each unless a later one is kept; does not move the revision."""
+        ...
+
+    def snapshot(self, key: str) -> tuple[int, bytes] | None:
+        """The newest snapshot of a stream."""
+        ...
+
+    def forget_stream(self, key: str) -> None:
+        """Remove a stream's snapshot and position; its alerts stay."""
+        ...
+
+    def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
+        """Keep new alerts and the positions reached, in one transaction; return those that were new, with `seq`,
+        in the order given. One of the same owner, feed and key is known already and is left as it is."""
+        ...
+
+    def alerts(
+        self, owners: Sequence[int], *, after_seq: int = 0, symbol: str | None = None,
+        first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[AlertRow]:  # fmt: skip
+        """Alerts of these owners, by `seq`."""
+        ...
+
+    def last_seq(self) -> int:
+        """The newest alert's `seq`; 0 where there is none."""
+        ...

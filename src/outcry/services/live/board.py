@@ -1,0 +1,169 @@
+"""The board: what every live stream says now, for whoever may see it. Reads make no hop and compute nothing twice.
+
+Rules kept: a stream is live only while its feed is connected, caught up and not stale and a session is open by the
+feed's clock; one user's feed never answers another's key; an alert is on the board once it is recorded, never before.
+"""
+
+import threading
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from outcry.accounts.licences import OPERATOR, Scope
+from outcry.core.instruments import Contract
+from outcry.core.live import LiveView
+from outcry.ports.live import AlertRow, StreamKey
+
+LiveSource = Literal["personal", "shared"]
+
+#: Alerts kept in memory for streams that resume; older ones are read from the store.
+ALERTS_KEPT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a stream answers live, and why not: a stable code.
+
+    Codes: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
+    `no_trades`, `no_prior`, `ended`, `not_front`. `market_ns`: the feed's clock. `trade_date`: the one it stands in.
+    """
+
+    live: bool
+    reason: str
+    market_ns: int
+    trade_date: date | None
+
+
+class Channel:
+    """One stream as the board shows it. `version` moves with everything that changes its answers.
+
+    `peek` computes the view (None before the session's first trade); it is called under the stream's lock, once a
+    version, whoever asks.
+    """
+
+    def __init__(self, key: StreamKey, *, invented: bool, peek: Callable[[], LiveView | None]) -> None:
+        self.key, self.invented = key, invented
+        self.version = 0
+        self.standing = Standing(live=False, reason="connecting", market_ns=0, trade_date=None)
+        self._peek = peek
+        self._seen: tuple[int, LiveView | None] = (-1, None)
+
+    def view(self) -> LiveView | None:
+        """The session as it stands; safe from any thread."""
+        version = self.version  # before looking: what moves meanwhile is looked at again
+        if self._seen[0] != version:
+            self._seen = (version, self._peek())
+        return self._seen[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A channel as one caller sees it."""
+
+    channel: Channel
+    source: LiveSource
+
+
+class Board:
+    """All channels and the newest alerts. Written by the engine's thread, read by any."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, dict[StreamKey, Channel]] = {}
+        self._alerts: deque[AlertRow] = deque(maxlen=ALERTS_KEPT)
+        self._lock = threading.Lock()
+        #: Moves when a channel comes, goes, or changes its standing: cached answers no longer hold.
+        self.generation = 0
+        #: Moves with every alert.
+        self.alert_seq = 0
+        self._listeners: list[Callable[[], None]] = []
+
+    # -- written by the engine
+
+    def put(self, channel: Channel) -> None:
+        """Show a channel."""
+        self._channels.setdefault(channel.key.contract.root, {})[channel.key] = channel
+        self.generation += 1
+
+    def drop(self, key: StreamKey) -> None:
+        """Take a channel off."""
+        if self._channels.get(key.contract.root, {}).pop(key, None) is not None:
+            self.generation += 1
+
+    def stand(self, channel: Channel, standing: Standing) -> None:
+        """Say how a channel stands; readers are told if whether it is live, or why not, has changed."""
+        before, channel.standing = channel.standing, standing
+        if (before.live, before.reason, before.trade_date) != (
+            standing.live,
+            standing.reason,
+            standing.trade_date,
+        ):
+            channel.version += 1
+            self.generation += 1
+
+    def post(self, alerts: Sequence[AlertRow]) -> None:
+        """Show alerts that have been recorded, in order of `seq`."""
+        with self._lock:
+            self._alerts.extend(alerts)
+            if alerts:
+                self.alert_seq = max(self.alert_seq, alerts[-1].seq)
+        for listener in self._listeners:
+            listener()
+
+    def on_alerts(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever alerts were posted, on the engine's thread."""
+        self._listeners.append(listener)
+
+    # -- read by anyone
+
+    def channels(self, scope: Scope, root: str | None = None) -> Iterator[Seen]:
+        """Every channel the scope may see, its own first; live or not."""
+        roots = [root] if root is not None else sorted(self._channels)
+        for name in roots:
+            found = list(self._channels.get(name, {}).values())
+            for channel in sorted(found, key=lambda c: (c.key.owner == OPERATOR, c.key)):
+                source = sees(scope, channel.key)
+                if source is not None:
+                    yield Seen(channel, source)
+
+    def find(self, scope: Scope, root: str, contract: Contract | None) -> Seen | None:
+        """The channel that answers live: the caller's own before a shared one; of the contract, if one is named."""
+        return next(
+            (
+                seen
+                for seen in self.channels(scope, root)
+                if seen.channel.standing.live and contract in {None, seen.channel.key.contract}
+            ),
+            None,
+        )
+
+    def alerts(self, scope: Scope, root: str | None = None) -> list[AlertRow]:
+        """Alerts of the trade date each channel of the scope stands in, newest first."""
+        wanted = {
+            (c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date
+            for c in (seen.channel for seen in self.channels(scope, root))
+        }
+        with self._lock:
+            kept = list(self._alerts)
+        return [
+            row
+            for row in reversed(kept)
+            if wanted.get((row.owner, row.feed, row.contract), date.max) == row.trade_date
+        ]
+
+    def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
+        """Alerts recorded after one of that `seq`, in order, and whether memory reaches back that far."""
+        with self._lock:
+            kept = list(self._alerts)
+        at = bisect_right(kept, seq, key=lambda row: row.seq)
+        reaches = not kept or kept[0].seq <= seq + 1 or len(kept) < ALERTS_KEPT
+        return kept[at:], reaches
+
+
+def sees(scope: Scope, key: StreamKey) -> LiveSource | None:
+    """How a scope sees a stream: its own feed is personal, the operator's is shared if granted live."""
+    if key.owner == scope.user_id:
+        return "personal"
+    return "shared" if key.owner == OPERATOR and scope.sees_live(key.contract.root) else None
