@@ -21,9 +21,10 @@ from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.query import Query
 from outcry.settings import BadSettings, Settings
+from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
-from outcry.store.sql import SqlStore, open_engine, sqlite_url
+from outcry.store.sql import SqlStore
 from outcry.store.tape import TapeFolder
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     reference = load_reference(folder, variants=settings.session_variants)
     engine = _engine(settings)
-    store = SqlStore(engine)
+    database = Database(engine)
+    store = SqlStore(database)
     try:
         _prepare(engine)
         tape = TapeFolder(folder / "tape")
@@ -116,7 +118,7 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
             query=Query(store, reference.universe, reference.calendar),
         )
     finally:
-        store.close()
+        database.close()
 
 
 def _engine(settings: Settings) -> Engine:

@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -16,8 +17,9 @@ from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
 from outcry.ports.store import GrantRow, RecordingRow, SessionRow, StoreBusy
 from outcry.store import migrate as migration
+from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.schema import metadata
-from outcry.store.sql import SqlStore, open_engine, sqlite_url
+from outcry.store.sql import SqlStore
 
 DAY = date(2024, 7, 2)
 RECORDING = RecordingRow(
@@ -35,9 +37,8 @@ SESSION = SessionRow(
 def store(tmp_path: Path) -> Iterator[SqlStore]:
     engine = open_engine(sqlite_url(tmp_path))
     migration.migrate(engine)
-    opened = SqlStore(engine)
-    yield opened
-    opened.close()
+    yield SqlStore(Database(engine))
+    engine.dispose()
 
 
 def test_what_is_committed_is_read_back_whole(store: SqlStore) -> None:
@@ -121,6 +122,32 @@ def test_a_key_is_revoked_once_and_only_if_one_is_meant(store: SqlStore) -> None
     assert [row.revoked_ns for row in listed] == [3, None]
 
 
+def test_a_key_has_one_role_and_reads_unless_said_otherwise(store: SqlStore) -> None:
+    user = store.ensure_user("a@example.com", 1)
+    store.add_key(user, "free", "outcry_aaaa1111", b"1", 2)
+    store.add_key(user, "free", "outcry_aaaa2222", b"2", 2, role="ingest")
+    listed = store.keys()
+    assert [row.role for row in listed] == ["read", "ingest"]
+    revoked = store.revoke_key("outcry_aaaa2222", 3)
+    assert revoked is not None
+    assert revoked.role == "ingest"
+
+
+def test_a_forgotten_source_leaves_what_others_brought(store: SqlStore) -> None:
+    """Recordings and sessions of `demo` go, whoever owns them; those of `lean` stay, of the same contract and day."""
+    mine = replace(RECORDING, owner=3, source="demo", path="user-3/ES/c.dbn.zst")
+    theirs = replace(RECORDING, source="demo", path="operator/ES/b.dbn.zst")
+    invented = replace(SESSION, source="demo", kind=SessionKind.ETH)
+    store.commit_import(0, "1", "a", [RECORDING, theirs], [SESSION, invented], 7)
+    store.commit_import(3, "2", "a", [mine], [replace(invented, owner=3)], 7)
+    before = store.revision()
+    assert sorted(store.forget_source("demo")) == ["operator/ES/b.dbn.zst", "user-3/ES/c.dbn.zst"]
+    assert store.revision() == before + 1
+    assert store.all_recordings() == [RECORDING]
+    assert store.sessions([0, 3], "ES") == [SESSION]
+    assert store.forget_source("demo") == []
+
+
 def test_grants_are_in_force_until_revoked(store: SqlStore) -> None:
     (first,) = store.grants()
     assert (first.grantee, first.scope, first.roots, first.embargo_ns) == (
@@ -138,19 +165,20 @@ def test_grants_are_in_force_until_revoked(store: SqlStore) -> None:
 
 
 def test_two_processes_see_each_others_writes(store: SqlStore, tmp_path: Path) -> None:
-    other = SqlStore(open_engine(sqlite_url(tmp_path)))
+    elsewhere = Database(open_engine(sqlite_url(tmp_path)))
+    other = SqlStore(elsewhere)
     before = other.revision()
     store.ensure_user("a@example.com", 1)
     assert other.revision() == before + 1
     assert other.find_user("a@example.com") == 1
-    other.close()
+    elsewhere.close()
 
 
 def test_a_driver_error_leaves_as_our_own(tmp_path: Path) -> None:
     (tmp_path / "outcry.sqlite3").write_bytes(b"this is no database at all, but text " * 100)
-    broken = SqlStore(open_engine(sqlite_url(tmp_path)))
+    broken = Database(open_engine(sqlite_url(tmp_path)))
     with pytest.raises(StoreBusy, match="not a database"):
-        broken.revision()
+        SqlStore(broken).revision()
     broken.close()
 
 
@@ -171,6 +199,26 @@ def test_the_migrations_make_the_schema_of_the_code(store: SqlStore, tmp_path: P
     config = Config()
     config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
     assert ScriptDirectory.from_config(config).get_current_head() == migration.HEAD
+
+
+def test_keys_made_before_there_were_roles_go_on_reading(tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url(tmp_path))
+    config = Config()
+    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO users (email, created_ns) VALUES ('a@example.com', 1)"))
+        connection.execute(
+            text(
+                "INSERT INTO keys (user_id, tier, prefix, digest, created_ns) VALUES (1, 'pro', 'outcry_a', 'd', 1)"
+            )
+        )
+    assert migration.migrate(engine)
+    (key,) = SqlStore(Database(engine)).keys()
+    assert (key.prefix, key.role) == ("outcry_a", "read")
+    engine.dispose()
 
 
 def test_migrating_again_does_nothing_and_a_newer_database_is_refused(tmp_path: Path) -> None:

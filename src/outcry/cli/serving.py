@@ -9,8 +9,8 @@ from pathlib import Path
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.tape import TapeDamaged
 from outcry.settings import read_settings
+from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
-from outcry.store.sql import sqlite_url
 from outcry.wiring import SECRET_FILE, House, open_house
 
 

@@ -38,7 +38,11 @@ class Frame:
 
 
 class LogDamaged(Exception):
-    """A log holds what cannot be read, other than a torn end: names the file and what to do."""
+    """A log holds what cannot be read, other than a torn end: names file, byte and what to do."""
+
+
+class LogInUse(Exception):
+    """Another process writes to this log."""
 
 
 class TradeLog(Protocol):
@@ -54,15 +58,21 @@ class TradeLog(Protocol):
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
         """Add entries at `first`. Entries already there are kept as they are, so a repeat does nothing; a hole raises
-        `ValueError`. When this returns the entries survive the process. Raises `OSError` (a full disk)."""
+        `ValueError`, and so does what is there in part, for a blob cannot be split. When this returns the entries
+        survive the process. Raises `OSError` (a full disk), the log being as it was."""
         ...
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
-        """Frames from the one that holds `first` on. A torn end is what a crash left, and is cut off."""
+        """Frames there are now, from the one that holds `first` on; from the oldest kept where that one was dropped,
+        as its own `first` then tells. A torn end is what a crash left, and is cut off. Raises `LogDamaged`."""
+        ...
+
+    def cut(self, key: str) -> None:
+        """Begin a new file with the next entry, so that all before it can be dropped later."""
         ...
 
     def drop(self, key: str, before: int) -> None:
-        """Forget entries before a position, as far as whole files go."""
+        """Forget entries before a position, as far as whole files go. `last` stays as it is."""
         ...
 
     def sync(self) -> None:
@@ -105,13 +115,18 @@ class LiveStore(Protocol):
         """The newest snapshot of a stream."""
         ...
 
+    def position(self, key: str) -> int:
+        """The position up to which a stream's alerts are recorded; 0 where nothing is known of it."""
+        ...
+
     def forget_stream(self, key: str) -> None:
         """Remove a stream's snapshot and position; its alerts stay."""
         ...
 
     def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
         """Keep new alerts and the positions reached, in one transaction; return those that were new, with `seq`,
-        in the order given. One of the same owner, feed and key is known already and is left as it is."""
+        in the order given. One of the same owner, feed and key is known already and is left as it is; a position
+        already past is too. Does not move the revision."""
         ...
 
     def alerts(

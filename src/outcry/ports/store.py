@@ -13,6 +13,8 @@ from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
 
 Tier = Literal["free", "pro", "admin"]
+#: What a key is for: asking, or sending trades. No key is for both.
+Role = Literal["read", "ingest"]
 
 
 class StoreBusy(Exception):
@@ -33,13 +35,15 @@ class KeyRow:
     digest: bytes
     created_ns: int
     revoked_ns: int | None
+    role: Role = "read"
 
 
 @dataclass(frozen=True, slots=True)
 class GrantRow:
     """The operator's data licensed on: to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
 
-    Covers completed sessions of `roots` (empty: all) between two trade dates, each once its close is `embargo_ns` past.
+    Covers `roots` (empty: all): `completed` sessions between two trade dates, each once its close is `embargo_ns` past;
+    or the `live` feed, where dates and embargo do not apply.
     """
 
     id: int
@@ -120,7 +124,9 @@ class AccountStore(Protocol):
         """The id of the user of that address, if there is one."""
         ...
 
-    def add_key(self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int) -> int:
+    def add_key(
+        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read"
+    ) -> int:
         """Keep a new key; return its id."""
         ...
 
@@ -186,6 +192,12 @@ class SessionStore(Protocol):
         now_ns: int,
     ) -> None:
         """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity."""
+        ...
+
+    def forget_source(self, source: str) -> list[str]:
+        """Remove everything a source brought, whoever owns it, in one transaction: recordings and sessions, and the
+        alerts, snapshots and positions of the feed of that name. Return the tape files that nothing names any more,
+        to be removed after this. For feeds: a file that was imported stays remembered as such."""
         ...
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:

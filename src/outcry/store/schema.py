@@ -1,4 +1,4 @@
-"""The tables, once, for SQLite and PostgreSQL. Times are ns UTC, prices never stand here: they are in profiles.
+"""The tables, once, for SQLite and PostgreSQL. Times are ns UTC, prices 10⁻⁹; those of sessions are in profiles.
 
 Rule kept: every change to this module comes with a migration; a test compares the two.
 """
@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 metadata = MetaData(
@@ -42,6 +43,7 @@ keys = Table(
     Column("digest", LargeBinary, nullable=False, unique=True),
     Column("created_ns", BigInteger, nullable=False),
     Column("revoked_ns", BigInteger),
+    Column("role", Text, nullable=False, server_default="read"),
 )
 
 grants = Table(
@@ -99,4 +101,45 @@ sessions = Table(
     *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
     Column("profile", LargeBinary, nullable=False),
     Index("ix_sessions_owner_root", "owner", "root"),
+)
+
+#: `seq` is the order of commit and never used twice, whatever is deleted: readers go on after the last they saw.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("owner", Integer, nullable=False),
+    Column("feed", Text, nullable=False),
+    Column("contract", Text, nullable=False),
+    Column("symbol", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("trade_date", Date, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("price_e9", BigInteger, nullable=False),
+    Column("ref", Text, nullable=False),
+    Column("params", Text, nullable=False),
+    Column("invented", Integer, nullable=False),
+    UniqueConstraint("owner", "feed", "key"),
+    Index("ix_alerts_owner_seq", "owner", "seq"),
+    Index("ix_alerts_owner_symbol_trade_date", "owner", "symbol", "trade_date"),
+    sqlite_autoincrement=True,
+)
+
+#: Up to where each stream's alerts are recorded. `stream`: owner, feed and contract, `0/demo/ESZ2026`.
+positions = Table(
+    "positions",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
 )

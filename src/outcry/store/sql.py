@@ -1,102 +1,32 @@
 """Accounts, recordings and sessions in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rules kept: one write at a time from this process, each one transaction that also moves `revision` on; driver errors
-leave as `StoreBusy`, never as themselves.
+Rule kept: each write is one transaction that also moves `revision` on.
 """
 
 import json
-import threading
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import date
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    RowMapping,
-    Table,
-    create_engine,
-    event,
-    func,
-    make_url,
-    select,
-    tuple_,
-    update,
-)
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy import Connection, RowMapping, Table, func, select, tuple_, update
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import GrantRow, KeyRow, RecordingRow, SessionRow, StoreBusy, Tier
+from outcry.ports.store import GrantRow, KeyRow, RecordingRow, Role, SessionRow, Tier
 from outcry.store import schema
-
-BUSY_SECONDS = 5.0
-
-
-def sqlite_url(folder: Path) -> URL:
-    """The address of the database of a data folder."""
-    return URL.create("sqlite", database=str(folder / "outcry.sqlite3"))
-
-
-def open_engine(url: URL | str) -> Engine:
-    """Connect lazily. SQLite runs in write-ahead mode: readers and the one writer do not wait for each other, and a
-    commit is on disk before it is reported."""
-    if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
-
-    def on_connect(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # SQLAlchemy's own BEGIN, below, decides when a transaction starts
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-            connection.execute(f"PRAGMA {pragma}")
-
-    def on_begin(connection: Connection) -> None:
-        mode = connection.get_execution_options().get("sqlite_begin", "BEGIN")
-        connection.exec_driver_sql(mode)
-
-    event.listen(engine, "connect", on_connect)
-    event.listen(engine, "begin", on_begin)
-    return engine
+from outcry.store.database import Database, new_id
 
 
 class SqlStore:
     """Implements `ports.store.AccountStore` and `ports.store.SessionStore`."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._writing = threading.Lock()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _reading(self) -> Generator[Connection]:
-        try:
-            with self._engine.connect() as connection:
-                yield connection
-        except SQLAlchemyError as problem:
-            raise _busy(problem) from problem
-
-    @contextmanager
-    def _write(self) -> Generator[Connection]:
-        try:
-            with self._writing, self._engine.connect() as raw:
-                connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
-                with connection.begin():
-                    yield connection
-                    connection.execute(update(schema.revision).values(n=schema.revision.c.n + 1))
-        except SQLAlchemyError as problem:
-            raise _busy(problem) from problem
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def revision(self) -> int:
         """See `AccountStore`."""
-        with self._reading() as connection:
-            return connection.execute(select(schema.revision.c.n)).scalar_one()
+        return self._database.revision()
 
     # -- accounts
 
@@ -105,31 +35,34 @@ class SqlStore:
         known = self.find_user(email)
         if known is not None:
             return known
-        with self._write() as connection:
+        with self._database.write() as connection:
             found = connection.execute(_user(email)).scalar()
             if found is not None:
                 return found
             done = connection.execute(
                 schema.users.insert().values(email=email.strip().lower(), created_ns=now_ns)
             )
-            return _new_id(done)
+            return new_id(done)
 
     def find_user(self, email: str) -> int | None:
         """See `AccountStore`."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return connection.execute(_user(email)).scalar()
 
-    def add_key(self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int) -> int:
+    def add_key(
+        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read"
+    ) -> int:
         """See `AccountStore`."""
-        with self._write() as connection:
-            row = {"user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns}
-            return _new_id(connection.execute(schema.keys.insert().values(row)))
+        row = {"user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns}
+        row["role"] = role
+        with self._database.write() as connection:
+            return new_id(connection.execute(schema.keys.insert().values(row)))
 
     def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
         """See `AccountStore`."""
         live = schema.keys.c.revoked_ns.is_(None)
         named = func.substr(schema.keys.c.prefix, 1, len(prefix)) == prefix
-        with self._write() as connection:
+        with self._database.write() as connection:
             found = connection.execute(_keys().where(live, named)).mappings().all()
             if len(found) != 1 or not prefix:
                 return None
@@ -142,7 +75,7 @@ class SqlStore:
 
     def keys(self) -> Sequence[KeyRow]:
         """See `AccountStore`."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return [
                 KeyRow(**row) for row in connection.execute(_keys().order_by(schema.keys.c.id)).mappings()
             ]
@@ -150,22 +83,22 @@ class SqlStore:
     def grants(self) -> Sequence[GrantRow]:
         """See `AccountStore`."""
         query = select(schema.grants).where(schema.grants.c.revoked_ns.is_(None)).order_by(schema.grants.c.id)
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return [_grant(row) for row in connection.execute(query).mappings()]
 
     def add_grant(self, grant: GrantRow, now_ns: int) -> int:
         """See `AccountStore`."""
         row = asdict(grant) | {"roots": " ".join(grant.roots), "created_ns": now_ns}
         del row["id"]
-        with self._write() as connection:
-            return _new_id(connection.execute(schema.grants.insert().values(row)))
+        with self._database.write() as connection:
+            return new_id(connection.execute(schema.grants.insert().values(row)))
 
     def revoke_grant(self, grant_id: int, now_ns: int) -> bool:
         """See `AccountStore`."""
         query = update(schema.grants).where(
             schema.grants.c.id == grant_id, schema.grants.c.revoked_ns.is_(None)
         )
-        with self._write() as connection:
+        with self._database.write() as connection:
             return connection.execute(query.values(revoked_ns=now_ns)).rowcount == 1
 
     # -- recordings and sessions
@@ -174,7 +107,7 @@ class SqlStore:
         """See `SessionStore`."""
         table = schema.imports
         query = select(table.c.at_ns).where(table.c.owner == owner, table.c.digest == digest)
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return connection.execute(query).first() is not None
 
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
@@ -183,19 +116,19 @@ class SqlStore:
         query = select(table).where(
             table.c.owner == owner, table.c.contract == contract, table.c.trade_date.between(first, last)
         )
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(query.order_by(table.c.trade_date)).mappings()
             return [_recording(row) for row in rows]
 
     def all_recordings(self) -> Sequence[RecordingRow]:
         """See `SessionStore`."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             rows = connection.execute(select(schema.recordings).order_by(schema.recordings.c.path)).mappings()
             return [_recording(row) for row in rows]
 
     def tape_paths(self) -> frozenset[str]:
         """See `SessionStore`."""
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return frozenset(connection.execute(select(schema.recordings.c.path)).scalars())
 
     def commit_import(
@@ -204,7 +137,7 @@ class SqlStore:
     ) -> None:  # fmt: skip
         """See `SessionStore`."""
         done = {"owner": owner, "digest": digest}
-        with self._write() as connection:
+        with self._database.write() as connection:
             _replace(connection, schema.recordings, [_plain_recording(row) for row in recordings])
             _replace(connection, schema.sessions, [_plain(row) for row in sessions])
             _replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
@@ -212,15 +145,29 @@ class SqlStore:
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
         """See `SessionStore`."""
         table = schema.sessions
-        with self._write() as connection:
+        with self._database.write() as connection:
             connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
             _replace(connection, table, [_plain(row) for row in sessions])
+
+    def forget_source(self, source: str) -> list[str]:
+        """See `SessionStore`."""
+        with self._database.write() as connection:
+            named = schema.recordings.c.source == source
+            paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
+            connection.execute(schema.recordings.delete().where(named))
+            connection.execute(schema.sessions.delete().where(schema.sessions.c.source == source))
+            connection.execute(schema.alerts.delete().where(schema.alerts.c.feed == source))
+            for table in (schema.snapshots, schema.positions):
+                streams = connection.execute(select(table.c.stream)).scalars()
+                gone = [stream for stream in streams if stream.split("/")[1] == source]
+                connection.execute(table.delete().where(table.c.stream.in_(gone)))
+            return paths
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
         """See `SessionStore`."""
         table = schema.sessions
         query = select(table).where(table.c.owner.in_(owners), table.c.root == root).order_by(table.c.open_ns)
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return [_session(row) for row in connection.execute(query).mappings()]
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
@@ -229,20 +176,15 @@ class SqlStore:
         query = select(table).where(
             table.c.owner == owner, table.c.contract == contract, table.c.trade_date.between(first, last)
         )
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return [_session(row) for row in connection.execute(query).mappings()]
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
         """See `SessionStore`."""
         table = schema.sessions
         query = select(table.c.root).where(table.c.owner.in_(owners)).distinct().order_by(table.c.root)
-        with self._reading() as connection:
+        with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
-
-
-def _busy(problem: SQLAlchemyError) -> StoreBusy:
-    said = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
-    return StoreBusy(f"the database did not do as asked: {said}")
 
 
 def _user(email: str) -> Any:
@@ -281,10 +223,6 @@ def _plain_recording(row: RecordingRow) -> dict[str, Any]:
 
 def _plain(row: SessionRow) -> dict[str, Any]:
     return asdict(row) | {"complete": int(row.complete), "short": int(row.short)}
-
-
-def _new_id(done: Any) -> int:
-    return int(done.inserted_primary_key[0])
 
 
 def _replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:

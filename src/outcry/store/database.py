@@ -1,0 +1,95 @@
+"""A connection to SQLite or PostgreSQL through SQLAlchemy Core, as every store here uses it.
+
+Rules kept: one write at a time from this process, each one transaction; driver errors leave as `StoreBusy`, never as
+themselves.
+"""
+
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, update
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from outcry.ports.store import StoreBusy
+from outcry.store import schema
+
+BUSY_SECONDS = 5.0
+
+
+def sqlite_url(folder: Path) -> URL:
+    """The address of the database of a data folder."""
+    return URL.create("sqlite", database=str(folder / "outcry.sqlite3"))
+
+
+def open_engine(url: URL | str) -> Engine:
+    """Connect lazily. SQLite runs in write-ahead mode: readers and the one writer do not wait for each other, and a
+    commit is on disk before it is reported."""
+    if make_url(url).get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+
+    def on_connect(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # SQLAlchemy's own BEGIN, below, decides when a transaction starts
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    def on_begin(connection: Connection) -> None:
+        mode = connection.get_execution_options().get("sqlite_begin", "BEGIN")
+        connection.exec_driver_sql(mode)
+
+    event.listen(engine, "connect", on_connect)
+    event.listen(engine, "begin", on_begin)
+    return engine
+
+
+class Database:
+    """What the stores of one process share: its connections, and the turn to write."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._writing = threading.Lock()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
+        """A connection to read with."""
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as problem:
+            raise _busy(problem) from problem
+
+    @contextmanager
+    def write(self, *, quiet: bool = False) -> Generator[Connection]:
+        """One transaction, which also moves `revision` on; a quiet one does not, and no cached answer is computed
+        anew for it."""
+        try:
+            with self._writing, self._engine.connect() as raw:
+                connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
+                with connection.begin():
+                    yield connection
+                    if not quiet:
+                        connection.execute(update(schema.revision).values(n=schema.revision.c.n + 1))
+        except SQLAlchemyError as problem:
+            raise _busy(problem) from problem
+
+    def revision(self) -> int:
+        """The number that every transaction but a quiet one moves on."""
+        with self.reading() as connection:
+            return connection.execute(select(schema.revision.c.n)).scalar_one()
+
+
+def new_id(done: Any) -> int:
+    """The number the database gave the row just inserted."""
+    return int(done.inserted_primary_key[0])
+
+
+def _busy(problem: SQLAlchemyError) -> StoreBusy:
+    said = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
+    return StoreBusy(f"the database did not do as asked: {said}")

@@ -1,0 +1,157 @@
+"""Alerts, positions and snapshots of live streams, in the database of everything else.
+
+Rules kept: an alert is recorded once by its identity, in one transaction with the position its stream has reached; a
+position never goes back; nothing here moves the revision, for it would spend every cached answer every few seconds.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import date
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Table, bindparam, func, select, tuple_, update
+
+from outcry.core.calendar import SessionKind
+from outcry.core.structure.machine import AlertType
+from outcry.ports.live import AlertRow
+from outcry.store import schema
+from outcry.store.database import Database, new_id
+
+_MOST_NAMED = 100  # identities in one statement: SQLite 3.40 takes at most 32,766 bound values
+
+
+class SqlLiveStore:
+    """Implements `ports.live.LiveStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
+        """See `LiveStore`."""
+        newest: dict[str, dict[str, Any]] = {}
+        for stream, position, data in rows:
+            if stream not in newest or newest[stream]["position"] <= position:
+                newest[stream] = {"stream": stream, "position": position, "data": data}
+        if newest:
+            with self._database.write(quiet=True) as connection:
+                _advance(connection, schema.snapshots, list(newest.values()))
+
+    def snapshot(self, key: str) -> tuple[int, bytes] | None:
+        """See `LiveStore`."""
+        table = schema.snapshots
+        with self._database.reading() as connection:
+            row = connection.execute(select(table).where(table.c.stream == key)).mappings().first()
+        return None if row is None else (row["position"], row["data"])
+
+    def position(self, key: str) -> int:
+        """See `LiveStore`."""
+        table = schema.positions
+        with self._database.reading() as connection:
+            found = connection.execute(select(table.c.position).where(table.c.stream == key)).scalar()
+        return found or 0
+
+    def forget_stream(self, key: str) -> None:
+        """See `LiveStore`."""
+        with self._database.write(quiet=True) as connection:
+            for table in (schema.snapshots, schema.positions):
+                connection.execute(table.delete().where(table.c.stream == key))
+
+    def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
+        """See `LiveStore`."""
+        if not alerts and not positions:
+            return []
+        reached = [{"stream": stream, "position": position} for stream, position in positions.items()]
+        with self._database.write(quiet=True) as connection:
+            known = _known(connection, alerts)
+            recorded: list[AlertRow] = []
+            for alert in alerts:
+                if _identity(alert) in known:
+                    continue
+                known.add(_identity(alert))
+                done = connection.execute(schema.alerts.insert().values(_plain(alert)))
+                recorded.append(replace(alert, seq=new_id(done)))
+            _advance(connection, schema.positions, reached)
+        return recorded
+
+    def alerts(
+        self, owners: Sequence[int], *, after_seq: int = 0, symbol: str | None = None,
+        first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[AlertRow]:  # fmt: skip
+        """See `LiveStore`."""
+        column = schema.alerts.c
+        wanted = [column.owner.in_(owners), column.seq > after_seq]
+        if symbol is not None:
+            wanted.append(column.symbol == symbol)
+        if first is not None:
+            wanted.append(column.trade_date >= first)
+        if last is not None:
+            wanted.append(column.trade_date <= last)
+        if before_seq is not None:
+            wanted.append(column.seq < before_seq)
+        order = column.seq.desc() if newest_first else column.seq
+        query = select(schema.alerts).where(*wanted).order_by(order).limit(limit)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).mappings()
+            return [_alert(row) for row in rows]
+
+    def last_seq(self) -> int:
+        """See `LiveStore`."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.max(schema.alerts.c.seq))).scalar() or 0
+
+
+def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of a table by stream, each unless one of a later position is there: one form for both databases."""
+    if not rows:
+        return
+    streams = connection.execute(
+        select(table.c.stream).where(table.c.stream.in_([row["stream"] for row in rows]))
+    )
+    there = set(streams.scalars())
+    known = [row for row in rows if row["stream"] in there]
+    new = [row for row in rows if row["stream"] not in there]
+    if new:
+        connection.execute(table.insert(), new)
+    if known:
+        names = [column.name for column in table.columns if column.name != "stream"]
+        later = table.c.position <= bindparam("new_position")
+        change = update(table).where(table.c.stream == bindparam("of"), later)
+        connection.execute(
+            change.values({name: bindparam(f"new_{name}") for name in names}),
+            [{"of": row["stream"]} | {f"new_{name}": row[name] for name in names} for row in known],
+        )
+
+
+def _identity(alert: AlertRow) -> tuple[int, str, str]:
+    return alert.owner, alert.feed, alert.key
+
+
+def _known(connection: Connection, alerts: Sequence[AlertRow]) -> set[tuple[int, str, str]]:
+    """Which of these are recorded already."""
+    column = schema.alerts.c
+    identity = (column.owner, column.feed, column.key)
+    return {
+        (owner, feed, key)
+        for start in range(0, len(alerts), _MOST_NAMED)
+        for owner, feed, key in connection.execute(
+            select(*identity).where(
+                tuple_(*identity).in_([_identity(row) for row in alerts[start : start + _MOST_NAMED]])
+            )
+        )
+    }
+
+
+def _plain(alert: AlertRow) -> dict[str, Any]:
+    row = {field.name: getattr(alert, field.name) for field in fields(AlertRow) if field.name != "seq"}
+    params = json.dumps(dict(alert.params), separators=(",", ":"))
+    return row | {"params": params, "invented": int(alert.invented)}
+
+
+def _alert(row: RowMapping) -> AlertRow:
+    changed: dict[str, Any] = {
+        "type": AlertType(row["type"]), "session": SessionKind(row["session"]),
+        "params": json.loads(row["params"]), "invented": bool(row["invented"]),
+    }  # fmt: skip
+    return AlertRow(**{**row, **changed})
