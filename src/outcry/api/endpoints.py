@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from outcry.accounts.licences import Scope
-from outcry.api.parameters import date_of, symbol_of
+from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, date_of, number_of, symbol_of
 from outcry.api.query import Found, Query
+from outcry.services.alerts import MOST_LISTED, USUALLY_LISTED, AlertsAnswer, AlertsHistoryAnswer
 from outcry.services.answers import (
     Answer,
     ContextAnswer,
@@ -20,16 +21,22 @@ from outcry.services.answers import (
 )
 
 Ask = Callable[[Query, Scope, int], Found[Answer]]
+Terms = tuple[str | int | None, ...]
+#: What tells answers apart, and the question.
+Prepared = tuple[Terms, Ask]
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter as documented. `kind`: `symbol` or `date`."""
+    """A query parameter as documented. `kind`: `symbol`, `any` (a symbol that need not be one), `date` or `number`,
+    which has bounds, both included."""
 
     name: str
     kind: str
     text: str
     required: bool = False
+    least: int = 0
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class Endpoint:
     answer: type[Answer]
     parameters: tuple[Parameter, ...]
     errors: tuple[str, ...]
-    prepare: Callable[[Mapping[str, str]], tuple[tuple[str | None, ...], Ask]]
+    prepare: Callable[[Mapping[str, str]], Prepared]
 
     @property
     def names(self) -> frozenset[str]:
@@ -50,30 +57,44 @@ class Endpoint:
         return frozenset(parameter.name for parameter in self.parameters)
 
 
-def _levels(given: Mapping[str, str]) -> tuple[tuple[str | None, ...], Ask]:
+def _levels(given: Mapping[str, str]) -> Prepared:
     symbol = symbol_of(given)
     return (symbol,), lambda query, scope, now_ns: query.levels(scope, symbol, now_ns)
 
 
-def _symbols(_given: Mapping[str, str]) -> tuple[tuple[str | None, ...], Ask]:
+def _symbols(_given: Mapping[str, str]) -> Prepared:
     return (), lambda query, scope, now_ns: query.symbols(scope, now_ns)
 
 
-def _profile(given: Mapping[str, str]) -> tuple[tuple[str | None, ...], Ask]:
+def _profile(given: Mapping[str, str]) -> Prepared:
     symbol, day = symbol_of(given), date_of(given, "date")
     return (symbol, day), lambda query, scope, now_ns: query.profile(scope, symbol, day, now_ns)
 
 
-def _history(given: Mapping[str, str]) -> tuple[tuple[str | None, ...], Ask]:
+def _history(given: Mapping[str, str]) -> Prepared:
     symbol, first, last = symbol_of(given), date_of(given, "from"), date_of(given, "to")
     return (symbol, first, last), lambda query, scope, now_ns: query.history(
         scope, symbol, first, last, now_ns
     )
 
 
-def _context(given: Mapping[str, str]) -> tuple[tuple[str | None, ...], Ask]:
+def _context(given: Mapping[str, str]) -> Prepared:
     symbol = symbol_of(given)
     return (symbol,), lambda query, scope, now_ns: query.context(scope, symbol, now_ns)
+
+
+def _alerts(given: Mapping[str, str]) -> Prepared:
+    symbol = any_symbol_of(given)
+    return (symbol,), lambda query, scope, now_ns: query.alerts(scope, symbol, now_ns)
+
+
+def _alerts_history(given: Mapping[str, str]) -> Prepared:
+    symbol, first, last = any_symbol_of(given), date_of(given, "from"), date_of(given, "to")
+    before, after, limit = (number_of(given, p.name, p.least, p.most) for p in (BEFORE, AFTER, LIMIT))
+    terms = (symbol, first, last, before, after, limit)
+    return terms, lambda query, scope, now_ns: query.alerts_history(
+        scope, symbol, first, last, before, after, limit, now_ns
+    )
 
 
 SYMBOL = Parameter(
@@ -82,11 +103,40 @@ SYMBOL = Parameter(
     "Display ticker (`ES`), raw contract key (`ESZ6`), micro (`MES`), another platform's spelling. Any case.",
     required=True,
 )
+ANY_SYMBOL = Parameter(
+    "symbol", "any", "Only alerts of this symbol, in any spelling; an unknown one has none."
+)
+BEFORE = Parameter(
+    "before", "number", "Only alerts recorded before the one of this `seq`.", most=LARGEST_NUMBER
+)
+AFTER = Parameter("after", "number", "Only alerts recorded after the one of this `seq`.", most=LARGEST_NUMBER)
+LIMIT = Parameter(
+    "limit", "number", f"At most so many; {USUALLY_LISTED} if absent.", least=1, most=MOST_LISTED
+)
+_DATES = (Parameter("from", "date", "First trade date."), Parameter("to", "date", "Last trade date."))
 _BY_SYMBOL = ("missing_symbol", "invalid_parameter", "unknown_symbol", "no_licensed_source")
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/levels", "getLevels", "Key levels for one symbol.", LevelsAnswer, (SYMBOL,), _BY_SYMBOL, _levels
+    ),
+    Endpoint(
+        "/api/alerts",
+        "getAlerts",
+        "Market-structure alerts of the current trade date, newest first.",
+        AlertsAnswer,
+        (ANY_SYMBOL,),
+        (),
+        _alerts,
+    ),
+    Endpoint(
+        "/api/alerts/history",
+        "getAlertsHistory",
+        "Alerts of past and present with everything known of them, newest first.",
+        AlertsHistoryAnswer,
+        (ANY_SYMBOL, *_DATES, BEFORE, AFTER, LIMIT),
+        (),
+        _alerts_history,
     ),
     Endpoint(
         "/api/symbols",
@@ -100,9 +150,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/profile",
         "getProfile",
-        "The rows of one completed regular session, high to low.",
+        "The rows of one session, high to low: the one open now if it is live, else a completed regular one.",
         ProfileAnswer,
-        (SYMBOL, Parameter("date", "date", "Trade date of the session; the newest completed one if absent.")),
+        (SYMBOL, Parameter("date", "date", "Trade date of a completed session.")),
         (*_BY_SYMBOL, "not_found"),
         _profile,
     ),
@@ -111,11 +161,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "getHistory",
         "The levels of completed regular sessions between two trade dates, both included, oldest first.",
         HistoryAnswer,
-        (
-            SYMBOL,
-            Parameter("from", "date", "First trade date."),
-            Parameter("to", "date", "Last trade date."),
-        ),
+        (SYMBOL, *_DATES),
         (*_BY_SYMBOL, "not_found"),
         _history,
     ),

@@ -1,6 +1,7 @@
 """One example of each answer for the OpenAPI document: worked figures of an invented session, not of a real
 day."""
 
+from outcry.services.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
 from outcry.services.answers import (
     DISCLAIMER,
     Answer,
@@ -33,6 +34,7 @@ _SESSION = SessionLevels(
     contract="ESH2026",
     date=_DAY,
     session="rth",
+    final=True,
     open="2026-01-02T14:30:00.000Z",
     close="2026-01-02T21:15:00.000Z",
     short_session=False,
@@ -56,6 +58,7 @@ _SESSION = SessionLevels(
     lower_tail_ticks=6,
     single_prints=[PriceRange(low=6880.5, high=6882.0)],
     day_type="normal_variation",
+    day_type_final=True,
     open_type=None,
     data=DataQuality(
         source="dbn",
@@ -71,6 +74,7 @@ _SESSION = SessionLevels(
 )
 _POC = DatedLevel(price=6900.25, date=_DAY)
 _HIGH = DatedLevel(price=6921.75, date=_DAY)
+_SAID = "ES traded at 6912, at the upper edge of prior value (VAH 6912.5)."
 
 ANSWERS: dict[str, Answer] = {
     "LevelsAnswer": LevelsAnswer(
@@ -88,6 +92,36 @@ ANSWERS: dict[str, Answer] = {
         poor_highs=[_HIGH],
         poor_lows=[],
         playbook=None,
+    ),
+    "AlertsAnswer": AlertsAnswer(
+        updated_at="2026-01-05T15:04:06.020Z",
+        count=1,
+        alerts=[
+            Alert(symbol="ES", type="va-test-high", severity="info", price=6912.0, ref="VAH", message=_SAID)
+        ],
+    ),
+    "AlertsHistoryAnswer": AlertsHistoryAnswer(
+        count=1,
+        alerts=[
+            AlertEntry(
+                symbol="ES",
+                type="va-test-high",
+                severity="info",
+                price=6912.0,
+                ref="VAH",
+                message=_SAID,
+                key="ES:va-test-high:1767625445123",
+                seq=41,
+                at="2026-01-05T15:04:05.123Z",
+                session="rth",
+                contract="ESH2026",
+                trade_date="2026-01-05",
+                data_source="shared",
+                invented=True,
+                params={"vah": 6912.5, "val": 6889.75, "poc": 6900.25, "tolTicks": 2, "approach": "inside"},
+            )
+        ],
+        next_before=None,
     ),
     "SymbolsAnswer": SymbolsAnswer(
         count=1,
@@ -107,6 +141,7 @@ ANSWERS: dict[str, Answer] = {
                 data_source="delayed",
                 live=False,
                 as_of=_DAY,
+                state="closed",
             )
         ],
     ),
@@ -123,6 +158,10 @@ ANSWERS: dict[str, Answer] = {
         data_source="delayed",
         live=False,
         as_of=_DAY,
+        updated_at=None,
+        state="no_connection",
+        reason="No live feed of this product is connected for this key.",
+        feed=None,
         contract="ESH2026",
         rolled_from=None,
         invented=True,
@@ -133,6 +172,8 @@ ANSWERS: dict[str, Answer] = {
         ib_extensions=[
             IbExtension(percent=150, up=6916.25, down=6873.25, up_reached=True, down_reached=False)
         ],
+        bias=None,
+        bias_votes=None,
         naked_pocs=[_POC],
         poor_highs=[_HIGH],
         poor_lows=[],

@@ -12,7 +12,10 @@ from urllib.parse import unquote_to_bytes
 from outcry.services.errors import InvalidParameter, MissingSymbol, UnknownSymbol
 
 LONGEST_SYMBOL = 64
+#: More alerts than this there will never be.
+LARGEST_NUMBER = 2**53 - 1
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_NUMBER = re.compile(r"[0-9]{1,16}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -61,3 +64,19 @@ def date_of(parameters: Mapping[str, str], name: str) -> str | None:
         else:
             return text
     raise InvalidParameter("invalid_parameter.date", parameter=name)
+
+
+def any_symbol_of(parameters: Mapping[str, str]) -> str | None:
+    """Return the symbol as it came, None where it is absent or blank: here one that names nothing is no error."""
+    return parameters.get("symbol", "").strip() or None
+
+
+def number_of(parameters: Mapping[str, str], name: str, least: int, most: int) -> int | None:
+    """Return a whole number, None where it is absent or empty; raise `InvalidParameter` for anything else, or
+    where it is outside its bounds (both included)."""
+    text = parameters.get(name, "")
+    if not text:
+        return None
+    if _NUMBER.fullmatch(text) is not None and least <= int(text) <= most:
+        return int(text)
+    raise InvalidParameter("invalid_parameter.number", parameter=name, least=least, most=most)

@@ -6,6 +6,7 @@ Rule kept: the endpoints hand over text as it came and the caller's scope, and t
 from typing import Protocol, TypeVar
 
 from outcry.accounts.licences import Scope
+from outcry.services.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.services.answers import (
     Answer,
     ContextAnswer,
@@ -14,12 +15,13 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
+from outcry.services.living import Living
 
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
 
 class Found(Protocol[A_co]):
-    """An answer and the instant (ns UTC) it may go stale; None: not before the store's revision moves."""
+    """An answer and the instant (ns UTC) it may go stale; None: not before the revision moves."""
 
     @property
     def answer(self) -> A_co:
@@ -31,9 +33,15 @@ class Found(Protocol[A_co]):
         """When to ask again."""
         ...
 
+    @property
+    def living(self) -> Living[A_co] | None:
+        """Where the newest form of an answer is that moves by itself."""
+        ...
+
 
 class Query(Protocol):
-    """Answers questions from the store. May block for milliseconds; raises `ServiceError` and `StoreBusy`."""
+    """Answers questions from live feeds and the store. May block for milliseconds; raises `ServiceError` and
+    `StoreBusy`."""
 
     def revision(self) -> int:
         """The store's revision: while it stays, so do answers that do not go stale by themselves."""
@@ -59,4 +67,22 @@ class Query(Protocol):
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
         """Everything behind a levels answer."""
+        ...
+
+    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[AlertsAnswer]:
+        """Alerts of the current trade date."""
+        ...
+
+    def alerts_history(
+        self,
+        scope: Scope,
+        symbol: str | None,
+        from_: str | None,
+        to: str | None,
+        before: int | None,
+        after: int | None,
+        limit: int | None,
+        now_ns: int,
+    ) -> Found[AlertsHistoryAnswer]:
+        """Alerts of past and present."""
         ...

@@ -110,7 +110,10 @@ class LevelsAnswer(Answer, frozen=True, kw_only=True):
 
 
 class SymbolState(Answer, frozen=True, kw_only=True):
-    """One product of the scan universe and what this key may see of it."""
+    """One product of the scan universe and what this key may see of it.
+
+    `state`: `live`, or the stable code of why it is not (`services.wording.STATES`).
+    """
 
     symbol: str
     name: str
@@ -126,6 +129,7 @@ class SymbolState(Answer, frozen=True, kw_only=True):
     data_source: DataSource | None
     live: bool
     as_of: str | None
+    state: str
 
 
 class SymbolsAnswer(Answer, frozen=True, kw_only=True):
@@ -163,25 +167,29 @@ class Method(Answer, frozen=True, kw_only=True):
 
 
 class DataQuality(Answer, frozen=True, kw_only=True):
-    """What the session was computed from."""
+    """What the session was computed from; null is what is counted only once a session has completed."""
 
     source: str
-    quality: Literal["ticks", "bars_1s", "bars_1m"]
+    quality: Literal["ticks", "bars_1s", "bars_1m"] | None
     complete: bool
-    rows: int
+    rows: int | None
     volume: int
-    off_tick: int
-    out_of_order: int
+    off_tick: int | None
+    out_of_order: int | None
     first: str
     last: str
 
 
 class SessionLevels(Answer, frozen=True, kw_only=True):
-    """Everything computed of one session. Times ISO 8601 UTC; window half-open."""
+    """Everything computed of one session. Times ISO 8601 UTC; window half-open.
+
+    `final`: the session has completed, and none of this will change but by a correction of the data.
+    """
 
     contract: str
     date: str
     session: Literal["rth", "eth"]
+    final: bool
     open: str
     close: str
     short_session: bool
@@ -205,12 +213,13 @@ class SessionLevels(Answer, frozen=True, kw_only=True):
     lower_tail_ticks: int
     single_prints: list[PriceRange]
     day_type: str | None
+    day_type_final: bool
     open_type: str | None
     data: DataQuality
 
 
 class ProfileAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/profile`: the rows of one completed RTH session, high to low."""
+    """`GET /api/profile`: the rows of one session, high to low: a completed RTH session, or the one open now."""
 
     symbol: str
     tick_size: float
@@ -239,13 +248,32 @@ class IbExtension(Answer, frozen=True, kw_only=True):
     down_reached: bool
 
 
+class BiasVotes(Answer, frozen=True, kw_only=True):
+    """The five votes behind the bias, each −1, 0 or +1, of the newest bracket close; `total` is their sum."""
+
+    last: int
+    poc: int
+    value: int
+    extension: int
+    one_timeframing: int
+    total: int
+
+
 class ContextAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/context`: everything behind a levels answer."""
+    """`GET /api/context`: everything behind a levels answer.
+
+    `state`: `live`, or the stable code of why the answer is delayed; `reason` says it to a person. `feed`: name of
+    the live feed. `invented`: computed from trades nobody made.
+    """
 
     symbol: str
     data_source: DataSource
     live: bool
     as_of: str | None
+    updated_at: str | None
+    state: str
+    reason: str
+    feed: str | None
     contract: str
     rolled_from: str | None
     invented: bool
@@ -254,6 +282,8 @@ class ContextAnswer(Answer, frozen=True, kw_only=True):
     session: SessionLevels
     overnight: Overnight | None
     ib_extensions: list[IbExtension]
+    bias: Bias | None
+    bias_votes: BiasVotes | None
     naked_pocs: list[DatedLevel]
     poor_highs: list[DatedLevel]
     poor_lows: list[DatedLevel]

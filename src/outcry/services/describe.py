@@ -2,23 +2,33 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TypedDict
 from zoneinfo import ZoneInfo
 
 from outcry.core import levels as core_levels
-from outcry.core.calendar import Session
+from outcry.core.bias import Votes
+from outcry.core.calendar import Session, SessionKind
 from outcry.core.daytype import day_type, open_type
 from outcry.core.ladder import BRACKET_MINUTES, Ladder
+from outcry.core.live import LiveView
 from outcry.core.methods import DALTON
+from outcry.core.playbook import ScenarioState
 from outcry.core.profile import SessionProfile
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND, price_text
 from outcry.services.answers import (
+    BiasVotes,
     DataQuality,
     DatedLevel,
+    Developing,
     IbExtension,
     Method,
     Overnight,
+    Playbook,
+    PlaybookLevel,
     PriceRange,
+    PriorLevels,
     ProfileRow,
+    Scenario,
     SessionLevels,
     number,
 )
@@ -44,20 +54,70 @@ def carried(
     return dated(levels.naked_pocs), dated(levels.poor_highs), dated(levels.poor_lows)
 
 
-def method(session: StoredSession) -> Method:
-    """How the session's levels were computed."""
-    return Method(
-        preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
-        poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,
-        vpoc_source=session.ladder.source,
+def value(poc: int, vah: int, val: int, tick_e9: int) -> PriorLevels:
+    """A completed session's value, from ticks."""
+    return PriorLevels(poc=number(poc * tick_e9), vah=number(vah * tick_e9), val=number(val * tick_e9))
+
+
+def developing(profile: SessionProfile, tick_e9: int) -> Developing:
+    """The eight numbers of the open session."""
+    return Developing(
+        poc=number(profile.poc * tick_e9), vah=number(profile.vah * tick_e9), val=number(profile.val * tick_e9),
+        vpoc=number(profile.vpoc * tick_e9),
+        ib_high=number(profile.ib_high * tick_e9), ib_low=number(profile.ib_low * tick_e9),
+        high=number(profile.high * tick_e9), low=number(profile.low * tick_e9),
     )  # fmt: skip
 
 
+def playbook(view: LiveView, tick_e9: int) -> Playbook:
+    """The table of levels and the scenarios, in prices."""
+    return Playbook(
+        bias=view.bias.bias.value,
+        levels=[
+            PlaybookLevel(
+                price=number(line.price_ticks * tick_e9), label=line.label, kind=line.kind, side=line.side,
+                distance_ticks=line.distance_ticks,
+            )
+            for line in view.levels
+        ],
+        scenarios=[_scenario(state, tick_e9) for state in view.scenarios],
+    )  # fmt: skip
+
+
+def _scenario(state: ScenarioState, tick_e9: int) -> Scenario:
+    label, price_ticks = state.reference
+    return Scenario(
+        id=state.id, if_=state.if_.text(tick_e9), then=state.then,
+        reference=f"{label} {price_text(price_ticks * tick_e9)}", confirm=state.confirm.text(tick_e9),
+        invalidate=state.invalidate.text(tick_e9), status=state.status.value,
+    )  # fmt: skip
+
+
+def votes(found: Votes) -> BiasVotes:
+    """The votes behind the bias."""
+    return BiasVotes(
+        last=found.last, poc=found.poc, value=found.value, extension=found.extension,
+        one_timeframing=found.one_timeframing, total=found.total,
+    )  # fmt: skip
+
+
+def method(ladder: Ladder) -> Method:
+    """How the levels of a ladder are computed."""
+    return Method(
+        preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
+        poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,
+        vpoc_source=ladder.source,
+    )  # fmt: skip
+
+
+def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:
+    """The overnight range from its high and low in ticks."""
+    return found and Overnight(high=number(found[0] * tick_e9), low=number(found[1] * tick_e9))
+
+
 def overnight(session: StoredSession | None, tick_e9: int) -> Overnight | None:
-    """The overnight range."""
-    if session is None:
-        return None
-    return Overnight(high=number(session.profile.high * tick_e9), low=number(session.profile.low * tick_e9))
+    """The overnight range of a stored session."""
+    return session and high_low((session.profile.high, session.profile.low), tick_e9)
 
 
 def ib_extensions(profile: SessionProfile, tick_e9: int) -> list[IbExtension]:
@@ -92,40 +152,85 @@ def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
 
 
 def session(place: Place, night: StoredSession | None, tick_e9: int) -> SessionLevels:
-    """Everything computed of a session."""
+    """Everything computed of a completed session."""
     stored = place.session
     row, profile, ladder = stored.row, stored.profile, stored.ladder
-
-    def price(ticks: int) -> float:
-        return number(ticks * tick_e9)
-
+    prior = place.prior.profile if place.prior else None
+    known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
+    known += [night.profile.high, night.profile.low] if night else []
+    opened = open_type(ladder, known, (prior.low, prior.high) if prior else None)
     return SessionLevels(
         contract=stored.contract.key, date=str(row.trade_date), session=row.kind.value,
         open=instant(row.open_ns), close=instant(row.close_ns), short_session=row.short,
+        final=True, ib_complete=row.complete, day_type_final=True,
+        day_type=day_type(profile, place.average_range_ticks()).value,
+        open_type=opened.value if opened else None, data=quality(stored), **_prices(profile, tick_e9),
+    )  # fmt: skip
+
+
+def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
+    """The same of a session as it stands; an overnight session has no kind of day and no kind of open."""
+    opening, profile, ladder = view.opening, view.profile, view.ladder
+    day = opened = None
+    if opening.kind is SessionKind.RTH:
+        prior = opening.prior
+        known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
+        day = day_type(profile, opening.average_range).value
+        opened = open_type(
+            ladder, [*known, *(view.overnight or ())], (prior.low, prior.high) if prior else None
+        )
+    return SessionLevels(
+        contract=opening.contract, date=str(opening.trade_date), session=opening.kind.value,
+        open=instant(opening.open_ns), close=instant(opening.close_ns), short_session=opening.short,
+        final=False, ib_complete=view.ib_complete, day_type_final=False,
+        day_type=day, open_type=opened.value if opened else None,
+        data=DataQuality(
+            source=feed, quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
+            volume=sum(ladder.volume), off_tick=None, out_of_order=None,
+            first=instant(ladder.brackets[0].first_ns), last=instant(view.last_ns),
+        ),
+        **_prices(profile, tick_e9),
+    )  # fmt: skip
+
+
+class _Prices(TypedDict):
+    """What both kinds of session have from their profile."""
+
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    volume_vah: float
+    volume_val: float
+    high: float
+    low: float
+    open_price: float
+    close_price: float
+    ib_high: float
+    ib_low: float
+    poc_candidates: list[float]
+    poor_high: bool
+    poor_low: bool
+    upper_tail_ticks: int
+    lower_tail_ticks: int
+    single_prints: list[PriceRange]
+
+
+def _prices(profile: SessionProfile, tick_e9: int) -> _Prices:
+    def price(ticks: int) -> float:
+        return number(ticks * tick_e9)
+
+    return _Prices(
         poc=price(profile.poc), vah=price(profile.vah), val=price(profile.val), vpoc=price(profile.vpoc),
         volume_vah=price(profile.volume_va[1]), volume_val=price(profile.volume_va[0]),
         high=price(profile.high), low=price(profile.low),
         open_price=price(profile.open), close_price=price(profile.close),
-        ib_high=price(profile.ib_high), ib_low=price(profile.ib_low), ib_complete=row.complete,
+        ib_high=price(profile.ib_high), ib_low=price(profile.ib_low),
         poc_candidates=[price(ticks) for ticks in profile.poc_candidates],
         poor_high=profile.poor_high, poor_low=profile.poor_low,
         upper_tail_ticks=profile.upper_tail_rows, lower_tail_ticks=profile.lower_tail_rows,
         single_prints=[PriceRange(low=price(low), high=price(high)) for low, high in profile.single_prints],
-        day_type=day_type(profile, place.average_range_ticks()).value,
-        open_type=_open_type(place, ladder, night),
-        data=quality(stored),
     )  # fmt: skip
-
-
-def _open_type(place: Place, ladder: Ladder, night: StoredSession | None) -> str | None:
-    known: list[int] = []
-    prior = place.prior.profile if place.prior else None
-    if prior:
-        known += [prior.high, prior.low, prior.vah, prior.val]
-    if night:
-        known += [night.profile.high, night.profile.low]
-    found = open_type(ladder, known, (prior.low, prior.high) if prior else None)
-    return found.value if found else None
 
 
 def quality(stored: StoredSession) -> DataQuality:

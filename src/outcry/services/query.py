@@ -1,7 +1,7 @@
-"""Answers questions about levels from the sessions kept, and from nothing else.
+"""Answers questions about levels: from the live feed where one answers, else from the newest completed session kept.
 
-Rules kept: with only completed sessions every answer is `delayed` and its live-only fields are null, never stale; an
-answer never rests on a session its caller may not see.
+Rules kept: an answer that is not live is `delayed`, and its live-only fields are null, never stale; an answer never
+rests on a session or feed its caller may not see; one's own feed goes before a shared one.
 """
 
 import threading
@@ -9,46 +9,65 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Contract, Product, Universe, UnknownName
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.ports.live import LiveStore
 from outcry.ports.store import SessionStore
 from outcry.services import describe
+from outcry.services.alerts import AlertAnswers, AlertsAnswer, AlertsHistoryAnswer, means
 from outcry.services.answers import (
     DISCLAIMER,
     Answer,
     ContextAnswer,
     HistoryAnswer,
     LevelsAnswer,
-    PriorLevels,
     ProfileAnswer,
     SymbolsAnswer,
     SymbolState,
     number,
 )
 from outcry.services.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.services.live.board import Board, Channel, Seen
+from outcry.services.living import Encoder, Found, Living
 from outcry.services.shelf import Place, Shelf, StoredSession, visible
+from outcry.services.wording import state_text
+
+__all__ = ["Found", "Query", "Watched"]
 
 MAX_HISTORY = 500
 _KEPT_PRODUCTS = 256
+#: Feeds whose trades nobody made.
+INVENTED_SOURCES = frozenset({"simulator"})
 
 A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[A]):
-    """An answer, and until when (ns UTC) it holds if the store does not change; None: until it does."""
+class Watched:
+    """What a symbol means, the channel that answers it live, and the state: `live`, or the code of why none does."""
 
-    answer: A
-    fresh_until_ns: int | None
+    root: str
+    contract: Contract | None
+    seen: Seen | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A symbol understood: what was written, the product, and the contract if one was named."""
+
+    symbol: str
+    product: Product
+    contract: Contract | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A symbol understood: the product, the contract if one was named, and what the caller may see of it."""
+    """What a caller may see of what was named, until `fresh_until_ns`."""
 
     product: Product
     contract: Contract | None
@@ -59,8 +78,14 @@ class _Asked:
 class Query:
     """Implements what the endpoints ask. Safe to call from several threads."""
 
-    def __init__(self, store: SessionStore, universe: Universe, calendar: Calendar) -> None:
+    def __init__(
+        self, store: SessionStore, universe: Universe, calendar: Calendar, board: Board | None = None,
+        alerts: LiveStore | None = None,
+    ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
+        self._board = board or Board()
+        self._encoder = Encoder(universe)
+        self._alerts = AlertAnswers(self._board, universe, alerts)
         self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = (
             OrderedDict()
         )
@@ -70,9 +95,19 @@ class Query:
         """The store's revision."""
         return self._store.revision()
 
+    def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
+        """Which channel answers a symbol live, if any. Raises `UnknownSymbol`."""
+        named = self._name(symbol, now_ns)
+        seen, state = self._live(scope, named)
+        return Watched(named.product.root, named.contract, seen, state)
+
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:
         """`GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
-        asked = self._ask(scope, symbol, now_ns)
+        named = self._name(symbol, now_ns)
+        seen, _ = self._live(scope, named)
+        if seen and (live := _followed(self._encoder.levels(seen), now_ns)):
+            return live
+        asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
         tick = asked.product.tick_e9
         levels = describe.carried(place.carried(), tick)
@@ -80,33 +115,42 @@ class Query:
         answer = LevelsAnswer(
             symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
             updated_at=None, last_price=None, bias=None, developing=None,
-            prior=PriorLevels(
-                poc=number(profile.poc * tick), vah=number(profile.vah * tick), val=number(profile.val * tick)
-            ),
+            prior=describe.value(profile.poc, profile.vah, profile.val, tick),
             overnight=None, naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2], playbook=None,
         )  # fmt: skip
         return Found(answer, asked.fresh_until_ns)
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
         """`GET /api/context`. Raises as `levels` does."""
-        asked = self._ask(scope, symbol, now_ns)
+        named = self._name(symbol, now_ns)
+        seen, state = self._live(scope, named)
+        if seen and (live := _followed(self._encoder.context(seen), now_ns)):
+            return live
+        asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
         tick, profile = asked.product.tick_e9, place.session.profile
         overnight = asked.shelf.overnight_of(place.session)
         levels = describe.carried(place.carried(), tick)
         answer = ContextAnswer(
             symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
+            updated_at=None, state=state, reason=state_text(state), feed=None,
             contract=place.session.contract.key, rolled_from=place.rolled_from.key if place.rolled_from else None,
-            invented=False, disclaimer=DISCLAIMER, method=describe.method(place.session),
+            invented=place.session.row.source in INVENTED_SOURCES, disclaimer=DISCLAIMER,
+            method=describe.method(place.session.ladder),
             session=self._session(place, asked.shelf, tick), overnight=describe.overnight(overnight, tick),
-            ib_extensions=describe.ib_extensions(profile, tick),
+            ib_extensions=describe.ib_extensions(profile, tick), bias=None, bias_votes=None,
             naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2],
         )  # fmt: skip
         return Found(answer, asked.fresh_until_ns)
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
-        """`GET /api/profile`. Raises as `levels` does, and `NotFound` for a date without a session."""
-        asked = self._ask(scope, symbol, now_ns)
+        """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and
+        `NotFound` for a date without a completed session."""
+        named = self._name(symbol, now_ns)
+        seen, _ = self._live(scope, named) if date is None else (None, "")
+        if seen and (live := _followed(self._encoder.profile(seen), now_ns)):
+            return live
+        asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
         if date is not None:
             wanted = _day(date, "date")
@@ -117,7 +161,7 @@ class Query:
         tick = asked.product.tick_e9
         answer = ProfileAnswer(
             symbol=asked.product.root, tick_size=number(tick), levels=self._session(place, asked.shelf, tick),
-            method=describe.method(place.session), rows=describe.rows(place.session.ladder, tick),
+            method=describe.method(place.session.ladder), rows=describe.rows(place.session.ladder, tick),
         )  # fmt: skip
         return Found(answer, asked.fresh_until_ns)
 
@@ -125,8 +169,7 @@ class Query:
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> Found[HistoryAnswer]:
         """`GET /api/history`: at most the newest 500 sessions; none where `from` is after `to`. Raises as `levels`."""
-        asked = self._ask(scope, symbol, now_ns)
-        self._newest(asked)
+        asked = self._ask(scope, self._name(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
         places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
@@ -142,6 +185,18 @@ class Query:
         )
         return Found(answer, asked.fresh_until_ns)
 
+    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[AlertsAnswer]:
+        """`GET /api/alerts`: of the current trade date, of every product where no symbol is given; none of an unknown
+        one."""
+        return self._alerts.current(scope, symbol, now_ns)
+
+    def alerts_history(
+        self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
+        after: int | None, limit: int | None, now_ns: int,
+    ) -> Found[AlertsHistoryAnswer]:  # fmt: skip
+        """`GET /api/alerts/history`: newest first, none of an unknown symbol."""
+        return self._alerts.history(scope, symbol, from_, to, before, after, limit, now_ns)
+
     def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
         """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
         held = set(self._store.roots(scope.owners))
@@ -154,44 +209,65 @@ class Query:
                     shelf, until, _ = self._shelf(scope, product, now_ns)
                     fresh = min(fresh, until)
                     place = next(reversed(shelf.places(None)), None)
-                states.append(self._state(product, place, now_ns))
+                states.append(self._state(scope, product, place, now_ns))
         return Found(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
-    def _state(self, product: Product, place: Place | None, now_ns: int) -> SymbolState:
+    def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
         day = _utc_date(now_ns)
         near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))
         regular = [session for session in near if session.kind is SessionKind.RTH]
+        seen, state = self._live(scope, _Named(product.root, product, None))
+        contract = place.session.contract.key if place else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
             tick_size=number(product.tick_e9), tick_value=number(product.tick_value_e9), months=product.months,
             micro=[micro.root for micro in self._universe.products.values() if micro.parent == product.root],
             rth=describe.hours(regular, product.zone), time_zone=product.zone,
-            contract=place.session.contract.key if place else None,
-            data_source="delayed" if place else None, live=False,
-            as_of=str(place.session.row.trade_date) if place else None,
+            contract=seen.channel.key.contract.key if seen else contract,
+            data_source=seen.source if seen else "delayed" if place else None, live=seen is not None,
+            as_of=str(place.session.row.trade_date) if place and not seen else None, state=state,
         )  # fmt: skip
 
-    def _ask(self, scope: Scope, symbol: str | None, now_ns: int) -> _Asked:
+    def _live(self, scope: Scope, named: _Named) -> tuple[Seen | None, str]:
+        """The channel that answers live, one's own first, and the state: `live`, or why none does.
+
+        Without a contract named only the front one answers.
+        """
+        state = "no_connection"
+        for seen in self._board.channels(scope, named.product.root):
+            standing, contract = seen.channel.standing, seen.channel.key.contract
+            if not means(self._universe, named.symbol, named.contract, contract, standing.trade_date):
+                continue
+            why = _why_not(seen.channel, named.contract)
+            if why is None:
+                return seen, "live"
+            if state in {"no_connection", "not_front"}:  # another contract's feed says least of why
+                state = why
+        return None, state
+
+    def _name(self, symbol: str | None, now_ns: int) -> _Named:
         if not symbol or not symbol.strip():
             raise MissingSymbol("missing_symbol")
-        today = _utc_date(now_ns)
         try:
-            meant = self._universe.resolve(symbol, today)
+            meant = self._universe.resolve(symbol, _utc_date(now_ns))
         except UnknownName as problem:
             raise UnknownSymbol(
                 "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
             ) from problem
-        shelf, fresh, reasons = self._shelf(scope, meant.product, now_ns)
-        contract = meant.contract
+        return _Named(symbol, meant.product, meant.contract)
+
+    def _ask(self, scope: Scope, named: _Named, now_ns: int) -> _Asked:
+        shelf, fresh, reasons = self._shelf(scope, named.product, now_ns)
+        root, contract, today = named.product.root, named.contract, _utc_date(now_ns)
         if contract is not None:
-            held = shelf.contract_named(symbol)
+            held = shelf.contract_named(named.symbol)
             if held is None and self._universe.expiry(contract) < today:
-                near = [meant.product.root, self._universe.front(meant.product.root, today).short_key]
-                raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=near)
+                near = [root, self._universe.front(root, today).short_key]
+                raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = held or contract
         if not shelf.places(contract):
-            raise NoLicensedSource("no_licensed_source", symbol=meant.product.root, reasons=reasons)
-        return _Asked(meant.product, contract, shelf, fresh)
+            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=reasons)
+        return _Asked(named.product, contract, shelf, fresh)
 
     def _newest(self, asked: _Asked) -> Place:
         return asked.shelf.places(asked.contract)[-1]
@@ -228,6 +304,23 @@ class Query:
             while len(self._stored) > _KEPT_PRODUCTS:
                 self._stored.popitem(last=False)
         return sessions
+
+
+def _why_not(channel: Channel, named: Contract | None) -> str | None:
+    """Why a channel does not answer live; None: it does."""
+    if not channel.standing.live:
+        return channel.standing.reason
+    view = channel.view()
+    if view is None:
+        return "no_trades"
+    if view.opening.prior is None:
+        return "no_prior"
+    return None if named is not None or view.opening.front else "not_front"
+
+
+def _followed(living: Living[A], now_ns: int) -> Found[A] | None:
+    made = living.render(now_ns)
+    return Found(made.answer, _next_midnight(now_ns), living) if made else None
 
 
 def _utc_date(now_ns: int) -> date:

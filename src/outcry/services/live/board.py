@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from outcry.accounts.licences import OPERATOR, Scope
 from outcry.core.instruments import Contract
@@ -48,6 +48,8 @@ class Channel:
         self.key, self.invented = key, invented
         self.version = 0
         self.standing = Standing(live=False, reason="connecting", market_ns=0, trade_date=None)
+        #: What readers made of it, kept as long as it is shown; `services.living` owns what is in it.
+        self.kept: dict[object, Any] = {}
         self._peek = peek
         self._seen: tuple[int, LiveView | None] = (-1, None)
 
@@ -141,10 +143,11 @@ class Board:
 
     def alerts(self, scope: Scope, root: str | None = None) -> list[AlertRow]:
         """Alerts of the trade date each channel of the scope stands in, newest first."""
-        wanted = {
-            (c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date
-            for c in (seen.channel for seen in self.channels(scope, root))
-        }
+        return self.alerts_of([seen.channel for seen in self.channels(scope, root)])
+
+    def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
+        """Alerts of the trade date each of these channels stands in, newest first."""
+        wanted = {(c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date for c in channels}
         with self._lock:
             kept = list(self._alerts)
         return [

@@ -1,0 +1,112 @@
+"""Sentences for people about alerts and the state of feeds: plain facts, never advice.
+
+Rule kept: wording is no contract; what a program needs stands beside it in fields of its own.
+"""
+
+from collections.abc import Callable
+
+from outcry.core.structure.machine import AlertType
+from outcry.core.units import price_text
+from outcry.ports.live import AlertRow
+
+#: Why an answer is live or not: the stable codes, and a sentence for each.
+STATES: dict[str, str] = {
+    "live": "The session is open and its feed is connected and up to date.",
+    "no_connection": "No live feed of this product is connected for this key.",
+    "connecting": "The feed is being connected.",
+    "catching_up": "The feed is sending the session so far.",
+    "stale_link": "The feed has sent nothing for too long.",
+    "stale_market": "The feed is connected, but its market data has stopped.",
+    "unsubscribed": "The feed does not send this contract.",
+    "disconnected": "The connection to the feed is lost.",
+    "closed": "The session is closed.",
+    "no_trades": "Nothing has traded yet in the session now open.",
+    "no_prior": "No regular session of this contract has completed yet, so there are no prior levels.",
+    "ended": "The feed has come to its end.",
+    "not_front": "The feed brings this contract, which is not the front one.",
+}
+
+
+def state_text(code: str) -> str:
+    """The sentence of a code; the code itself where there is none yet."""
+    return STATES.get(code, code)
+
+
+def message(row: AlertRow) -> str:
+    """What happened, in one English sentence."""
+    return _MESSAGES[row.type](row)
+
+
+def _price(row: AlertRow) -> str:
+    return price_text(row.price_e9)
+
+
+def _level(row: AlertRow, name: str) -> str:
+    """A price among the parameters, with a blank before it; nothing where it is not there."""
+    found = row.params.get(name)
+    return f" {price_text(found)}" if isinstance(found, int) else ""
+
+
+def _test(side: str, name: str) -> Callable[[AlertRow], str]:
+    def said(row: AlertRow) -> str:
+        edge = f"the {side} edge of prior value ({row.ref}{_level(row, name)})"
+        return f"{row.symbol} traded at {_price(row)}, at {edge}."
+
+    return said
+
+
+def _reject(side: str, name: str) -> Callable[[AlertRow], str]:
+    def said(row: AlertRow) -> str:
+        reached = _level(row, "probeExtreme")
+        went = f" as far as{reached}" if reached else ""
+        return (
+            f"{row.symbol} traded {side} prior value ({row.ref}{_level(row, name)}){went} and closed five minutes "
+            f"back inside it, at {_price(row)}."
+        )
+
+    return said
+
+
+def _accept(side: str, name: str) -> Callable[[AlertRow], str]:
+    def said(row: AlertRow) -> str:
+        return (
+            f"{row.symbol} closed two half-hours in a row {side} prior value ({row.ref}{_level(row, name)}), "
+            f"the second at {_price(row)}."
+        )
+
+    return said
+
+
+def _break(side: str, name: str) -> Callable[[AlertRow], str]:
+    def said(row: AlertRow) -> str:
+        both = "; both sides have been broken" if row.params.get("otherSideBroken") is True else ""
+        return f"{row.symbol} traded at {_price(row)}, {side} the initial balance ({row.ref}{_level(row, name)}){both}."
+
+    return said
+
+
+def _naked(row: AlertRow) -> str:
+    return f"{row.symbol} traded at {_price(row)}, the point of control of {row.ref}, untouched since."
+
+
+def _poor(side: str) -> Callable[[AlertRow], str]:
+    def said(row: AlertRow) -> str:
+        where = "beyond" if row.params.get("event") == "repaired" else "near"
+        return f"{row.symbol} traded at {_price(row)}, {where} the unfinished {side} of {row.ref}."
+
+    return said
+
+
+_MESSAGES: dict[AlertType, Callable[[AlertRow], str]] = {
+    AlertType.IB_BREAK_UP: _break("above", "ibHigh"),
+    AlertType.IB_BREAK_DOWN: _break("below", "ibLow"),
+    AlertType.VA_REJECT_HIGH: _reject("above", "vah"),
+    AlertType.VA_REJECT_LOW: _reject("below", "val"),
+    AlertType.VA_ACCEPT_ABOVE: _accept("above", "vah"),
+    AlertType.VA_ACCEPT_BELOW: _accept("below", "val"),
+    AlertType.NAKED_POC: _naked,
+    AlertType.VA_TEST_HIGH: _test("upper", "vah"),
+    AlertType.VA_TEST_LOW: _test("lower", "val"),
+    AlertType.POOR_HIGH: _poor("high"),
+    AlertType.POOR_LOW: _poor("low"),
+}
