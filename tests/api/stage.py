@@ -14,7 +14,7 @@ from outcry.api.app import Application, Options, Services, create_app
 from outcry.api.examples import ANSWERS
 from outcry.bus.inprocess import SlidingLog
 from outcry.http.server import Binding, build_server
-from outcry.ports.store import GrantRow, KeyRow, StoreBusy, Tier
+from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy, Tier
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
 from outcry.services.errors import NoLicensedSource, NotFound, UnknownSymbol
@@ -60,10 +60,13 @@ class MemoryAccounts:
     def find_user(self, email: str) -> int | None:
         return self.users.index(email.lower()) + 1 if email.lower() in self.users else None
 
-    def add_key(self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int) -> int:
+    def add_key(
+        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read"
+    ) -> int:
         self.moves += 1
         key_id = len(self.rows) + 1
-        self.rows.append(KeyRow(key_id, user_id, self.users[user_id - 1], tier, prefix, digest, now_ns, None))
+        email = self.users[user_id - 1]
+        self.rows.append(KeyRow(key_id, user_id, email, tier, prefix, digest, now_ns, None, role))
         return key_id
 
     def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
@@ -166,8 +169,8 @@ class Stage:
     log: io.BytesIO
     port: int = 0
 
-    def key(self, tier: Tier = "admin", email: str = "ann@example.com") -> str:
-        return self.keys.create(email, tier, self.clock.now_ns())
+    def key(self, tier: Tier = "admin", email: str = "ann@example.com", role: Role = "read") -> str:
+        return self.keys.create(email, tier, self.clock.now_ns(), role=role)
 
     def get(
         self,

@@ -7,6 +7,7 @@ import time
 import pytest
 from stage import SECOND, Got, Stage, build_stage, served
 
+from outcry.api.endpoints import ENDPOINTS
 from outcry.ports.store import GrantRow
 
 LEVELS = "/api/levels?symbol=ES"
@@ -170,6 +171,23 @@ def test_why_a_key_is_refused(stage: Stage) -> None:
     assert reason(stage.get(LEVELS, other)) == "unknown"
     stage.keys.revoke(key[:15], stage.clock.now_ns())
     assert reason(stage.get(LEVELS, key)) == "revoked"
+
+
+def test_a_key_that_sends_trades_reads_nothing(stage: Stage) -> None:
+    """It is counted like any other, told of unknown addresses, and never asks the query service."""
+    key = stage.key("pro", role="ingest")
+    for n, endpoint in enumerate(ENDPOINTS, 1):
+        got = stage.get(f"{endpoint.path}?symbol=ES", key)
+        assert (got.status, code(got)) == (403, "forbidden")
+        assert got.headers["x-api-tier"] == "pro"
+        assert got.headers["x-ratelimit-remaining"] == str(120 - n)
+        assert "sending trades" in json.loads(got.body)["message"]
+    assert stage.get(LEVELS, key, headers={"accept-language": "de"}).body.count(b"Senden") == 1
+    assert stage.get(LEVELS, key, "HEAD").status == 403
+    assert stage.get("/api/nothing", key).status == 404
+    assert stage.query.calls == []
+    assert stage.get(LEVELS, stage.key()).status == 200
+    assert stage.get(LEVELS, key).status == 403
 
 
 def test_an_unknown_path_tells_a_stranger_nothing(stage: Stage) -> None:

@@ -4,9 +4,10 @@ from dataclasses import replace
 import pytest
 from stage import SECOND, SERVER_SECRET, START_NS, MemoryAccounts
 
-from outcry.ports.store import GrantRow, KeyRow, StoreBusy
+from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy
 from outcry.services.accounts import KeyRefusal, KeyRing, Licences
 
+ROLES: list[dict[str, Role]] = [{}, {"role": "read"}, {"role": "ingest"}]
 EVERYONE = GrantRow(0, "everyone", "completed", (), None, None, 0, None)
 
 
@@ -22,6 +23,12 @@ def test_a_key_is_found_until_it_is_revoked() -> None:
     assert ring.find(key, START_NS + 1) is KeyRefusal.REVOKED
     assert ring.live_count == 0
     assert ring.revoke(row.prefix, START_NS + 2) is None
+
+
+def test_a_key_is_made_for_reading_unless_said_otherwise() -> None:
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET)
+    rows = [ring.find(ring.create("ann@example.com", "pro", START_NS, **role), START_NS) for role in ROLES]
+    assert [row.role for row in rows if isinstance(row, KeyRow)] == ["read", "read", "ingest"]
 
 
 def test_nothing_kept_contains_the_key_or_finds_it_under_another_secret() -> None:

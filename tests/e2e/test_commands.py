@@ -226,6 +226,33 @@ def test_grants_decide_what_is_seen(shared: Path, tmp_path: Path) -> None:
         assert found[0] == 200
 
 
+def test_a_live_feed_is_granted_without_dates(tmp_path: Path) -> None:
+    assert (
+        outcry(tmp_path, "grants", "add", "everyone", "--scope", "live", "--symbols", "es,NQ").stdout == "2\n"
+    )
+    (_, added) = outcry(tmp_path, "grants", "list").stdout.splitlines()
+    assert added.split("\t") == ["2", "everyone", "live", "ES,NQ", "", "", "0"]
+    for more in (["--until", "2026-01-02"], ["--from", "2026-01-02"], ["--embargo-hours", "0"]):
+        refused = outcry(tmp_path, "grants", "add", "everyone", "--scope", "live", *more)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "neither dates nor an embargo" in refused.stderr
+    assert outcry(tmp_path, "grants", "add", "everyone", "--embargo-hours", "0").returncode == 0
+    assert outcry(tmp_path, "grants", "list").stdout.splitlines()[2].split("\t")[6] == "0"
+
+
+def test_a_key_that_sends_trades_is_listed_as_such_and_reads_nothing(tmp_path: Path) -> None:
+    reads = outcry(tmp_path, "keys", "create", "--email", "me@example.com").stdout.strip()
+    sends = outcry(tmp_path, "keys", "create", "--email", "me@example.com", "--ingest").stdout.strip()
+    listed = [line.split("\t") for line in outcry(tmp_path, "keys", "list").stdout.splitlines()]
+    assert [(row[0], row[4], row[5]) for row in listed] == [
+        (reads[:15], "", "read"),
+        (sends[:15], "", "ingest"),
+    ]
+    with serving(tmp_path) as (url, _):
+        assert get(f"{url}/api/levels?symbol=ES", sends)[1]["code"] == "forbidden"
+        assert get(f"{url}/api/levels?symbol=ES", reads)[1]["code"] == "no_licensed_source"
+
+
 def test_help_teaches(tmp_path: Path) -> None:
     whole = outcry(tmp_path, "--help").stdout
     for command in (

@@ -27,6 +27,7 @@ from outcry.http.errors import (
     problem_of,
     rate_limited,
     unauthorized,
+    wrong_key,
 )
 from outcry.http.fastpath import HotAnswers
 from outcry.http.requests import Asked
@@ -87,6 +88,8 @@ class Dispatcher:
             return edge.refuse(asked, route, caller, verdict, NOT_FOUND)
         if asked.method not in ("GET", "HEAD"):
             return edge.refuse(asked, route, caller, verdict, method_not_allowed(ALLOWED))
+        if caller.role != "read":
+            return edge.refuse(asked, route, caller, verdict, wrong_key("read"))
         if not current or caller.scope is None:
             return edge.refuse(asked, route, caller, verdict, UNAVAILABLE)
         try:

@@ -21,6 +21,7 @@ _REF = "#/components/schemas/{name}"
 _COMMON = (
     "invalid_parameter",
     "unauthorized",
+    "forbidden",
     "not_found",
     "method_not_allowed",
     "rate_limited",
@@ -32,6 +33,7 @@ _COMMON = (
 _SAID = {
     400: "A parameter is missing or not of its form.",
     401: "No valid key; `reason` says why.",
+    403: "The key is for sending trades, not for reading.",
     404: "Unknown symbol, session or address.",
     405: "The address is only read.",
     409: "No completed session is licensed to this key yet; `fix` says where to go.",

@@ -3,26 +3,29 @@
 import sys
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from typing import Literal
 
 from cyclopts import App
 
 from outcry.accounts.keys import is_email
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.ports.store import GrantRow, KeyRow, Tier
+from outcry.ports.store import GrantRow, KeyRow, Role, Tier
 from outcry.settings import read_settings
 from outcry.wiring import open_house
 
+EMBARGO_HOURS = 24
 LONGEST_EMBARGO_HOURS = 10 * 366 * 24
 
 keys = App(name="keys", help="Make, list and revoke API keys.")
 grants = App(
     name="grants",
-    help="Say who may see the operator's recordings. At first: everyone, 24 hours after the close.",
+    help="Say who may see the operator's recordings and his live feed. At first: recordings, everyone, 24 hours after "
+    "the close.",
 )
 
 
 @keys.command
-def create(*, email: str, tier: Tier = "free", data: str | None = None) -> int:
+def create(*, email: str, tier: Tier = "free", ingest: bool = False, data: str | None = None) -> int:
     """Make a key and print it, alone, on standard output. It is shown this once and kept only as a keyed digest.
 
         export OUTCRY_KEY=$(outcry keys create --email you@example.com)
@@ -33,6 +36,8 @@ def create(*, email: str, tier: Tier = "free", data: str | None = None) -> int:
         Whose key it is.
     tier
         How many requests a minute it may make: free 30, pro 120, admin 600. A tier is no data licence.
+    ingest
+        Make a key that sends trades as that user's own live feed, and reads nothing.
     data
         The data folder; otherwise OUTCRY_DATA.
     """
@@ -40,7 +45,8 @@ def create(*, email: str, tier: Tier = "free", data: str | None = None) -> int:
         print(f"outcry: {email!r} is not an e-mail address", file=sys.stderr)
         return 2
     with open_house(read_settings(data=data)) as house:
-        print(house.keys.create(email, tier, house.clock.now_ns()))
+        role: Role = "ingest" if ingest else "read"
+        print(house.keys.create(email, tier, house.clock.now_ns(), role=role))
     return 0
 
 
@@ -69,7 +75,7 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
 
 @keys.command(name="list")
 def list_keys(*, data: str | None = None) -> int:
-    """List all keys, tab-separated: prefix, tier, e-mail, when made, when revoked.
+    """List all keys, tab-separated: prefix, tier, e-mail, when made, when revoked, read or ingest.
 
     Parameters
     ----------
@@ -89,6 +95,7 @@ def _key_line(row: KeyRow) -> tuple[str, ...]:
         row.email,
         _instant(row.created_ns),
         _instant(row.revoked_ns) if row.revoked_ns else "",
+        row.role,
     )
 
 
@@ -99,9 +106,9 @@ def _instant(at_ns: int) -> str:
 @grants.command
 def add(
     grantee: str, *, symbols: str = "", from_: date | None = None, until: date | None = None,
-    embargo_hours: int = 24, data: str | None = None,
+    scope: Literal["completed", "live"] = "completed", embargo_hours: int | None = None, data: str | None = None,
 ) -> int:  # fmt: skip
-    """Grant the operator's completed sessions.
+    """Grant the operator's completed sessions, or his live feed.
 
     Data of an exchange is generally licensed for passing on only 24 hours after the close, if at all: ask your licence.
 
@@ -112,19 +119,25 @@ def add(
     symbols
         Which products, comma-separated; all if empty.
     from_
-        First trade date.
+        First trade date; of completed sessions only.
     until
-        Last trade date.
+        Last trade date; of completed sessions only.
+    scope
+        completed: past sessions. live: what happens now, shown as `shared`, until the grant is removed.
     embargo_hours
-        How long after its close a session is held back.
+        How long after its close a completed session is held back; 24 unless given.
     data
         The data folder; otherwise OUTCRY_DATA.
     """
+    if scope == "live" and (from_ or until or embargo_hours is not None):
+        print("outcry: a live feed is granted for now: it has neither dates nor an embargo", file=sys.stderr)
+        return 2
+    held_back = 0 if scope == "live" else EMBARGO_HOURS if embargo_hours is None else embargo_hours
     with open_house(read_settings(data=data)) as house:
         kind, _, name = grantee.partition(":")
         roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
         unknown = [root for root in roots if root not in house.reference.universe.products]
-        if unknown or not 0 <= embargo_hours <= LONGEST_EMBARGO_HOURS:
+        if unknown or not 0 <= held_back <= LONGEST_EMBARGO_HOURS:
             print(
                 f"outcry: no product {unknown[0]}"
                 if unknown
@@ -139,7 +152,7 @@ def add(
                 file=sys.stderr,
             )
             return 2
-        row = GrantRow(0, subject, "completed", roots, from_, until, embargo_hours * NANOS_PER_HOUR, None)
+        row = GrantRow(0, subject, scope, roots, from_, until, held_back * NANOS_PER_HOUR, None)
         print(house.store.add_grant(row, house.clock.now_ns()))
     return 0
 

@@ -12,6 +12,7 @@ from outcry.accounts.licences import Scope
 from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
 from outcry.http.redaction import holds_key
 from outcry.http.requests import Asked
+from outcry.ports.store import Role
 from outcry.services.accounts import KeyRefusal, KeyRing, Licences
 
 _REMEMBERED = 4096
@@ -21,7 +22,8 @@ _REMEMBERED = 4096
 class Caller:
     """Who is asking. `subject` is what the limiter counts; `name` may be logged; `scope` is None without one.
 
-    `generation`: of keys and grants, when this was found out; once that has moved, ask again.
+    `generation`: of keys and grants, when this was found out; once that has moved, ask again. `role`: what its key is
+    for.
     """
 
     subject: str
@@ -30,6 +32,7 @@ class Caller:
     limit: int
     scope: Scope | None
     generation: int
+    role: Role = "read"
 
 
 class Door:
@@ -74,6 +77,7 @@ class Door:
             requests_allowed(found.tier),
             self._licences.scope(found),
             generation,
+            found.role,
         )
         if len(self._known) >= _REMEMBERED:
             self._known.clear()

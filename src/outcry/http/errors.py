@@ -12,6 +12,7 @@ import msgspec
 from outcry.accounts.tiers import ANONYMOUS
 from outcry.http.messages import Catalogue
 from outcry.http.negotiation import most_wanted
+from outcry.ports.store import Role
 from outcry.services.accounts import KeyRefusal
 from outcry.services.errors import ServiceError
 
@@ -65,6 +66,11 @@ UNAVAILABLE = Problem("upstream_unavailable", "upstream_unavailable")
 def unauthorized(reason: KeyRefusal) -> Problem:
     """The problem of a request without a good key."""
     return Problem("unauthorized", f"unauthorized.{reason.value}", {"reason": reason.value}, (CHALLENGE,))
+
+
+def wrong_key(needed: Role) -> Problem:
+    """The problem of a good key that is for something else than what is asked with it."""
+    return Problem("forbidden", f"forbidden.needs_{needed}")
 
 
 def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:

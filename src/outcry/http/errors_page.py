@@ -23,7 +23,8 @@ _WHEN = {
     "missing_symbol": "`symbol` is absent or empty.",
     "invalid_parameter": "A parameter is repeated, not UTF-8 or not of its form; or the request is no HTTP.",
     "unauthorized": "There is no valid key in the header `x-api-key`, or there is one in the address.",
-    "forbidden": "`/metrics` is read from elsewhere than the machine itself.",
+    "forbidden": "The key is for something else: one that sends trades reads nothing, and one that reads sends none. "
+    "Or `/metrics` is read from elsewhere than the machine itself.",
     "unknown_symbol": "No product or contract goes by that name.",
     "not_found": "The address, or a session of that date, does not exist.",
     "method_not_allowed": "The address is only read.",

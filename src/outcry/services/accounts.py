@@ -14,7 +14,7 @@ from threading import Lock
 
 from outcry.accounts import keys as form
 from outcry.accounts.licences import Grant, Scope, resolve
-from outcry.ports.store import AccountStore, KeyRow, Tier
+from outcry.ports.store import AccountStore, KeyRow, Role, Tier
 
 REFRESH_NS = 200_000_000
 _MIN_SECRET_BYTES = 16
@@ -77,14 +77,14 @@ class KeyRing(_Mirror):
         """Return what is kept of a key."""
         return hashlib.blake2b(key.encode("ascii"), digest_size=32, key=self._secret).digest()
 
-    def create(self, email: str, tier: Tier, now_ns: int) -> str:
+    def create(self, email: str, tier: Tier, now_ns: int, *, role: Role = "read") -> str:
         """Make a key for that user and return it, the only time it is seen."""
         taken = {row.prefix for row in self.list()}
         key = form.compose(secrets.randbits(form.SECRET_BITS))
         while form.prefix(key) in taken:  # a prefix names one key, so that it can be revoked by it
             key = form.compose(secrets.randbits(form.SECRET_BITS))
         user_id = self._store.ensure_user(email, now_ns)
-        self._store.add_key(user_id, tier, form.prefix(key), self.digest(key), now_ns)
+        self._store.add_key(user_id, tier, form.prefix(key), self.digest(key), now_ns, role=role)
         self.refresh(now_ns, force=True)
         return key
 
