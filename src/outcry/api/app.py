@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from outcry.api.dispatch import Dispatcher
+from outcry.api.ingest import PATH as INGEST_PATH
+from outcry.api.ingest import Ingest
 from outcry.api.probes import build_probes
 from outcry.api.query import Query
 from outcry.http.auth import Door
@@ -17,23 +19,28 @@ from outcry.http.fastpath import HotAnswers
 from outcry.http.logs import AccessLog, open_journal
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
+from outcry.http.protocol import MOST_HEAD_BYTES
 from outcry.http.pulse import Pulse
 from outcry.http.requests import RequestIds
 from outcry.ports.clock import Clock
 from outcry.ports.limiter import Limiter
 from outcry.services.accounts import KeyRing, Licences
+from outcry.services.live.board import Board
+from outcry.services.pushing import MOST_BODY_BYTES, Intake
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the application answers from. `checks` raise unless their part is ready; they run until all pass
-    once."""
+    """What the application answers from. `board`: what is live. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless
+    their part is ready; they run until all pass once."""
 
     query: Query
     keys: KeyRing
     licences: Licences
     limiter: Limiter
     clock: Clock
+    board: Board = field(default_factory=Board)
+    pushes: Intake | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
 
 
@@ -117,7 +124,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
         else:
             journal.error("store does not answer", exc_info=error)
 
-    pulse = Pulse(look, clock, on_change)
+    pulse = Pulse(look, clock, on_change, services.board)
     edge = Edge(
         door=Door(services.keys, services.licences),
         limiter=services.limiter,
@@ -128,13 +135,15 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
         access_log=AccessLog(options.log if options.access_log else None, clock),
         journal=journal,
         ids=RequestIds(),
+        roomy={INGEST_PATH: MOST_HEAD_BYTES + MOST_BODY_BYTES},
     )
     edge.metrics.gauge("outcry_keys_live", "API keys not revoked.", lambda: services.keys.live_count)
-    edge.metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.revision)
+    edge.metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision)
     edge.metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
     hot = HotAnswers(edge)
     edge.metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))
-    dispatcher = Dispatcher(edge, services.query, hot, options.query_timeout_s)
+    ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
+    dispatcher = Dispatcher(edge, services.query, hot, options.query_timeout_s, ingest)
     return Application(
         edge, hot, dispatcher, edge.around(build_probes(edge, open_metrics=options.open_metrics))
     )

@@ -13,11 +13,13 @@ from typing import Any
 import msgspec
 
 from outcry.accounts.licences import Scope
-from outcry.api.endpoints import ENDPOINTS, Ask, Endpoint
+from outcry.api.endpoints import ENDPOINTS, Ask, Endpoint, Prepared
+from outcry.api.ingest import PATH as INGEST_PATH
+from outcry.api.ingest import Ingest
 from outcry.api.parameters import read_query
 from outcry.api.query import Query
 from outcry.http.auth import Caller, anonymous
-from outcry.http.cache import AnswerCache, Encoded, names_etag
+from outcry.http.cache import AnswerCache, Computed, Encoded, Kept, Moving, names_etag
 from outcry.http.edge import Edge, Headers, Receive, Reply, Send
 from outcry.http.errors import (
     NOT_FOUND,
@@ -44,17 +46,20 @@ _ROUTES = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 
 
 class Dispatcher:
-    """Answers everything under `/api`. `timeout_s` bounds each wait for the store."""
+    """Answers everything under `/api`. `timeout_s` bounds each wait for the store; `ingest` takes pushed feeds."""
 
-    def __init__(self, edge: Edge, query: Query, hot: HotAnswers, timeout_s: float) -> None:
+    def __init__(
+        self, edge: Edge, query: Query, hot: HotAnswers, timeout_s: float, ingest: Ingest | None = None
+    ) -> None:
         self._edge = edge
         self._query = query
         self._hot = hot
         self._timeout_s = timeout_s
-        self._questions: dict[tuple[str, bytes], tuple[tuple[str | None, ...], Ask]] = {}
+        self._ingest = ingest
+        self._questions: dict[tuple[str, bytes], Prepared] = {}
         self.cache = AnswerCache(timeout_s)
 
-    async def __call__(self, scope: dict[str, Any], _receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         """Handle one request; nothing raised here reaches the server."""
         edge = self._edge
         started_ns = monotonic_ns()
@@ -62,12 +67,12 @@ class Dispatcher:
         endpoint = _ROUTES.get(asked.path)
         route = endpoint.path if endpoint else UNKNOWN_ROUTE
         try:
-            reply = await self._reply(asked, endpoint, route)
+            reply = await self._reply(asked, endpoint, route, receive)
         except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
             reply = edge.failed(asked, route, error)
         await edge.send(asked, reply, started_ns, send)
 
-    async def _reply(self, asked: Asked, endpoint: Endpoint | None, route: str) -> Reply:
+    async def _reply(self, asked: Asked, endpoint: Endpoint | None, route: str, receive: Receive) -> Reply:
         """Admit and count the caller, then answer or refuse."""
         edge = self._edge
         if not edge.pulse.started:
@@ -75,15 +80,22 @@ class Dispatcher:
             return edge.refuse(asked, route, caller, edge.uncounted(caller), STARTING)
         current = edge.pulse.fresh or await edge.pulse.ensure(self._timeout_s)
         caller, reason = edge.door.admit(asked)
-        verdict = edge.limiter.take(caller.subject, caller.limit, edge.clock.now_ns())
+        ingest = self._ingest if asked.path == INGEST_PATH else None
+        counted = ingest is None or ingest.counts(caller)
+        if counted:
+            verdict = edge.limiter.take(caller.subject, caller.limit, edge.clock.now_ns())
+        else:
+            verdict = edge.uncounted(caller)
         if reason is KeyRefusal.UNKNOWN and verdict.allowed:
             caller, reason, verdict = await self._ask_again(asked, caller, verdict)
-        if not verdict.allowed:
+        if not verdict.allowed and counted:
             edge.metrics.refuse(caller.tier)
             problem = rate_limited(verdict.retry_after_ms, caller.limit, caller.tier)
             return edge.refuse(asked, route, caller, verdict, problem)
         if reason is not None:
             return edge.refuse(asked, route, caller, verdict, unauthorized(reason))
+        if ingest is not None:
+            return await ingest.reply(asked, receive, caller, verdict, current=current)
         if endpoint is None:
             return edge.refuse(asked, route, caller, verdict, NOT_FOUND)
         if asked.method not in ("GET", "HEAD"):
@@ -118,15 +130,15 @@ class Dispatcher:
     ) -> Reply:
         """Answer from the cache or the query service, with an entity tag."""
         terms, ask = self._question(endpoint, asked.query)
-        encoded = await self._encoded((scope, endpoint.path, terms), scope, ask)
+        kept, encoded = await self._kept((scope, endpoint.path, terms), scope, ask)
         if asked.if_none_match is not None and names_etag(asked.if_none_match, encoded.etag):
             headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
             return Reply(304, headers, b"", endpoint.path, caller, verdict)
         if asked.plain:
-            self._hot.conclude(asked, caller, encoded, endpoint.path)
+            self._hot.conclude(asked, caller, kept, endpoint.path)
         return Reply(200, encoded.headers, encoded.body, endpoint.path, caller, verdict, encoded.head)
 
-    def _question(self, endpoint: Endpoint, query: bytes) -> tuple[tuple[str | None, ...], Ask]:
+    def _question(self, endpoint: Endpoint, query: bytes) -> Prepared:
         """Read the query string, or remember having read it: clients repeat themselves."""
         known = self._questions.get((endpoint.path, query))
         if known is None:
@@ -137,21 +149,29 @@ class Dispatcher:
                 self._questions[endpoint.path, query] = known
         return known
 
-    async def _encoded(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> Encoded:
+    async def _kept(self, place: tuple[Any, ...], scope: Scope, ask: Ask) -> tuple[Kept, Encoded]:
+        """What a place is answered with, and the answer to give."""
         edge = self._edge
         now_ns = edge.clock.now_ns()
         revision = edge.pulse.revision
-        found = self.cache.get(place, revision, now_ns)
-        if found is not None:
-            return found
+        kept = self.cache.get(place, revision, now_ns)
+        encoded = kept and (kept.current() or await self.cache.renew(kept, now_ns))
+        if kept and encoded:
+            return kept, encoded
         return await self.cache.fetch(place, revision, _computation(self._query, scope, ask, now_ns))
 
 
-def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[[], tuple[bytes, int | None]]:
+def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[[], Computed]:
     """Return the work for a thread: ask and encode."""
 
-    def compute() -> tuple[bytes, int | None]:
+    def compute() -> Computed:
         found = ask(query, scope, now_ns)
-        return msgspec.json.encode(found.answer), found.fresh_until_ns
+        living = found.living
+        if living is None:
+            return Computed(Encoded.of(msgspec.json.encode(found.answer)), found.fresh_until_ns)
+        rendered = living.render(now_ns)
+        if rendered is None:  # it ended this very moment: as it was, and asked anew next time
+            return Computed(Encoded.of(msgspec.json.encode(found.answer)), now_ns)
+        return Computed(Moving(living, rendered), found.fresh_until_ns)
 
     return compute

@@ -4,8 +4,8 @@ Rule kept: no response leaves without its limits, tier and request id, and no ex
 client is told `internal_error` and the id, the log is told the rest.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, cast
 
@@ -65,6 +65,8 @@ class Edge:
     access_log: AccessLog
     journal: Journal
     ids: RequestIds
+    #: Bytes a request may have, body and all, at addresses that take large ones.
+    roomy: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def refuse(self, asked: Asked, route: str, caller: Caller, verdict: Verdict, problem: Problem) -> Reply:
         """Word a problem for this request."""

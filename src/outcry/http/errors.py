@@ -27,6 +27,7 @@ STATUS: dict[str, int] = {
     "not_found": 404,
     "method_not_allowed": 405,
     "no_licensed_source": 409,
+    "invalid_request": 422,
     "rate_limited": 429,
     "internal_error": 500,
     "upstream_unavailable": 502,
@@ -82,9 +83,9 @@ def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
     return Problem("rate_limited", message_id, {"retry_after_ms": retry_after_ms}, headers, words)
 
 
-def method_not_allowed(allowed: str) -> Problem:
+def method_not_allowed(allowed: str, message_id: str = "method_not_allowed") -> Problem:
     """The problem of a known path asked with another method."""
-    return Problem("method_not_allowed", "method_not_allowed", {}, ((b"allow", allowed.encode("ascii")),))
+    return Problem("method_not_allowed", message_id, {}, ((b"allow", allowed.encode("ascii")),))
 
 
 def problem_of(error: ServiceError) -> Problem:

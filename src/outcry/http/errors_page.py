@@ -15,6 +15,7 @@ _EXTRAS = {
     "unknown_symbol": "`symbol`, `suggestions[]`",
     "not_found": "where a session is meant: `symbol`, `date`",
     "no_licensed_source": "`symbol`, `reasons[]`, `fix` with `account` and `brokerGuide`",
+    "invalid_request": "`reason`, and where it helps `event`, `next`",
     "rate_limited": "`retry_after_ms`; the header `Retry-After` in whole seconds",
     "method_not_allowed": "the header `Allow`",
     "starting": "the header `Retry-After`",
@@ -27,14 +28,15 @@ _WHEN = {
     "Or `/metrics` is read from elsewhere than the machine itself.",
     "unknown_symbol": "No product or contract goes by that name.",
     "not_found": "The address, or a session of that date, does not exist.",
-    "method_not_allowed": "The address is only read.",
+    "method_not_allowed": "The address is only read, or only sent to.",
     "no_licensed_source": "No completed session is licensed to this key yet.",
+    "invalid_request": "What was sent is not of its form, or does not follow what came before.",
     "rate_limited": "The limit of the key, or without a valid one of the address, is used up.",
     "internal_error": "A fault of the service; the log has it under the request id.",
     "upstream_unavailable": "The data store does not respond, or not within two seconds.",
     "starting": "The service has not reached its store since it was started.",
 }
-_PLACES = {name: f"‹{name}›" for name in ("parameter", "symbol", "limit", "seconds")}
+_PLACES = {name: f"‹{name}›" for name in ("parameter", "symbol", "limit", "seconds", "reason")}
 _HEAD = """# Errors
 
 <!-- Made by `python -m outcry.http.errors_page`; a test compares them. -->

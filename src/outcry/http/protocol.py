@@ -94,6 +94,12 @@ class EdgeProtocol(HttpToolsProtocol):
         cycle = self.cycle
         return cycle is None or cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
 
+    @property
+    def _most_bytes(self) -> int:
+        """How much of this request is read before it is hung up on."""
+        roomy = self.edge.roomy.get(self.scope["path"], 0) if self._head_done else 0
+        return max(MOST_HEAD_BYTES, roomy)
+
     def _parse(self, data: bytes) -> None:
         """Hand the bytes to the parser, and watch what they leave unfinished."""
         offer, begun = self._offer, self._begun
@@ -108,7 +114,7 @@ class EdgeProtocol(HttpToolsProtocol):
                 self._arm_keep_alive(self.timeout_keep_alive)  # empty lines begin no request
             return
         self._unread_bytes += len(data)
-        if self._unread_bytes > MOST_HEAD_BYTES:
+        if self._unread_bytes > self._most_bytes:
             self.send_400_response("")
         elif self._patience is None:
             self._lose_patience_later(on=True)

@@ -13,8 +13,8 @@ from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
 
 Tier = Literal["free", "pro", "admin"]
-#: What a key is for: asking, or sending trades. No key is for both.
-Role = Literal["read", "ingest"]
+#: What a key is for: asking, or sending trades, as its user's feed or as the operator's. No key is for both.
+Role = Literal["read", "ingest", "ingest-operator"]
 
 
 class StoreBusy(Exception):
@@ -191,7 +191,9 @@ class SessionStore(Protocol):
         sessions: Sequence[SessionRow],
         now_ns: int,
     ) -> None:
-        """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity."""
+        """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity.
+
+        `digest` empty: what it came from is no file, and need not be known again."""
         ...
 
     def forget_source(self, source: str) -> list[str]:

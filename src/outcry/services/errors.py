@@ -29,6 +29,18 @@ class InvalidParameter(ServiceError):
     code = "invalid_parameter"
 
 
+class InvalidRequest(ServiceError):
+    """What was sent cannot be taken; details: `reason`, a stable code, and where it helps `event` and `next`."""
+
+    code = "invalid_request"
+
+
+class Occupied(ServiceError):
+    """Another request is about the same thing just now; details: `retry_after_ms`."""
+
+    code = "rate_limited"
+
+
 class UnknownSymbol(ServiceError):
     """No product or contract goes by that name; details: `symbol`, `suggestions`."""
 

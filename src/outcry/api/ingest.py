@@ -1,0 +1,145 @@
+"""`POST /api/ingest?feed=NAME`: the events of a feed that another process pushes (`services.pushing` has the form).
+
+Rules kept: only a key made for it may push, and only as its own user; nothing of a push that is refused is kept; the
+answer, `{"next": n}`, waits until the service has taken the events, so no pusher can outrun it. Pushes are not counted
+by the limit of requests: a key has a few at a time, and one of each feed and contract.
+"""
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from outcry.accounts.licences import OPERATOR, Scope
+from outcry.api.parameters import read_query
+from outcry.http.auth import Caller
+from outcry.http.edge import Edge, Receive, Reply
+from outcry.http.errors import JSON_TYPE, UNAVAILABLE, Problem, method_not_allowed, problem_of, wrong_key
+from outcry.http.requests import Asked
+from outcry.ports.limiter import Verdict
+from outcry.services.errors import Occupied, ServiceError
+from outcry.services.pushing import MEDIA_TYPE, MOST_BODY_BYTES, Intake, Push, read_push, refused
+
+PATH = "/api/ingest"
+#: Pushes of one key at a time: what bounds the memory it can take.
+MOST_AT_ONCE = 4
+_NAMES = frozenset(("feed",))
+_LARGE = 64 * 1024  # a body that takes longer to read than to hand to a thread
+
+
+class ClientGone(Exception):
+    """The pusher hung up before it was answered: nobody is there to answer."""
+
+
+class Ingest:
+    """Answers pushes. `intake`: where they go."""
+
+    def __init__(self, edge: Edge, intake: Intake) -> None:
+        self._edge = edge
+        self._intake = intake
+        self._under_way: Counter[str] = Counter()
+
+    def counts(self, caller: Caller) -> bool:
+        """Whether the limit counts a request to push: unless its key was made for that."""
+        return caller.role == "read"
+
+    async def reply(
+        self, asked: Asked, receive: Receive, caller: Caller, verdict: Verdict, *, current: bool
+    ) -> Reply:
+        """Answer one request of a known caller. `current`: whether what is known of keys is fresh."""
+        edge = self._edge
+        if caller.role == "read":
+            return edge.refuse(asked, PATH, caller, verdict, wrong_key("ingest"))
+        if asked.method != "POST":
+            problem = method_not_allowed("POST", "method_not_allowed.post")
+            return edge.refuse(asked, PATH, caller, verdict, problem)
+        if not current or caller.scope is None:
+            return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)
+        try:
+            taken = await self._admitted(asked, receive, caller, caller.scope)
+        except Occupied as error:
+            wait_s = -(-error.details["retry_after_ms"] // 1000)
+            headers = ((b"retry-after", b"%d" % wait_s),)
+            problem = Problem(error.code, error.message_id, error.details, headers)
+            return edge.refuse(asked, PATH, caller, verdict, problem)
+        except ServiceError as error:
+            return edge.refuse(asked, PATH, caller, verdict, problem_of(error))
+        except ClientGone:
+            return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)
+        body = msgspec.json.encode({"next": taken})
+        headers = [
+            (b"content-type", JSON_TYPE.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (b"cache-control", b"no-store"),
+        ]
+        return Reply(200, headers, body, PATH, caller, verdict)
+
+    async def _admitted(self, asked: Asked, receive: Receive, caller: Caller, scope: Scope) -> int:
+        if self._under_way[caller.subject] >= MOST_AT_ONCE:
+            raise Occupied("rate_limited.ingest", retry_after_ms=500)
+        self._under_way[caller.subject] += 1
+        try:
+            return await self._take(asked, receive, owner_of(caller, scope))
+        finally:
+            self._under_way[caller.subject] -= 1
+            if not self._under_way[caller.subject]:
+                del self._under_way[caller.subject]
+
+    async def _take(self, asked: Asked, receive: Receive, owner: int) -> int:
+        feed = read_query(asked.query, _NAMES).get("feed", "")
+        body = await _body(asked, receive)
+        push = await self._read(body)
+        taking = asyncio.ensure_future(self._intake.take(owner, feed, push))
+        # A pusher that hangs up may come back at once with the same push: it is not to find itself in its own way.
+        hanging_up = asyncio.ensure_future(_hung_up(receive))
+        try:
+            await asyncio.wait((taking, hanging_up), return_when=asyncio.FIRST_COMPLETED)
+            if not taking.done():
+                raise ClientGone
+            return taking.result()
+        finally:
+            for task in (taking, hanging_up):
+                task.cancel()
+                with suppress(asyncio.CancelledError, ServiceError):
+                    await task
+
+    async def _read(self, body: bytes) -> Push:
+        universe, now_ns = self._intake.universe, self._edge.clock.now_ns()
+        if len(body) < _LARGE:
+            return read_push(body, universe, now_ns)
+        return await asyncio.to_thread(read_push, body, universe, now_ns)
+
+
+def owner_of(caller: Caller, scope: Scope) -> int:
+    """Whose feed a key pushes."""
+    return OPERATOR if caller.role == "ingest-operator" else scope.user_id
+
+
+async def _body(asked: Asked, receive: Receive) -> bytes:
+    """Read the body, no further than may be; raises `InvalidRequest` and `ClientGone`."""
+    headers: dict[bytes, bytes] = dict(asked.scope["headers"])
+    if headers.get(b"content-type", b"").split(b";")[0].strip().lower() != MEDIA_TYPE.encode():
+        raise refused("media_type")
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > MOST_BODY_BYTES:
+        raise refused("too_large")
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message: Any = await receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > MOST_BODY_BYTES:
+            raise refused("too_large")
+        parts.append(part)
+        more = message.get("more_body", False)
+    return b"".join(parts)
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

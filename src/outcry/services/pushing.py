@@ -1,0 +1,303 @@
+"""The wire form of a pushed feed: a feed's events as one process sends them to another over HTTP, and what is
+refused.
+
+A push is one MessagePack map: whose run it is, the contract, the feed's `FeedCaps`, the number of its first event,
+and events as `[kind, body]`; rows travel as their own little-endian bytes. Events are numbered from 0 in each run
+and contract, so a push that comes twice is recognised, however it was cut.
+Rule kept: a push is read whole or not at all; whatever bytes it holds, reading ends in a `Push` or `InvalidRequest`.
+"""
+
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.core.instruments import Contract, Universe, UnknownName
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Amend,
+    Bars,
+    CaughtUp,
+    Ended,
+    Event,
+    FeedCaps,
+    Gap,
+    Heartbeat,
+    Repaired,
+    RowFlag,
+    Status,
+    Trades,
+    VolumeCounter,
+)
+from outcry.ports.records import BAR, Quality, Rows
+from outcry.services.errors import InvalidRequest
+
+MEDIA_TYPE = "application/msgpack"
+MOST_BODY_BYTES = 4 * 2**20
+MOST_EVENTS = 10_000
+#: How long a service waits for events to be taken before it answers how far it has come.
+WAIT_S = 5.0
+#: Trades of the last seconds (event time) are kept by whoever may have to repeat them: twice and more what the service
+#: compares them with.
+KEPT_NS = 5 * NANOS_PER_SECOND
+#: A link over which nothing comes for this long is stale; so a pusher with nothing to say says so more often.
+SILENCE_S = 15.0
+KEEP_ALIVE_S = 4.0
+
+_FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
+_EARLIEST_NS = 3652 * NANOS_PER_DAY  # 1980: no recording is older
+_LATEST_NS = 84_006 * NANOS_PER_DAY  # 2200
+_MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
+_MOST_PRICE_E9 = 10**18
+_MOST_LOTS = 2**53  # a whole number in every program that reads our answers
+_MOST_TEXT = 300
+_SIDES = np.array([b"B", b"A", b"N"])
+_FLAGS = int(RowFlag.BACKFILL | RowFlag.ESTIMATED_TIME)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Said to a service that has forgotten a run, as after a restart: events with numbers below `until` were sent
+    before; history stood at `caught_up` then."""
+
+    until: int
+    caught_up: CaughtUp | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Some events of one contract. `session` names the run they belong to; `first` is the number of the first.
+
+    again: set where the run does not begin with `first`, and yet the service is to take it from there.
+    """
+
+    session: str
+    contract: Contract
+    caps: FeedCaps
+    first: int
+    events: tuple[Event, ...]
+    again: Again | None = None
+
+
+class Intake(Protocol):
+    """Where pushes go. `universe`: the contracts it takes."""
+
+    universe: Universe
+
+    async def take(self, owner: int, feed: str, push: Push) -> int:
+        """Hand over events and wait until they are taken, at most about `WAIT_S`; return the number of the first
+        that is not. Raises `InvalidRequest`, and `Occupied` where a push of this contract is under way."""
+        ...
+
+
+class _RowsBody(msgspec.Struct):
+    rows: bytes
+
+
+class _BarsBody(msgspec.Struct):
+    rows: bytes
+    quality: Quality
+    backfill: bool = False
+
+
+_KINDS: dict[str, type[Any]] = {
+    "trades": _RowsBody, "bars": _BarsBody, "caught_up": CaughtUp, "gap": Gap, "repaired": Repaired, "amend": Amend,
+    "heartbeat": Heartbeat, "volume": VolumeCounter, "status": Status, "ended": Ended,
+}  # fmt: skip
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_DECODERS = {name: msgspec.msgpack.Decoder(kind) for name, kind in _KINDS.items()}
+
+
+class _WireEvent(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
+    kind: str
+    body: msgspec.Raw
+
+
+class _WirePush(msgspec.Struct, forbid_unknown_fields=True):
+    session: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]{16,64}\Z")]
+    contract: Annotated[str, msgspec.Meta(max_length=12)]
+    caps: FeedCaps
+    first: Annotated[int, msgspec.Meta(ge=0, le=_MOST_LOTS)]
+    events: Annotated[list[_WireEvent], msgspec.Meta(max_length=MOST_EVENTS)]
+    again: Again | None = None
+
+
+_PUSH = msgspec.msgpack.Decoder(_WirePush)
+
+
+def is_feed_name(name: str) -> bool:
+    """Whether a pushed feed may go by this name: it names folders, too."""
+    return _FEED_NAME.fullmatch(name) is not None
+
+
+def write_push(push: Push) -> bytes:
+    """Return a push as it travels."""
+    events = [_written(event) for event in push.events]
+    key, caps = push.contract.key, push.caps
+    return msgspec.msgpack.encode(_WirePush(push.session, key, caps, push.first, events, push.again))
+
+
+def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
+    """Read a push and check all of it. Raises `InvalidRequest`; its details say why, and at which event."""
+    if len(body) > MOST_BODY_BYTES:
+        raise refused("too_large")
+    try:
+        wire = _PUSH.decode(body)
+    except (ValueError, RecursionError) as problem:
+        raise refused("unreadable") from problem
+    try:
+        contract = universe.contract(wire.contract)
+    except UnknownName as problem:
+        raise refused("unknown_contract") from problem
+    listed = universe.products[contract.root].lists(contract.month) and 1980 <= contract.year < 2200
+    if not listed or contract.key != wire.contract:
+        raise refused("unknown_contract")
+    if not (1 <= wire.caps.resolution_ns <= NANOS_PER_DAY and 0 <= wire.caps.reach_ns <= _LATEST_NS):
+        raise refused("caps")
+    latest_ns = _LATEST_NS if wire.caps.own_clock else min(_LATEST_NS, now_ns + _MOST_AHEAD_NS)
+    events = tuple(_read(number, event, latest_ns) for number, event in enumerate(wire.events))
+    if any(isinstance(event, Ended) for event in events[:-1]):
+        raise refused("after_the_end")
+    if wire.again is not None and (fault := _again_fault(wire.again, wire.first, latest_ns)):
+        raise refused(fault)
+    return Push(wire.session, contract, wire.caps, wire.first, events, wire.again)
+
+
+def keep_recent(kept: deque[Trades], newest: Trades) -> None:
+    """Add trades to those kept in case they must be repeated, and let go of what is older than `KEPT_NS`."""
+    kept.append(newest)
+    horizon_ns = int(newest.rows["ts_event"].max()) - KEPT_NS
+    while int(kept[0].rows["ts_event"].max()) < horizon_ns:
+        kept.popleft()
+
+
+def refused(reason: str, **details: int) -> InvalidRequest:
+    """The error of a push that cannot be taken; `reason` is stable."""
+    return InvalidRequest("invalid_request", reason=reason, **details)
+
+
+def _written(event: Event) -> _WireEvent:
+    match event:
+        case Trades(rows):
+            body: Any = _RowsBody(_bytes(rows, LIVE_TRADE))
+        case Bars(rows, quality, backfill):
+            body = _BarsBody(_bytes(rows, BAR), quality, backfill)
+        case _:
+            body = event
+    return _WireEvent(_NAMES[type(body)], msgspec.Raw(msgspec.msgpack.encode(body)))
+
+
+def _bytes(rows: Rows, dtype: np.dtype[Any]) -> bytes:
+    if rows.dtype != dtype:
+        raise TypeError(f"rows of {rows.dtype} where {dtype} were meant")
+    return rows.tobytes()
+
+
+def _read(number: int, wire: _WireEvent, latest_ns: int) -> Event:
+    """Read one event; `number` is its place in the push."""
+    decoder = _DECODERS.get(wire.kind)
+    if decoder is None:
+        raise refused("kind", event=number)
+    try:
+        body = decoder.decode(wire.body)
+    except (ValueError, RecursionError) as problem:
+        raise refused("unreadable", event=number) from problem
+    match body:
+        case _RowsBody(rows):
+            event: Event = Trades(_array(rows, LIVE_TRADE, number))
+        case _BarsBody(rows, quality, backfill):
+            event = Bars(_array(rows, BAR, number), quality, backfill)
+        case _:
+            event = body
+    fault = _fault(event, latest_ns)
+    if fault:
+        raise refused(fault, event=number)
+    return event
+
+
+def _array(raw: bytes, dtype: np.dtype[Any], number: int) -> Rows:
+    if not raw or len(raw) % dtype.itemsize:
+        raise refused("rows", event=number)
+    return np.frombuffer(raw, dtype)
+
+
+def _again_fault(again: Again, first: int, latest_ns: int) -> str:
+    if not first <= again.until <= _MOST_LOTS:
+        return "again"
+    return "" if again.caught_up is None or _is_time(again.caught_up.at_ns, latest_ns) else "times"
+
+
+def _fault(event: Event, latest_ns: int) -> str:
+    """What is wrong with an event, or nothing."""
+
+    def timely(*at_ns: int) -> str:
+        return "" if all(_is_time(one, latest_ns) for one in at_ns) else "times"
+
+    match event:
+        case Trades(rows):
+            return _trades_fault(rows, timely)
+        case Bars(rows, quality):
+            return "quality" if quality is Quality.TICKS else _bars_fault(rows, timely)
+        case Gap(from_ns, to_ns, why):
+            return timely(from_ns, to_ns) or ("" if from_ns < to_ns and _is_text(why) else "gap")
+        case Repaired(from_ns, to_ns):
+            return timely(from_ns, to_ns) or ("" if from_ns < to_ns else "gap")
+        case Amend(number, _, price, size):
+            sane = 0 <= number < 2**64 and abs(price) < _MOST_PRICE_E9 and 0 <= size < 2**32
+            return "" if sane else "amend"
+        case VolumeCounter(at_ns, lots):
+            return timely(at_ns) or ("" if 0 <= lots < _MOST_LOTS else "volume")
+        case Status(_, code, text):
+            return "" if _is_text(code) and _is_text(text) else "status"
+        case CaughtUp(at_ns) | Heartbeat(at_ns) | Ended(at_ns):
+            return timely(at_ns)
+
+
+def _trades_fault(rows: Rows, timely: Callable[..., str]) -> str:
+    at_ns, received_ns = rows["ts_event"], rows["ts_recv"]
+    if fault := timely(*_ends(at_ns), *_ends(received_ns)):
+        return fault
+    sane = (
+        _are_prices(rows["price"])
+        and bool(np.isin(rows["side"], _SIDES).all())
+        and int(rows["flags"].max()) <= _FLAGS
+    )
+    return "" if sane else "rows"
+
+
+def _bars_fault(rows: Rows, timely: Callable[..., str]) -> str:
+    at_ns = rows["ts_event"]
+    if fault := timely(*_ends(at_ns)):
+        return fault
+    body_low, body_high = np.minimum(rows["open"], rows["close"]), np.maximum(rows["open"], rows["close"])
+    sane = (
+        _are_prices(rows["low"])
+        and _are_prices(rows["high"])
+        and bool((rows["low"] <= body_low).all() and (body_high <= rows["high"]).all())
+        and int(rows["volume"].max()) < _MOST_LOTS
+        and bool((at_ns[1:] >= at_ns[:-1]).all())
+    )
+    return "" if sane else "rows"
+
+
+def _ends(values: NDArray[np.int64]) -> tuple[int, int]:
+    return int(values.min()), int(values.max())
+
+
+def _are_prices(values: NDArray[np.int64]) -> bool:
+    low, high = _ends(values)
+    return low > -_MOST_PRICE_E9 and high < _MOST_PRICE_E9
+
+
+def _is_time(at_ns: int, latest_ns: int) -> bool:
+    return _EARLIEST_NS <= at_ns <= latest_ns
+
+
+def _is_text(text: str) -> bool:
+    return len(text) <= _MOST_TEXT and text.isprintable()
