@@ -91,6 +91,23 @@ class SessionFold:
         self._volume[close - self._base] += rest
         self._printed.add((low, high))
 
+    @staticmethod
+    def restore(brackets: Sequence[tuple[int, int]], ladder: Ladder) -> "SessionFold":
+        """A fold that goes on from a ladder as the one that made it would have."""
+        fold = SessionFold(brackets)
+        fold._done = {bracket.index: bracket for bracket in ladder.brackets}
+        fold._base = ladder.low_ticks - _MARGIN_ROWS
+        fold._volume = [0] * _MARGIN_ROWS + list(ladder.volume) + [0] * (_MARGIN_ROWS + 1)
+        fold._source = ladder.source
+        if ladder.source == "bars":
+            fold._printed = set(ladder.touched)
+        return fold
+
+    def bracket(self, index: int) -> Bracket | None:
+        """What a bracket has traded so far."""
+        self._park()
+        return self._done.get(index)
+
     def ladder(self) -> Ladder | None:
         """The session so far; None before its first event."""
         self._park()
@@ -105,7 +122,7 @@ class SessionFold:
     def _touched(self, low: int, volume: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         if self._source == "trades":
             return runs(volume, low)
-        flags = [0] * len(volume)
+        flags = [int(lots > 0) for lots in volume]  # trades among bars have printed too
         for bar_low, bar_high in self._printed:
             flags[bar_low - low : bar_high - low + 1] = [1] * (bar_high - bar_low + 1)
         return runs(flags, low)

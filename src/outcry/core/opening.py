@@ -36,7 +36,8 @@ class Opening:
     has completed; then no alert that is measured against value can fire. carried: naked POCs and poor extremes as
     they stood when `prior` completed. overnight: high and low (ticks) of the ETH session before an RTH session; None
     for an ETH session, or where nothing traded. average_range: ticks, of up to 20 RTH sessions before; None: none.
-    rolled_from: key of the contract this one took the front from, if it did since `prior`.
+    rolled_from: key of the contract this one took the front from, if it did since `prior`. front: whether it is the
+    front contract; another one's levels are answered when it is named, and it fires no alert.
     """
 
     contract: str
@@ -50,6 +51,7 @@ class Opening:
     overnight: tuple[int, int] | None = None
     average_range: int | None = None
     rolled_from: str | None = None
+    front: bool = True
 
     @property
     def session(self) -> Session:
@@ -86,6 +88,7 @@ class Opening:
             "overnight": self.overnight,
             "average_range": self.average_range,
             "rolled_from": self.rolled_from,
+            "front": self.front,
         }
         return json.dumps(whole, separators=(",", ":")).encode()
 
@@ -112,4 +115,5 @@ class Opening:
             overnight=(whole["overnight"][0], whole["overnight"][1]) if whole["overnight"] else None,
             average_range=whole["average_range"],
             rolled_from=whole["rolled_from"],
+            front=whole["front"],
         )

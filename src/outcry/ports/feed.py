@@ -192,6 +192,8 @@ class Feed(Protocol):
 
     name: str
     caps: FeedCaps
+    #: Which performance of a recording this is; a stream begun by another one starts over. Empty: there is but one.
+    run: str
 
     async def contracts(self) -> list[Contract]:
         """The contracts this feed can bring now; empty: whichever are asked for."""

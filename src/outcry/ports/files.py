@@ -66,6 +66,16 @@ class Reading(Protocol):
     bytes_total: int
 
     @property
+    def covered(self) -> tuple[tuple[int, int], ...]:
+        """Spans (ns UTC) it holds all trades of; empty: from its first row to its last."""
+        ...
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it knows what was taken back, so that the tape's rows of its days are not joined to its own."""
+        ...
+
+    @property
     def bytes_read(self) -> int:
         """Progress in bytes of the file on disk, at most `bytes_total`."""
         ...

@@ -75,6 +75,14 @@ class TradeLog(Protocol):
         """Forget entries before a position, as far as whole files go. `last` stays as it is."""
         ...
 
+    def forget(self, key: str) -> None:
+        """Remove a stream's log: its next entry is at 0."""
+        ...
+
+    def forget(self, key: str) -> None:
+        """Remove a stream's log whole: the next entry is number 0 again."""
+        ...
+
     def sync(self) -> None:
         """Put what was appended on the disk itself, so that it survives the machine too."""
         ...

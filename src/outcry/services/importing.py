@@ -94,14 +94,36 @@ class Importer:
             digest = _digest(path, options)
             if store.import_known(owner, digest):
                 return FileReport(path, "unchanged", reading.format, reading.source)
-            intake = _Intake(self._parts, owner, reading)
-            try:
-                report = intake.take(digest, now_ns, progress, before)
-            except BaseException:
-                intake.spool.abandon()
-                raise
-            tape.sweep(store.tape_paths())
-            return report
+
+            def unchanged() -> None:
+                if _identity(path) != before:
+                    raise FileRefused(
+                        path, "", "the file changed while it was read", "import it once it is finished"
+                    )
+
+            return self._take(reading, owner, digest, now_ns, progress, unchanged)
+
+    def record(self, reading: Reading, owner: int, settled_ns: int) -> FileReport:
+        """Take in a reading that is no file: what a live stream has seen up to an instant (ns UTC, event time).
+
+        Sessions over by then are complete where the reading covers them. Raises as `run` does.
+        """
+        with self._parts.tape.exclusively():
+            self._parts.tape.sweep(self._parts.store.tape_paths())
+            return self._take(reading, owner, "", settled_ns, lambda _done, _of: None, lambda: None)
+
+    def _take(
+        self, reading: Reading, owner: int, digest: str, now_ns: int, progress: Progress,
+        unchanged: Callable[[], None],
+    ) -> FileReport:  # fmt: skip
+        intake = _Intake(self._parts, owner, reading)
+        try:
+            report = intake.take(digest, now_ns, progress, unchanged)
+        except BaseException:
+            intake.spool.abandon()
+            raise
+        self._parts.tape.sweep(self._parts.store.tape_paths())
+        return report
 
     def refold(self, now_ns: int) -> Iterator[tuple[str, int]]:
         """Compute every session anew from the tape: after the tables of sessions, or the rules, have changed.
@@ -135,20 +157,19 @@ class _Intake:
         self._span: dict[str, Span] = {}
         self._latest: dict[tuple[Contract, Quality], int] = {}
 
-    def take(self, digest: str, now_ns: int, progress: Progress, before: tuple[int, ...]) -> FileReport:
-        """Read the file, keep its rows and sessions, and say what they were."""
+    def take(self, digest: str, now_ns: int, progress: Progress, unchanged: Callable[[], None]) -> FileReport:
+        """Read the file, keep its rows and sessions, and say what they were. `unchanged` raises if it was written to
+        meanwhile; without a `digest` it may come again, longer."""
         reading, store = self._reading, self._parts.store
         for batch in reading.batches():
             self._route(batch)
             progress(reading.bytes_read, reading.bytes_total)
-        if _identity(reading.path) != before:
-            raise FileRefused(
-                reading.path, "", "the file changed while it was read", "import it once it is finished"
-            )
+        unchanged()
         if not self._foldings and not self._outside and reading.counts.skipped:
             return self._report_file("no trades", [])
         self._check_labels()
-        days = self.spool.finish(store, self._span)
+        spans = {root: reading.covered or (span,) for root, span in self._span.items()}
+        days = self.spool.finish(store, spans, replace=reading.replaces)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
         store.commit_import(self._owner, digest, _plain(reading.path.name), recordings, sessions, now_ns)

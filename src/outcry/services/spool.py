@@ -121,22 +121,26 @@ class Spool:
             day.writer = None
             del self._open[id(day)]
 
-    def finish(self, store: SessionStore, spans: Mapping[str, Span]) -> list[SpooledDay]:
+    def finish(
+        self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, replace: bool = False
+    ) -> list[SpooledDay]:
         """Finish every file; join those the tape has already, or that came out of order.
 
-        `spans`: by root, what the file says it holds all of.
+        `spans`: by root, what the file says it holds all of. `replace`: it also knows better than the tape what was
+        taken back, so that the tape's rows are not joined to its own.
         """
         for day in self._days.values():
-            day.spans = (spans[day.contract.root],)
+            day.spans = spans[day.contract.root]
             self._close(day)
             found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
             kept = next(
                 (row for row in found if (row.source, row.quality) == (day.source, day.quality)), None
             )
-            if kept is None and len(day.parts) == 1 and not day.disordered:
-                day.path = day.parts[0]
+            if (kept is None or replace) and len(day.parts) == 1 and not day.disordered:
+                day.path, day.replaced = day.parts[0], kept.path if kept else ""
             else:
-                self._join(day, kept)
+                self._join(day, None if replace else kept)
+                day.replaced = day.replaced or (kept.path if kept and replace else "")
         return list(self._days.values())
 
     def _join(self, day: SpooledDay, kept: RecordingRow | None) -> None:

@@ -140,7 +140,8 @@ class SqlStore:
         with self._database.write() as connection:
             _replace(connection, schema.recordings, [_plain_recording(row) for row in recordings])
             _replace(connection, schema.sessions, [_plain(row) for row in sessions])
-            _replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
+            if digest:
+                _replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
         """See `SessionStore`."""

@@ -35,6 +35,8 @@ class FileReading:
     bytes_total: int
     rows: Rows = field(repr=False)
     counts: ReadCounts = field(default_factory=ReadCounts)
+    covered: tuple[tuple[int, int], ...] = ()
+    replaces: bool = False
     _file: Counted | None = field(default=None, repr=False)
 
     @property

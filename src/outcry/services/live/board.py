@@ -114,6 +114,17 @@ class Board:
         for listener in self._listeners:
             listener()
 
+    def post_known(self, alerts: Sequence[AlertRow]) -> None:
+        """Show alerts recorded before this process began, in order of `seq`; those shown already are left out."""
+        with self._lock:
+            shown = {row.seq for row in self._alerts}
+            whole = sorted(
+                [*(row for row in alerts if row.seq not in shown), *self._alerts], key=lambda row: row.seq
+            )
+            self._alerts = deque(whole, maxlen=ALERTS_KEPT)
+            if whole:
+                self.alert_seq = max(self.alert_seq, whole[-1].seq)
+
     def on_alerts(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever alerts were posted, on the engine's thread."""
         self._listeners.append(listener)

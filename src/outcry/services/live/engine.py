@@ -1,0 +1,399 @@
+"""The engine: every feed's streams, kept running; alerts and snapshots to the store; what has ended to the archive.
+
+Rules kept: an alert is on the board once it is recorded; a feed that breaks is opened again, later each time, and given
+up only when a person has to act; everything that may block is done off the event loop.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from outcry.core.calendar import Calendar, Session
+from outcry.core.instruments import Contract, Universe
+from outcry.core.opening import Opening
+from outcry.core.structure.machine import Fired
+from outcry.ports.clock import Clock
+from outcry.ports.feed import Feed, FeedLost, FeedRefused
+from outcry.ports.files import FileRefused
+from outcry.ports.live import AlertRow, LiveStore, LogDamaged, StreamKey, TradeLog
+from outcry.ports.store import SessionStore, StoreBusy
+from outcry.ports.tape import TapeInUse
+from outcry.services.grid import Grid
+from outcry.services.live import entries as log
+from outcry.services.live.archive import Archive
+from outcry.services.live.board import Board
+from outcry.services.live.outgoing import alert_row
+from outcry.services.live.references import References, ScopeOf
+from outcry.services.live.runner import Runner, Ways
+
+T = TypeVar("T")
+
+TICK_S = 0.25
+SNAPSHOT_S = 5.0
+SYNC_S = 1.0
+RETRY_S = 1.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+#: A feed that worked this long begins again with the first pause.
+GOOD_SESSION_S = 60.0
+#: How often a feed is asked which contracts it brings: a roll adds one.
+CONTRACTS_S = 60.0
+#: A store that is busy holds a live stream up no longer than this; what has ended is then stored later.
+PATIENCE_S = 5.0
+_ALERTS_SHOWN = 10_000
+
+
+class Tell(Protocol):
+    """Where the engine says what an operator should know: words that stay the same, and details."""
+
+    def __call__(self, event: str, **details: object) -> object:
+        """Say it."""
+        ...
+
+
+def say_nothing(event: str, **details: object) -> None:  # noqa: ARG001
+    """For who does not want to know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the engine keeps things in."""
+
+    log: TradeLog
+    live: LiveStore
+    sessions: SessionStore
+    archive: Archive
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What is traded when, and what time it is. `scope_of`: what a user may see besides his own recordings."""
+
+    universe: Universe
+    calendar: Calendar
+    clock: Clock
+    scope_of: ScopeOf
+
+
+@dataclass(slots=True)
+class _Outbox:
+    """Alerts on their way to the store."""
+
+    rows: list[AlertRow] = field(default_factory=list[AlertRow])
+    positions: dict[str, int] = field(default_factory=dict[str, int])
+    some: asyncio.Event = field(default_factory=asyncio.Event)
+    recording: bool = False
+
+
+class Engine:
+    """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual."""
+
+    def __init__(
+        self, stores: Stores, market: Market, board: Board, tell: Tell = say_nothing, *, rush: float = 1.0
+    ) -> None:
+        self._stores, self._market, self._board = stores, market, board
+        self._tell, self._rush = tell, rush
+        self._references = References(stores.sessions, market.universe, market.scope_of)
+        self._ways = Ways(
+            stores.log, board, market.clock, market.calendar, self._opening, self._store, self._fired
+        )
+        self._grids: dict[str, Grid] = {}
+        self.runners: dict[str, Runner] = {}
+        self._feeds: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._outbox = _Outbox()
+        self._store_thread = ThreadPoolExecutor(1, "outcry-store")
+        self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
+        self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
+
+    # -- life
+
+    async def start(self) -> None:
+        """Become what the logs say, then begin to keep time. Streams stand `disconnected` until their feed is back."""
+        self._begin(self._record(), "alerts")
+        for text in self._stores.log.keys():  # noqa: SIM118 - no mapping
+            try:
+                await self._recovered(self._key(text))
+            except (LogDamaged, LookupError, ValueError) as problem:
+                self._tell("a stream could not be recovered", stream=text, problem=str(problem))
+        owners = sorted({runner.key.owner for runner in self.runners.values()})
+        if owners:
+            known = await self._patiently(
+                self._store_thread,
+                lambda: self._stores.live.alerts(owners, limit=_ALERTS_SHOWN, newest_first=True),
+            )
+            await self.drained()
+            self._board.post_known(list(reversed(known)))
+        for work, name in (
+            (self._keep_time(), "time"),
+            (self._keep_snapshots(), "snapshots"),
+            (self._sync(), "sync"),
+        ):
+            self._begin(work, name)
+
+    async def stop(self) -> None:
+        """Stop the feeds, and write out what is under way."""
+        feeds = list(self._feeds.values())
+        for task in feeds:
+            task.cancel()
+        await asyncio.gather(*feeds, return_exceptions=True)
+        try:
+            await asyncio.wait_for(self.drained(), PATIENCE_S)
+        except TimeoutError:
+            self._tell("alerts are still to be recorded; the next start does it")
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await self._in_thread(self._store_thread, lambda: self._save(self.runners.values()))
+            await self._in_thread(self._store_thread, self._stores.log.sync)
+        except (StoreBusy, OSError) as problem:
+            self._tell("snapshots could not be kept; the next start reads the logs", problem=str(problem))
+        self._store_thread.shutdown()
+        self._archive_thread.shutdown()
+
+    async def drained(self) -> None:
+        """Wait until every alert fired so far is recorded and on the board."""
+        while self._outbox.rows or self._outbox.recording:
+            await asyncio.sleep(0.001)
+
+    def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
+        """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
+        return self._attach(f"{owner}/{feed.name}", self._run_feed(owner, feed))
+
+    def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
+        """Run one contract of a feed that brings whichever are asked for."""
+        key = StreamKey(owner, feed.name, contract)
+        return self._attach(key.text, self._run_stream(key, feed))
+
+    def _attach(self, name: str, running: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        known = self._feeds.pop(name, None)
+
+        async def after() -> None:
+            if known is not None:
+                known.cancel()
+                await asyncio.wait([known])
+            await running
+
+        task = self._feeds[name] = asyncio.get_running_loop().create_task(after(), name=name)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._tell("stopped by a fault", part=task.get_name(), problem=repr(task.exception()))
+
+    # -- feeds and streams
+
+    async def _run_feed(self, owner: int, feed: Feed) -> None:
+        """Run a stream for each contract the feed brings; ask again now and then."""
+        streams: dict[Contract, asyncio.Task[None]] = {}
+        try:
+            while True:
+                for contract in await feed.contracts():
+                    if contract not in streams:
+                        key = StreamKey(owner, feed.name, contract)
+                        running = asyncio.get_running_loop().create_task(
+                            self._run_stream(key, feed), name=key.text
+                        )
+                        running.add_done_callback(self._finished)
+                        streams[contract] = running
+                if all(task.done() for task in streams.values()):
+                    return
+                under_way = [task for task in streams.values() if not task.done()]
+                await asyncio.wait(under_way, timeout=CONTRACTS_S / self._rush)
+        finally:
+            for task in streams.values():
+                task.cancel()
+            await asyncio.gather(*streams.values(), return_exceptions=True)
+            await feed.close()
+
+    async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
+        """Follow a feed for as long as it can be followed."""
+        runner = await self._begun(key, feed)
+        loop = asyncio.get_running_loop()
+        pause_s = FIRST_PAUSE_S
+        while True:
+            began_s = loop.time()
+            try:
+                await runner.follow(feed)
+                if runner.health.ended:
+                    return
+            except FeedRefused as problem:
+                runner.refused(problem.code, loop.time())
+                self._tell("a feed refuses", stream=key.text, code=problem.code, problem=str(problem))
+                return
+            except FeedLost as problem:
+                self._tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
+            except OSError as problem:
+                self._tell("a stream cannot be logged", stream=key.text, problem=str(problem))
+            if loop.time() - began_s > GOOD_SESSION_S:
+                pause_s = FIRST_PAUSE_S
+            await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
+        """The runner of a stream; of another performance of a recording than the one known, begun anew."""
+        runner = self.runners.get(key.text) or await self._recovered(key)
+        if runner.stream.position and runner.stream.run != feed.run:
+            self._board.drop(key)
+            del self.runners[key.text]
+            self._stores.log.forget(key.text)
+            await self._patiently(self._store_thread, lambda: self._stores.live.forget_stream(key.text))
+            runner = await self._recovered(key)
+        runner.begin(feed)
+        return runner
+
+    async def _recovered(self, key: StreamKey) -> Runner:
+        product = self._market.universe.products[key.contract.root]
+        runner = Runner(key, product.tick_e9, self._grid(product.root), self._ways)
+        snapshot = await self._patiently(self._store_thread, lambda: self._stores.live.snapshot(key.text))
+        await runner.recover(snapshot)
+        self.runners[key.text] = runner
+        self._board.put(runner.channel)
+        runner.stand(asyncio.get_running_loop().time())
+        return runner
+
+    def _grid(self, root: str) -> Grid:
+        if root not in self._grids:
+            self._grids[root] = Grid(self._market.calendar, root)
+        return self._grids[root]
+
+    def _key(self, text: str) -> StreamKey:
+        owner, feed, contract = text.split("/")
+        return StreamKey(int(owner), feed, self._market.universe.contract(contract))
+
+    # -- what runners ask for
+
+    async def _opening(self, key: StreamKey, session: Session, night: tuple[int, int] | None) -> Opening:
+        streamed = [
+            runner.key.contract
+            for runner in self.runners.values()
+            if (runner.key.owner, runner.key.feed, runner.key.contract.root)
+            == (key.owner, key.feed, key.contract.root)
+        ]
+        return await self._patiently(
+            self._store_thread,
+            lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
+        )
+
+    async def _store(self, runner: Runner, what: str) -> bool:
+        """Put what has ended into the store; False where that has to wait."""
+        stream = runner.stream
+        position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
+
+        def work() -> None:
+            frames = self._stores.log.read(runner.name, 0)
+            entries = [log.decode(frame) for frame in frames if frame.first < position]
+            self._stores.archive.store(runner.key, entries, covered, settled_ns)
+
+        began_s = asyncio.get_running_loop().time()
+        while True:
+            try:
+                await self._in_thread(self._archive_thread, work)
+            except (StoreBusy, TapeInUse) as problem:
+                waited_s = asyncio.get_running_loop().time() - began_s
+                if waited_s > PATIENCE_S and not stream.own_clock:
+                    self._tell(
+                        "what has ended is not stored yet",
+                        stream=runner.name,
+                        what=what,
+                        problem=str(problem),
+                    )
+                    return False
+                await asyncio.sleep(RETRY_S / self._rush)
+            except (FileRefused, OSError) as problem:
+                self._tell(
+                    "what has ended cannot be stored", stream=runner.name, what=what, problem=str(problem)
+                )
+                return False
+            else:
+                return True
+
+    def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:
+        tick_e9 = self._market.universe.products[runner.key.contract.root].tick_e9
+        self._outbox.rows += [
+            alert_row(runner.key, tick_e9, opening, alert, invented=runner.stream.invented)
+            for opening, alert in fired
+        ]
+        self._outbox.positions[runner.name] = runner.stream.position
+        self._outbox.some.set()
+
+    # -- what goes on all the time
+
+    async def _record(self) -> None:
+        """Record alerts as they fire, many in one transaction when many do; then show them."""
+        box = self._outbox
+        while True:
+            await box.some.wait()
+            box.some.clear()
+            rows, positions = box.rows, box.positions
+            box.rows, box.positions, box.recording = [], {}, True
+            if rows:
+                new = await self._patiently(
+                    self._store_thread,
+                    lambda rows=rows, positions=positions: self._stores.live.record_alerts(rows, positions),
+                )
+                self._board.post(new)
+            box.recording = False
+
+    async def _keep_time(self) -> None:
+        """Notice what stops: a link, a market, a session; and store later what could not be stored at once."""
+        while True:
+            now_s = asyncio.get_running_loop().time()
+            for runner in list(self.runners.values()):
+                runner.stand(now_s)
+            await asyncio.sleep(TICK_S)
+
+    async def _keep_snapshots(self) -> None:
+        """Save each stream's state now and then, one at a time so that none waits for the others."""
+        while True:
+            moved = [r for r in self.runners.values() if r.saved_position != r.stream.position]
+            for runner in moved:
+                await self._snapshot(runner)
+                await runner.store_pending()
+                await asyncio.sleep(SNAPSHOT_S / self._rush / (len(moved) + 1))
+            await asyncio.sleep(SNAPSHOT_S / self._rush / (len(moved) + 1))
+
+    async def _snapshot(self, runner: Runner) -> None:
+        needed_from = runner.stream.needed_from
+        try:
+            await self._in_thread(self._store_thread, lambda rows=[runner]: self._save(rows))
+        except StoreBusy as problem:
+            self._tell("a snapshot could not be kept", stream=runner.name, problem=str(problem))
+            return
+        self._stores.log.drop(runner.name, needed_from)
+
+    def _save(self, runners: Iterable[Runner]) -> None:
+        rows = [runner.snapshot() for runner in runners]
+        self._stores.live.save_snapshots(rows)
+        for runner, (_, position, _) in zip(runners, rows, strict=False):
+            runner.saved_position = position
+
+    async def _sync(self) -> None:
+        while True:
+            await asyncio.sleep(SYNC_S)
+            try:
+                await self._in_thread(self._store_thread, self._stores.log.sync)
+            except OSError as problem:
+                self._tell("the log cannot be written to the disk", problem=str(problem))
+
+    async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+    async def _patiently(self, thread: Executor, work: Callable[[], T]) -> T:
+        """Do what must be done before going on, however long the store is busy."""
+        while True:
+            try:
+                return await self._in_thread(thread, work)
+            except StoreBusy as problem:
+                self._tell("the store is busy", problem=str(problem))
+                await asyncio.sleep(RETRY_S / self._rush)

@@ -1,0 +1,188 @@
+"""What a stream's log holds: every input of the fold, in the order in which it was applied.
+
+Rule kept: an entry says all that applying it needs, so that a recovery asks nobody. A row is one entry, however rows
+were batched: positions, and with them everything computed, do not depend on batches.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from outcry.core.opening import Opening
+from outcry.ports.feed import LIVE_TRADE
+from outcry.ports.live import Frame, LogDamaged
+from outcry.ports.records import BAR, Quality, Rows
+
+
+class Entry(msgspec.Struct, frozen=True, tag_field="is"):
+    """Base of all entries."""
+
+    @property
+    def count(self) -> int:
+        """How many positions it takes."""
+        return 1
+
+
+class Began(Entry, frozen=True, tag="began"):
+    """The first entry of a stream: which performance of a recording it is, if it is one, and what its times and
+    prices are worth."""
+
+    run: str
+    own_clock: bool
+    invented: bool
+
+
+class Opened(Entry, frozen=True, tag="opened"):
+    """A session begins, measured against these references; or, while it runs, goes on against new ones."""
+
+    opening: bytes
+
+
+class Day(msgspec.Struct, frozen=True, array_like=True):
+    """A trade date of the exchange, and when its last window ends (ns UTC)."""
+
+    trade_date: str
+    end_ns: int
+
+
+class TradeRows(Entry, frozen=True, tag="trades"):
+    """Trades of one session and trade date in the order they came: `LIVE_TRADE` rows as bytes."""
+
+    day: Day
+    data: bytes
+
+    @property
+    def rows(self) -> Rows:
+        """Unpack them."""
+        return np.frombuffer(self.data, LIVE_TRADE)
+
+    @property
+    def count(self) -> int:
+        """See `Entry`."""
+        return len(self.data) // LIVE_TRADE.itemsize
+
+
+class BarRows(Entry, frozen=True, tag="bars"):
+    """Completed bars of one session and trade date: `records.BAR` rows as bytes, all of one length."""
+
+    day: Day
+    data: bytes
+    quality: Quality
+    bar_ns: int
+    backfill: bool
+
+    @property
+    def rows(self) -> Rows:
+        """Unpack them."""
+        return np.frombuffer(self.data, BAR)
+
+    @property
+    def count(self) -> int:
+        """See `Entry`."""
+        return len(self.data) // BAR.itemsize
+
+
+class Mark(Entry, frozen=True, tag="mark"):
+    """Event time has come to this instant (ns UTC) without a trade that says so."""
+
+    at_ns: int
+
+
+class Caught(Entry, frozen=True, tag="caught"):
+    """History is complete up to this instant: what fires from here on is news."""
+
+    at_ns: int
+    quality: Quality
+
+
+class Hole(Entry, frozen=True, tag="hole"):
+    """Trades between two instants (half-open) are missing."""
+
+    from_ns: int
+    to_ns: int
+    why: str
+
+
+class Mended(Entry, frozen=True, tag="mended"):
+    """They have come."""
+
+    from_ns: int
+    to_ns: int
+
+
+class Amended(Entry, frozen=True, tag="amended"):
+    """A trade was taken back or corrected, by the feed's number; price 10⁻⁹."""
+
+    id: int
+    kind: Literal["cancel", "correct"]
+    price: int
+    size: int
+
+
+class Stored(Entry, frozen=True, tag="stored"):
+    """A session or trade date that had ended is in the store: `rth 2026-01-02`, `day 2026-01-02`."""
+
+    what: str
+
+
+Known = Began | Opened | TradeRows | BarRows | Mark | Caught | Hole | Mended | Amended | Stored
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Known)
+
+
+def encode(entry: Known) -> bytes:
+    """Write an entry."""
+    return _encoder.encode(entry)
+
+
+def decode(frame: Frame) -> Known:
+    """Read the entry of a frame; raise `LogDamaged`."""
+    try:
+        entry = _decoder.decode(frame.blob)
+    except msgspec.DecodeError as problem:
+        raise LogDamaged(f"the log's entry at {frame.first} cannot be read: {problem}") from problem
+    if entry.count != frame.count:
+        raise LogDamaged(
+            f"the log's entry at {frame.first} holds {entry.count} rows, {frame.count} were logged"
+        )
+    return entry
+
+
+def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
+    """The rows of entries as they stand after all amendments among them: what was cancelled is left out."""
+    kept: list[TradeRows | BarRows] = []
+    amended: dict[int, Amended] = {}
+    for entry in entries:
+        if isinstance(entry, TradeRows | BarRows):
+            kept.append(entry)
+        elif isinstance(entry, Amended):
+            amended[entry.id] = entry
+    for entry in kept:
+        yield _amend(entry, amended) if amended and isinstance(entry, TradeRows) else entry
+
+
+def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:
+    rows = entry.rows
+    found = np.isin(rows["id"], np.fromiter(amended, np.uint64, len(amended)))
+    if not found.any():
+        return entry
+    rows = rows.copy()
+    keep = np.ones(len(rows), bool)
+    for at in np.flatnonzero(found):
+        change = amended[int(rows["id"][at])]
+        if change.kind == "cancel":
+            keep[at] = False
+        else:
+            rows["price"][at], rows["size"][at] = change.price, change.size
+    return TradeRows(entry.day, rows[keep].tobytes())
+
+
+def opening_of(entry: Opened) -> Opening:
+    """The opening an entry holds; raise `LogDamaged`."""
+    try:
+        return Opening.load(entry.opening)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise LogDamaged(f"an opening in the log cannot be read: {problem}") from problem

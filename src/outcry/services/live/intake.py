@@ -1,0 +1,133 @@
+"""What a feed sends, made fit for the log: on the tick, in the hours, each trade once.
+
+Rules kept (feeds §2): a feed delivers at least once, so after it begins again what lies in the overlap is recognised,
+there only, and by multiset: two equal trades are two trades. A late trade is kept, for its own session. A price
+between two ticks is set aside and counted, never rounded.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+
+import numpy as np
+
+from outcry.core.calendar import Session
+from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.records import Quality, Rows
+from outcry.services.grid import Grid
+from outcry.services.live.entries import Day
+from outcry.services.rows import on_tick
+
+#: A trade said to have happened this long after it was received is no trade but a broken clock.
+MAX_AHEAD_NS = NANOS_PER_HOUR
+
+Identity = tuple[int, int, int, bytes, int]
+
+#: A trade date with the end of its last window.
+DayEnds = Callable[[date], Day]
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows passed on, and rows set aside: between two ticks, outside the hours, repeated, at an impossible time."""
+
+    rows: int = 0
+    off_tick: int = 0
+    outside: int = 0
+    repeated: int = 0
+    impossible: int = 0
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one session and trade date, in the order they came."""
+
+    session: Session
+    day: Day
+    rows: Rows
+
+
+class Intake:
+    """One contract's. `grid`: its product's calendar laid out; `tick_e9`: its tick."""
+
+    def __init__(self, tick_e9: int, grid: Grid, day_of: DayEnds) -> None:
+        self._tick_e9, self._grid, self._day_of = tick_e9, grid, day_of
+        self._known: Counter[Identity] = Counter()
+        self._until_ns = 0
+        self._bars_until_ns = 0
+        self._latest_ns = 0
+        self.counts = Counts()
+
+    def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int) -> None:
+        """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has."""
+        self._known = Counter(_identities(recent))
+        self._until_ns, self._bars_until_ns = latest_ns, last_bar_ns
+        self._latest_ns = max(self._latest_ns, latest_ns)
+
+    def caught_up(self) -> None:
+        """The overlap is behind: what comes now is new."""
+        self._known = Counter()
+        self._until_ns = 0
+
+    def trades(self, rows: Rows) -> Iterator[Piece]:
+        """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
+        rows = self._plausible(rows)
+        if self._known and len(rows) and int(rows["ts_event"].min()) <= self._until_ns:
+            rows = self._unknown(rows)
+        rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
+        self.counts.off_tick += off_tick
+        yield from self._cut(rows)
+
+    def bars(self, rows: Rows, quality: Quality) -> Iterator[Piece]:
+        """Yield what is new of `records.BAR` rows, cut by session and trade date."""
+        fresh = rows[rows["ts_event"] > self._bars_until_ns]
+        self.counts.repeated += len(rows) - len(fresh)
+        fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
+        self.counts.off_tick += off_tick
+        yield from self._cut(fresh)
+
+    def _plausible(self, rows: Rows) -> Rows:
+        good = (
+            (rows["ts_event"] > 0)
+            & (rows["ts_event"] <= rows["ts_recv"] + MAX_AHEAD_NS)
+            & (rows["size"] < 2**31)
+        )
+        if good.all():
+            return rows
+        self.counts.impossible += int(len(rows) - good.sum())
+        return rows[good]
+
+    def _unknown(self, rows: Rows) -> Rows:
+        """Leave out what the log has: of equal rows, as many as it has."""
+        keep = np.ones(len(rows), bool)
+        for at in np.flatnonzero(rows["ts_event"] <= self._until_ns):
+            identity = next(_identities(rows[at : at + 1]))
+            if self._known[identity] > 0:
+                self._known[identity] -= 1
+                keep[at] = False
+        self.counts.repeated += int(len(rows) - keep.sum())
+        return rows[keep]
+
+    def _cut(self, rows: Rows) -> Iterator[Piece]:
+        """Cut rows into runs of ascending time, and those by session."""
+        times = rows["ts_event"]
+        edges = [0, *(np.flatnonzero(times[1:] < times[:-1]) + 1).tolist(), len(rows)]
+        for first, last in pairwise(edges):
+            if first == last:
+                continue
+            run = rows[first:last]
+            self.counts.late += int((run["ts_event"] < self._latest_ns).sum())
+            self._latest_ns = max(self._latest_ns, int(run["ts_event"][-1]))
+            pieces, outside = self._grid.cut(run["ts_event"])
+            self.counts.outside += outside
+            for cell, begin, end in pieces:
+                self.counts.rows += end - begin
+                yield Piece(cell.session, self._day_of(cell.trade_date), run[begin:end])
+
+
+def _identities(rows: Rows) -> Iterator[Identity]:
+    columns = (rows[name].tolist() for name in ("ts_event", "price", "size", "side", "sequence"))
+    return zip(*columns, strict=True)  # pyright: ignore[reportReturnType] - the columns have these types

@@ -1,0 +1,365 @@
+"""One stream in service: a feed's events to the log, from the log to the fold, from the fold to the board.
+
+Rules kept: what is applied was logged before; the session that ended is in the store before the stream goes on, so that
+what comes next is measured against it, in a replay as in life; a restart goes on from snapshot and log.
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from outcry.core.calendar import Calendar, Session, SessionKind
+from outcry.core.live import LiveView
+from outcry.core.opening import Opening
+from outcry.core.structure.machine import Fired
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.ports import feed as ports
+from outcry.ports.clock import Clock
+from outcry.ports.live import StreamKey, TradeLog
+from outcry.ports.records import Quality
+from outcry.services.grid import Grid
+from outcry.services.live import entries as log
+from outcry.services.live.board import Board, Channel, Standing
+from outcry.services.live.health import Health
+from outcry.services.live.intake import Intake, Piece
+from outcry.services.live.stream import OVERLAP_NS, Stream
+
+#: Bytes of rows in one frame of the log, at most.
+_MOST_ROWS = 20_000
+_BAR_NS = {Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What a runner is given: where to log, what to ask, whom to tell.
+
+    opening: makes the opening of a session (may wait). store: puts what ended into the store (may wait; True once it
+    is there). fired: alerts of a stream, with the position reached.
+    """
+
+    log: TradeLog
+    board: Board
+    clock: Clock
+    calendar: Calendar
+    opening: Callable[[StreamKey, Session, tuple[int, int] | None], Awaitable[Opening]]
+    store: Callable[["Runner", str], Awaitable[bool]]
+    fired: Callable[["Runner", Sequence[tuple[Opening, Fired]]], None]
+
+
+class Runner:
+    """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
+
+    def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, ways: Ways) -> None:
+        self.key, self._ways = key, ways
+        self.name = key.text
+        self.stream = Stream(tick_e9, self.history)
+        self.intake = Intake(tick_e9, grid, self._day)
+        self.health = Health()
+        self.saved_position = 0
+        self._tick_e9 = tick_e9
+        self._lock = threading.Lock()
+        self._beat_ns = 0
+        self._counter: tuple[int, int, int] | None = None
+        self.channel = Channel(key, invented=False, peek=self._peek)
+        self._days: dict[date, log.Day] = {}
+
+    # -- what it says
+
+    def _peek(self) -> LiveView | None:
+        with self._lock:
+            captured = self.stream.capture()
+        return captured.view() if captured else None
+
+    @property
+    def market_ns(self) -> int:
+        """The feed's clock: the present, or for a replay how far it has come."""
+        if self.stream.own_clock:
+            return max(self._beat_ns, self.stream.time_ns)
+        return self._ways.clock.now_ns()
+
+    def stand(self, now_s: float) -> None:
+        """Judge whether the stream answers live, and tell the board."""
+        market_ns = self.market_ns
+        root = self.key.contract.root
+        current = self.stream.current
+        trade_date = self._ways.calendar.trade_date_at(root, market_ns)
+        if trade_date is None and current is not None:
+            trade_date = current.opening.trade_date
+        reason = self._reason(now_s, market_ns)
+        self._ways.board.stand(self.channel, Standing(reason == "live", reason, market_ns, trade_date))
+
+    def _reason(self, now_s: float, market_ns: int) -> str:
+        health = self.health
+        for wrong, reason in (
+            (health.ended, "ended"),
+            (bool(health.refused), health.refused),
+            (not health.connected, "disconnected" if health.reconnects else "connecting"),
+            (not health.subscribed, "unsubscribed"),
+            (not health.caught_up, "catching_up"),
+            (health.link_stale(now_s), "stale_link"),
+        ):
+            if wrong:
+                return reason
+        session = self._ways.calendar.session_at(self.key.contract.root, market_ns)
+        current = self.stream.current
+        if session is None:
+            return "closed"
+        if current is None or current.empty or current.opening.open_ns != session.open_ns:
+            return "no_trades"
+        if self.stream.degraded:
+            return "degraded"
+        if health.market_stale(market_ns):
+            return "stale_market"
+        if current.opening.prior is None:
+            return "no_prior"
+        return "live" if current.opening.front else "not_front"
+
+    # -- recovery
+
+    def history(self, first: int) -> Iterator[log.Known]:
+        """Entries of the log from one that begins at `first` on, up to the one being applied."""
+        for frame in self._ways.log.read(self.name, first):
+            if frame.first >= self.stream.position:
+                return
+            if frame.first >= first:
+                yield log.decode(frame)
+
+    async def recover(self, snapshot: tuple[int, bytes] | None) -> None:
+        """Become what the log says: from the snapshot on, and store what had ended when the process did."""
+        if snapshot is not None:
+            self.stream.load(*snapshot)
+            self.saved_position = snapshot[0]
+        for frame in self._ways.log.read(self.name, self.stream.position):
+            if frame.first < self.stream.position:
+                continue
+            entry = log.decode(frame)
+            if self.stream.position != frame.first:  # what came before was dropped with its trade date
+                if not isinstance(entry, log.Opened):
+                    continue
+                self.stream.position = frame.first
+            outcome = self.stream.apply(entry)
+            self._ways.fired(self, outcome.fired)
+            await asyncio.sleep(0)
+        for what in list(self.stream.pending):
+            await self._store(what)
+        self.channel.invented = self.stream.invented
+        self.channel.version += 1
+
+    # -- the feed
+
+    def begin(self, feed: ports.Feed) -> None:
+        """The feed is there: a new stream notes what it is."""
+        if not self.stream.position:
+            self._log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented))
+            self.channel.invented = feed.caps.invented
+
+    def cursor(self) -> ports.Cursor:
+        """Where a feed is to begin: a little before the newest row, for what was under way."""
+        latest_ns = self.stream.latest_ns
+        return ports.Cursor(max(0, latest_ns - OVERLAP_NS) if latest_ns else self._begin_ns())
+
+    def _begin_ns(self) -> int:
+        """Nothing is known: the history wanted is that of the session open now, and the night before it."""
+        if self.stream.own_clock:
+            return 0
+        session = self._ways.calendar.session_at(self.key.contract.root, self._ways.clock.now_ns())
+        if session is None:
+            return self._ways.clock.now_ns()
+        if session.kind is SessionKind.ETH:
+            return session.open_ns
+        night = self._ways.calendar.session(session.root, session.trade_date, SessionKind.ETH)
+        return night.open_ns if night else session.open_ns
+
+    async def follow(self, feed: ports.Feed) -> None:
+        """Take what the feed sends until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk."""
+        loop = asyncio.get_running_loop()
+        health, stream = self.health, self.stream
+        since = self.cursor()
+        before_ns = stream.time_ns if stream.covered_ns else 0
+        self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns)
+        health.caught_up, health.ended, health.refused = False, False, ""
+        health.heard(loop.time())
+        try:
+            async for event in feed.open(self.key.contract, since):
+                health.connected = True
+                health.heard(loop.time())
+                await self._take(event, feed.caps, before_ns)
+                self.stand(loop.time())
+                if health.ended:
+                    return
+        finally:
+            health.connected = False
+            health.reconnects += 1
+            self.stand(loop.time())
+
+    async def _take(self, event: ports.Event, caps: ports.FeedCaps, before_ns: int) -> None:
+        match event:
+            case ports.Trades():
+                if len(event.rows):
+                    await self._trades(event)
+            case ports.Bars():
+                for piece in self.intake.bars(event.rows, event.quality):
+                    await self._enter_bars(piece, event)
+            case ports.Heartbeat():
+                await self._beat(event.at_ns)
+            case ports.CaughtUp():
+                await self._caught_up(event, caps, before_ns)
+            case ports.Gap():
+                self._log(log.Hole(event.from_ns, event.to_ns, event.why))
+            case ports.Repaired():
+                self._log(log.Mended(event.from_ns, event.to_ns))
+            case ports.Amend():
+                self._log(log.Amended(event.id, event.kind, event.price, event.size))
+            case ports.VolumeCounter():
+                self._count(event)
+            case ports.Status():
+                self.health.subscribed = event.subscribed
+            case ports.Ended():
+                await self._beat(event.at_ns)
+                self.health.ended = True
+
+    async def _trades(self, event: ports.Trades) -> None:
+        rows = event.rows
+        newest = int(rows["ts_event"].max())
+        live = rows["flags"] & ports.RowFlag.BACKFILL == 0
+        delays = (rows["ts_recv"] - rows["ts_event"])[live]
+        self.health.traded(newest, int(delays.min()) if len(delays) else None)
+        for piece in self.intake.trades(rows):
+            await self._enter(piece)
+
+    async def _enter(self, piece: Piece) -> None:
+        """Log and apply trades of one session, in parts that no deadline lies in."""
+        rows = piece.rows
+        while len(rows):
+            await self._pass_deadlines(int(rows["ts_event"][0]))
+            await self._open(piece.session)
+            fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
+            part = rows[: min(fit or len(rows), _MOST_ROWS)]
+            self._begin_day(piece.day)
+            self._log(log.TradeRows(piece.day, part.tobytes()))
+            rows = rows[len(part) :]
+
+    async def _enter_bars(self, piece: Piece, event: ports.Bars) -> None:
+        for at in range(len(piece.rows)):
+            row = piece.rows[at : at + 1]
+            await self._pass_deadlines(int(row["ts_event"][0]))
+            await self._open(piece.session)
+            bar_ns = _BAR_NS[event.quality]
+            self._begin_day(piece.day)
+            self._log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
+
+    def _begin_day(self, day: log.Day) -> None:
+        """A trade date begins a new file of the log, so that older ones can be dropped."""
+        if self.stream.days and all(day != known for known, _ in self.stream.days):
+            self._ways.log.cut(self.name)
+
+    async def _beat(self, at_ns: int) -> None:
+        self._beat_ns = max(self._beat_ns, at_ns)
+        await self._pass_deadlines(at_ns)
+        if self.stream.due_ns <= at_ns:
+            self._log(log.Mark(at_ns))
+
+    async def _pass_deadlines(self, at_ns: int) -> None:
+        """Store every session and trade date that is five minutes over at an instant, before anything after it."""
+        while self.stream.deadline_ns <= at_ns:
+            for what in self._log(log.Mark(self.stream.deadline_ns)):
+                await self._store(what)
+
+    async def _store(self, what: str) -> None:
+        if await self._ways.store(self, what):
+            self._log(log.Stored(what))
+            current = self.stream.current
+            if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
+                opening = await self._ways.opening(self.key, current.opening.session, None)
+                if opening != current.opening:
+                    self._log(log.Opened(opening.dump()))
+
+    async def _open(self, session: Session) -> None:
+        """Open the session a row belongs to, if it is the next."""
+        current = self.stream.current
+        if current is not None and session.open_ns <= current.opening.open_ns:
+            return
+        night: tuple[int, int] | None = None
+        if current is not None and current.opening.kind is SessionKind.ETH:
+            ladder = current.ladder() if current.opening.trade_date == session.trade_date else None
+            night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
+        opening = await self._ways.opening(self.key, session, night)
+        self.health.session_changed()
+        self._log(log.Opened(opening.dump()))
+
+    async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
+        if before_ns and not self.health.caught_up:
+            self._note_lost(caps, before_ns, event.at_ns)
+        self.intake.caught_up()
+        self.health.caught_up = True
+        if not self.stream.warm:
+            self._log(log.Caught(event.at_ns, event.quality))
+        await self._beat(event.at_ns)
+
+    def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
+        """A feed that cannot bring what was missed leaves a hole."""
+        if caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE:
+            self._log(log.Hole(before_ns, now_ns, "reconnect"))
+        elif caps.reach_ns and now_ns - before_ns > caps.reach_ns:
+            self._log(log.Hole(before_ns, now_ns - caps.reach_ns, "history too short"))
+
+    def _count(self, event: ports.VolumeCounter) -> None:
+        """The feed's own count of lots must grow as ours does."""
+        ours = self._lots
+        if self._counter is None or event.volume_lots < self._counter[1]:
+            self._counter = (event.at_ns, event.volume_lots, ours)
+            return
+        agreed_ns, theirs, mine = self._counter
+        if event.volume_lots - theirs > ours - mine:
+            if event.at_ns - agreed_ns > OVERLAP_NS:
+                self._log(log.Hole(agreed_ns, event.at_ns, "volume counter"))
+                self._counter = (event.at_ns, event.volume_lots, ours)
+        else:
+            self._counter = (event.at_ns, event.volume_lots, ours)
+
+    _lots = 0
+
+    def _day(self, trade_date: date) -> log.Day:
+        if trade_date not in self._days:
+            (found,) = self._ways.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
+            self._days = {
+                trade_date: log.Day(str(trade_date), found.close_ns),
+                **dict(list(self._days.items())[:3]),
+            }
+        return self._days[trade_date]
+
+    # -- keeping
+
+    def snapshot(self) -> tuple[str, int, bytes]:
+        """The stream, its position, and all of it as bytes. Safe from any thread."""
+        with self._lock:
+            return self.name, self.stream.position, self.stream.dump()
+
+    async def store_pending(self) -> None:
+        """Try again what could not be stored when it ended."""
+        for what in list(self.stream.pending):
+            await self._store(what)
+
+    def refused(self, code: str, now_s: float) -> None:
+        """The feed will not have us."""
+        self.health.refused = code
+        self.stand(now_s)
+
+    # -- one entry
+
+    def _log(self, entry: log.Known) -> list[str]:
+        """Log an entry, apply it, tell of what came of it; return what has ended."""
+        stream = self.stream
+        self._ways.log.append(self.name, stream.position, entry.count, log.encode(entry))
+        with self._lock:
+            outcome = stream.apply(entry)
+        self.channel.version += 1
+        if isinstance(entry, log.TradeRows):
+            self._lots += int(entry.rows["size"].sum())
+        if outcome.fired:
+            self._ways.fired(self, outcome.fired)
+        return outcome.ended

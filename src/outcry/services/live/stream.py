@@ -1,0 +1,338 @@
+"""One ordered stream: entries in, sessions folded, alerts out. No input or output of its own.
+
+Rules kept: it holds at most two sessions, the one that runs and the one before until that is five minutes over;
+catching up for the first time latches alerts in silence; a trade that came more than five seconds late fires nothing.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+
+from outcry.core.calendar import SessionKind
+from outcry.core.kernels import BulkFold
+from outcry.core.ladder import BRACKET_MINUTES, Ladder, RangeTooWide, bracket_windows
+from outcry.core.live import Capture, LiveSession
+from outcry.core.opening import Opening
+from outcry.core.structure.machine import NEVER_NS, Fired
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.feed import LIVE_TRADE, RowFlag
+from outcry.ports.records import Quality, Rows
+from outcry.services.coverage import GRACE_NS, Span
+from outcry.services.live import entries as log
+from outcry.services.rows import fold_rows, on_tick
+
+#: A trade received later than this after its time is too old to act on (rules §6).
+STALE_NS = 5 * NANOS_PER_SECOND
+#: Rows this young are remembered, so that a feed that begins again a little earlier can be recognised.
+OVERLAP_NS = 2 * NANOS_PER_SECOND
+
+#: Entries of the log from a position on, up to the one being applied.
+History = Callable[[int], Iterable[log.Known]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an entry brought about: alerts with the opening of their session, and what has ended and is to be stored
+    (`rth 2026-01-02`)."""
+
+    fired: list[tuple[Opening, Fired]] = field(default_factory=list[tuple[Opening, Fired]])
+    ended: list[str] = field(default_factory=list[str])
+
+
+class Part(msgspec.Struct, array_like=True):
+    """A session in a snapshot."""
+
+    opening: bytes
+    opened_at: int
+    data: bytes
+
+
+class Snapshot(msgspec.Struct, array_like=True):
+    """All of a stream. The order of fields is the form: change the version with it."""
+
+    version: int
+    run: str
+    own_clock: bool
+    invented: bool
+    sessions: list[Part]
+    warm: bool
+    quality: Quality
+    latest_ns: int
+    time_ns: int
+    covered_ns: int
+    holes: list[tuple[int, int]]
+    pending: list[str]
+    days: list[tuple[log.Day, int]]
+    recent: bytes
+    last_bar_ns: int
+    degraded: str
+
+
+VERSION = 1
+
+
+class Stream:
+    """One contract of one feed. `tick_e9`: of the product; `history`: reads its own log."""
+
+    def __init__(self, tick_e9: int, history: History) -> None:
+        self._tick_e9, self._history = tick_e9, history
+        self.position = 0
+        self.run = ""
+        self.own_clock = self.invented = False
+        self.sessions: list[LiveSession] = []
+        self._opened_at: list[int] = []
+        #: Whether it has ever caught up: before that, nothing that fires is news.
+        self.warm = False
+        self.quality = Quality.TICKS
+        self.latest_ns = 0
+        #: Event time: of the newest row or mark.
+        self.time_ns = 0
+        self.covered_ns = 0
+        self.holes: list[Span] = []
+        self.pending: list[str] = []
+        #: Trade dates with rows in the log that are not in the store for good, and the position of their first.
+        self.days: list[tuple[log.Day, int]] = []
+        self.last_bar_ns = 0
+        #: Why the fold was given up, if it was: the instrument is degraded until the next session.
+        self.degraded = ""
+        self._recent: deque[Rows] = deque()
+
+    # -- what is asked of it
+
+    @property
+    def current(self) -> LiveSession | None:
+        """The session that runs, or ran last."""
+        return self.sessions[-1] if self.sessions else None
+
+    @property
+    def due_ns(self) -> int:
+        """The event time from which a `Mark` has something to do."""
+        dues = [session.due_ns for session in self.sessions]
+        return min([*dues, self.deadline_ns])
+
+    @property
+    def deadline_ns(self) -> int:
+        """When the earliest session or trade date held here has been over for five minutes, and is to be stored."""
+        ends = [session.opening.close_ns for session in self.sessions[:1]]
+        ends += [day.end_ns for day, _ in self.days if f"day {day.trade_date}" not in self.pending]
+        return min(ends) + GRACE_NS if ends else NEVER_NS
+
+    @property
+    def recent(self) -> Rows:
+        """Rows within two seconds of the newest, as they came."""
+        rows = [chunk[chunk["ts_event"] >= self.latest_ns - OVERLAP_NS] for chunk in self._recent]
+        return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
+
+    def covered(self) -> list[Span]:
+        """What this stream has all trades of."""
+        spans = [(self.covered_ns, self.time_ns)] if self.covered_ns else []
+        for hole_from, hole_to in self.holes:
+            spans = [
+                piece
+                for start, end in spans
+                for piece in ((start, min(end, hole_from)), (max(start, hole_to), end))
+                if piece[0] < piece[1]
+            ]
+        return spans
+
+    def capture(self) -> Capture | None:
+        """The session that runs, as it stands; None before its first trade."""
+        return self.current.capture() if self.current else None
+
+    @property
+    def needed_from(self) -> int:
+        """The position from which the log is still needed: for the sessions held, and the newest trade date."""
+        day = self.days[-1][1] if self.days else self.position
+        return min([day, *self._opened_at], default=self.position)
+
+    # -- what happens
+
+    def apply(self, entry: log.Known) -> Outcome:
+        """Apply the entry at `position`, and move on."""
+        done = Outcome()
+        match entry:
+            case log.TradeRows():
+                self._note_day(entry.day)
+                self._trades(entry.rows, done)
+            case log.BarRows():
+                self._note_day(entry.day)
+                self._bars(entry, done)
+            case log.Began():
+                self.run, self.own_clock, self.invented = entry.run, entry.own_clock, entry.invented
+            case log.Opened():
+                self._open(log.opening_of(entry))
+            case log.Mark():
+                self._advance(entry.at_ns, done)
+            case log.Caught():
+                self._caught(entry)
+            case log.Hole():
+                self.holes.append((entry.from_ns, entry.to_ns))
+            case log.Mended():
+                self.holes = [
+                    hole for hole in self.holes if not (entry.from_ns <= hole[0] and hole[1] <= entry.to_ns)
+                ]
+            case log.Amended():
+                self._refold(entry)
+            case log.Stored():
+                self.pending = [what for what in self.pending if what != entry.what]
+                self.days = [(day, at) for day, at in self.days if f"day {day.trade_date}" != entry.what]
+        self.position += entry.count
+        return done
+
+    def _note_day(self, day: log.Day) -> None:
+        if day not in {known for known, _ in self.days}:
+            self.days.append((day, self.position))
+
+    def _open(self, opening: Opening) -> None:
+        current = self.current
+        if current is not None and current.opening.open_ns == opening.open_ns:
+            current.refer(opening)
+            return
+        self.degraded = ""
+        self.sessions.append(LiveSession(opening, silent=not self.warm))
+        self._opened_at.append(self.position)
+
+    def _session_of(self, at_ns: int) -> LiveSession | None:
+        for session in reversed(self.sessions):
+            if session.opening.open_ns <= at_ns < session.opening.close_ns:
+                return session
+        return None
+
+    def _trades(self, rows: Rows, done: Outcome) -> None:
+        at_ns = rows["ts_event"]
+        newest = int(at_ns.max())
+        if not self.covered_ns:
+            self.covered_ns = int(at_ns.min())
+        self.latest_ns, self.time_ns = max(self.latest_ns, newest), max(self.time_ns, newest)
+        self._remember(rows)
+        session = self._session_of(int(at_ns[0]))
+        if session is None or self.degraded:  # long over: it is in the log, and will be in the recording
+            return
+        ticks = (rows["price"] // self._tick_e9).tolist()
+        times, sizes = at_ns.tolist(), rows["size"].tolist()
+        old = (rows["ts_recv"] - at_ns > STALE_NS) & (rows["flags"] & RowFlag.BACKFILL == 0)
+        try:
+            for first, last, watched in _stretches(old):
+                fired = session.trades(
+                    times[first:last], ticks[first:last], sizes[first:last], watched=watched
+                )
+                done.fired += self._heard(session, fired)
+        except RangeTooWide as problem:
+            self.degraded = str(problem)
+
+    def _bars(self, entry: log.BarRows, done: Outcome) -> None:
+        rows = entry.rows
+        start_ns, newest = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
+        if not self.covered_ns:
+            self.covered_ns = start_ns
+        self.last_bar_ns = max(self.last_bar_ns, newest)
+        self.quality = max(self.quality, entry.quality, key=lambda quality: quality.rank)
+        self.latest_ns = max(self.latest_ns, newest + entry.bar_ns)
+        self.time_ns = max(self.time_ns, newest + entry.bar_ns)
+        session = self._session_of(start_ns)
+        if session is None or self.degraded:
+            return
+        columns = [(rows[name] // self._tick_e9).tolist() for name in ("open", "high", "low", "close")]
+        times, volumes = rows["ts_event"].tolist(), rows["volume"].tolist()
+        try:
+            for at_ns, opened, high, low, close, lots in zip(times, *columns, volumes, strict=True):
+                end_ns = min(at_ns + entry.bar_ns, session.opening.close_ns)
+                done.fired += self._heard(session, session.bar(at_ns, end_ns, opened, high, low, close, lots))
+        except RangeTooWide as problem:
+            self.degraded = str(problem)
+
+    def _heard(self, session: LiveSession, fired: Sequence[Fired]) -> list[tuple[Opening, Fired]]:
+        return [(session.opening, alert) for alert in fired] if session.opening.front else []
+
+    def _advance(self, at_ns: int, done: Outcome) -> None:
+        self.time_ns = max(self.time_ns, at_ns)
+        for session in self.sessions:
+            done.fired += self._heard(session, session.advance(at_ns))
+        while self.sessions and self.sessions[0].opening.close_ns + GRACE_NS <= at_ns:
+            opening = self.sessions.pop(0).opening
+            self._opened_at.pop(0)
+            if opening.kind is SessionKind.RTH:
+                self._end(f"rth {opening.trade_date}", done)
+        for day, _ in self.days:
+            if day.end_ns + GRACE_NS <= at_ns:
+                self._end(f"day {day.trade_date}", done)
+
+    def _end(self, what: str, done: Outcome) -> None:
+        if what not in self.pending:
+            self.pending.append(what)
+            done.ended.append(what)
+
+    def _caught(self, entry: log.Caught) -> None:
+        self.warm = True
+        self.covered_ns = self.covered_ns or entry.at_ns
+        self.time_ns = max(self.time_ns, entry.at_ns)
+        for session in self.sessions:
+            session.silence(on=False)
+
+    def _remember(self, rows: Rows) -> None:
+        self._recent.append(rows)
+        horizon = self.latest_ns - OVERLAP_NS
+        while self._recent and int(self._recent[0]["ts_event"].max()) < horizon:
+            self._recent.popleft()
+
+    def _refold(self, amended: log.Amended) -> None:
+        """Fold the sessions held anew, without what was taken back."""
+        for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
+            ladder = self._anew(session.opening, [*self._history(opened_at), amended])
+            if ladder is not None and not self.degraded:
+                session.amended(ladder)
+
+    def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
+        fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
+        for entry in log.settled(history):
+            rows = entry.rows
+            mine = rows[(rows["ts_event"] >= opening.open_ns) & (rows["ts_event"] < opening.close_ns)]
+            if len(mine):
+                quality = entry.quality if isinstance(entry, log.BarRows) else Quality.TICKS
+                good, ticks, _ = on_tick(mine, self._tick_e9, quality)
+                fold_rows(fold, good, ticks, quality)
+        return fold.ladder()
+
+    # -- cutting it
+
+    def dump(self) -> bytes:
+        """All of it, as it stands before the entry at `position`."""
+        parts = [
+            Part(session.opening.dump(), at, session.dump())
+            for session, at in zip(self.sessions, self._opened_at, strict=True)
+        ]
+        return msgspec.msgpack.encode(
+            Snapshot(
+                VERSION, self.run, self.own_clock, self.invented, parts, self.warm, self.quality, self.latest_ns,
+                self.time_ns, self.covered_ns, self.holes, self.pending, self.days, self.recent.tobytes(),
+                self.last_bar_ns, self.degraded,
+            )
+        )  # fmt: skip
+
+    def load(self, position: int, data: bytes) -> None:
+        """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read."""
+        found = msgspec.msgpack.decode(data, type=Snapshot)
+        if found.version != VERSION:
+            raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
+        self.position = position
+        self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
+        self.sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
+        self._opened_at = [part.opened_at for part in found.sessions]
+        self.warm, self.quality = found.warm, found.quality
+        self.latest_ns, self.time_ns, self.covered_ns = found.latest_ns, found.time_ns, found.covered_ns
+        self.holes, self.pending, self.days = found.holes, found.pending, found.days
+        self.last_bar_ns, self.degraded = found.last_bar_ns, found.degraded
+        recent = np.frombuffer(found.recent, LIVE_TRADE)
+        self._recent = deque([recent] if len(recent) else [])
+
+
+def _stretches(old: Rows) -> Iterable[tuple[int, int, bool]]:
+    """`(first, last, watched)`: stretches of rows that are all old, or all to be acted on."""
+    if not old.any():
+        return [(0, len(old), True)]
+    edges = [0, *(np.flatnonzero(old[1:] != old[:-1]) + 1).tolist(), len(old)]
+    return [(a, b, not bool(old[a])) for a, b in pairwise(edges)]
