@@ -1,5 +1,6 @@
 """What may go wrong when a service is asked."""
 
+import json
 from typing import Any
 
 
@@ -17,3 +18,12 @@ class ApiError(Exception):
 
 class Unreachable(Exception):
     """There was no answer, or none a service of this kind would give."""
+
+
+def refusal(status: int, body: bytes) -> ApiError | Unreachable:
+    """Read an error body; one without a code came from something else on the way."""
+    try:
+        said = json.loads(body)
+        return ApiError(said["code"], status, said["message"], said["request_id"], said)
+    except (ValueError, KeyError, TypeError):
+        return Unreachable(f"the answer has status {status} and is not from this service")

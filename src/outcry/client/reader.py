@@ -4,7 +4,6 @@ Rule kept: the key goes to the host it was meant for and nowhere else: redirects
 password file is consulted.
 """
 
-import json
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -12,7 +11,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import msgspec
 
-from outcry.client.errors import ApiError, Unreachable
+from outcry.client.errors import Unreachable, refusal
 from outcry.services.answers import (
     Answer,
     ContextAnswer,
@@ -77,19 +76,10 @@ class Client:
                 body = response.read(_MOST_BYTES)
         except HTTPError as error:
             with error:
-                raise _refusal(error.code, error.read(_MOST_BYTES)) from None
+                raise refusal(error.code, error.read(_MOST_BYTES)) from None
         except (URLError, OSError, ValueError) as error:
             raise Unreachable(f"{self._base} does not answer: {error}") from error
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.DecodeError as error:
             raise Unreachable(f"{self._base} gave no answer of this service: {error}") from error
-
-
-def _refusal(status: int, body: bytes) -> ApiError | Unreachable:
-    """Read an error body; one without a code came from something else on the way."""
-    try:
-        said = json.loads(body)
-        return ApiError(said["code"], status, said["message"], said["request_id"], said)
-    except (ValueError, KeyError, TypeError):
-        return Unreachable(f"the answer has status {status} and is not from this service")

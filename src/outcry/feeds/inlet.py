@@ -1,0 +1,200 @@
+"""One contract of a pushed feed between its pusher and its reader, who may be on different threads and event loops.
+
+Rule kept: an event is taken only once its reader asks for the next one; whatever may have been handed out in vain is
+handed out again, after the trades of the last seconds, so that the reader can tell what it has.
+"""
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from threading import Lock
+from time import monotonic
+
+from outcry.ports.feed import CaughtUp, Ended, Event, FeedLost, FeedRefused, Trades
+from outcry.services.errors import Occupied, StoreUnavailable
+from outcry.services.pushing import SILENCE_S, Again, Push, keep_recent, refused
+
+#: After this long without a word a run is given up; the next word of it begins anew.
+FORGET_S = 600.0
+#: Why an inlet is over: its reader closed the feed; the service stops.
+CLOSED, STOPPING = "closed", "stopping"
+
+
+class Bell:
+    """Wakes whoever waits for something, on whichever loop they wait."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def enlist(self) -> asyncio.Future[None]:
+        """A future that the next ring completes."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        return waiting
+
+    def ring(self) -> None:
+        """Wake all who wait now."""
+        woken, self._waiting = self._waiting, []
+        for waiting in woken:
+            with suppress(RuntimeError):  # its loop is closed: nobody waits any more
+                waiting.get_loop().call_soon_threadsafe(_complete, waiting)
+
+
+def _complete(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+class Inlet:
+    """One contract of one run: the events pushed and not yet taken. Everything here is done under `lock`.
+
+    taken: the number of the first event not taken. over: why no more will come of it, empty while it may.
+    handed: whether the oldest event was handed out and nobody knows what became of it.
+    """
+
+    def __init__(self, push: Push) -> None:
+        self.session = push.session
+        self.taken = push.first
+        self.again = push.again
+        self.caught_up: CaughtUp | None = None
+        self.handed = False
+        self.kept: deque[Trades] = deque()
+        self.pending: deque[Event] = deque()
+        self.heard_s = monotonic()
+        self.ended: Ended | None = None
+        self.over = ""
+        self.busy = False
+        self.reader: object = None
+        self.lock = Lock()
+        self.bell = Bell()
+
+    @property
+    def end(self) -> int:
+        """The number after the newest event."""
+        return self.taken + len(self.pending)
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since anything was heard of it."""
+        return monotonic() - self.heard_s
+
+    @property
+    def in_use(self) -> bool:
+        """Whether another run must wait: this one is neither through nor silent."""
+        through = self.over or (self.ended is not None and not self.pending)
+        return not through and self.idle_s < SILENCE_S
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether nothing was heard of it for so long that nothing more will be."""
+        return self.idle_s >= FORGET_S
+
+    def finish(self, why: str) -> None:
+        """Say that no more will come."""
+        with self.lock:
+            self.over = self.over or why
+            self.pending.clear()
+            self.bell.ring()
+
+    def occupy(self) -> None:
+        """Begin a push; raises `Occupied` while there is another."""
+        with self.lock:
+            if self.busy:
+                raise Occupied("rate_limited.ingest", retry_after_ms=500)
+            self.busy = True
+            self.heard_s = monotonic()
+
+    def release(self) -> None:
+        """End a push."""
+        with self.lock:
+            self.busy = False
+
+    def add(self, push: Push) -> int:
+        """Queue what is new of a push, if the queue is empty; return the number of the event to wait for."""
+        with self.lock:
+            self._refuse_if_over()
+            known = self.end - push.first
+            if known < 0:
+                raise refused("hole", next=self.taken)
+            fresh = push.events[known:]
+            if fresh and self.ended is not None:
+                raise refused("after_the_end", next=self.taken)
+            if self.pending:
+                return self.end
+            self.pending.extend(fresh)
+            if fresh and isinstance(fresh[-1], Ended):
+                self.ended = fresh[-1]
+            self.bell.ring()
+            return self.end
+
+    async def drained(self, until: int, deadline_s: float) -> int:
+        """Wait until events up to a number are taken, or for the time to be over; return the first not taken."""
+        while True:
+            with self.lock:
+                self._refuse_if_over()
+                left_s = deadline_s - monotonic()
+                if self.taken >= until or left_s <= 0:
+                    return self.taken
+                waiting = self.bell.enlist()
+            await asyncio.wait([waiting], timeout=left_s)
+
+    def _refuse_if_over(self) -> None:
+        if self.over == STOPPING:
+            raise StoreUnavailable("upstream_unavailable")  # worth trying again: somebody comes after us
+        if self.over:
+            raise refused(self.over, next=self.taken)
+
+    def begin(self, reader: object) -> tuple[list[Trades], Again]:
+        """Read from here on; whoever read before is through. Returns what to repeat, and up to where events may be
+        known already and history was complete.
+
+        Nothing is repeated needlessly: new trades may equal those repeated, and are told from them by number only.
+        """
+        with self.lock:
+            self.reader = reader
+            self.bell.ring()
+            if self.again is not None and self.taken < self.again.until:
+                return list(self.kept), self.again
+            repeat = list(self.kept) if self.handed else []
+            return repeat, Again(self.taken + self.handed, self.caught_up)
+
+    async def next(self, reader: object) -> Event | None:
+        """Wait for the oldest event not taken; None where the feed was closed. Raises `FeedLost`."""
+        opened_s = monotonic()
+        while True:
+            with self.lock:
+                if self.reader is not reader:
+                    raise FeedLost("superseded")
+                if self.over in {CLOSED, STOPPING}:
+                    return None
+                if self.over:
+                    raise FeedRefused(self.over)
+                if self.pending:
+                    self.handed = True
+                    return self.pending[0]
+                if self.ended is not None:
+                    return self.ended
+                left_s = max(opened_s, self.heard_s) + SILENCE_S - monotonic()
+                if left_s <= 0 and self.forgotten:
+                    self.over = "disconnected"
+                    raise FeedRefused(self.over)
+                if left_s <= 0:
+                    raise FeedLost("stale_link")
+                waiting = self.bell.enlist()
+            await asyncio.wait([waiting], timeout=left_s)
+
+    def done(self, reader: object) -> None:
+        """The oldest event has been taken."""
+        with self.lock:
+            if self.reader is not reader or not self.pending:
+                return
+            event = self.pending.popleft()
+            self.taken += 1
+            self.handed = False
+            if isinstance(event, CaughtUp):
+                self.caught_up = event
+            elif self.again is not None and self.taken >= self.again.until:
+                self.caught_up, self.again = self.caught_up or self.again.caught_up, None
+            if isinstance(event, Trades):
+                keep_recent(self.kept, event)
+            self.bell.ring()

@@ -1,0 +1,390 @@
+"""A pushed feed between a pusher and a reader: order, acknowledgement, backpressure, repeats, silence, other runs.
+
+Trades here are told apart by their price: the `n`-th is priced `n` and happens `n` seconds after the start.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outcry.core.instruments import Contract
+from outcry.feeds import inlet, pushed
+from outcry.feeds.pushed import PushedFeed, PushedFeeds
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedCaps,
+    FeedLost,
+    FeedRefused,
+    Heartbeat,
+    Resume,
+    Trades,
+)
+from outcry.ports.records import Quality
+from outcry.services.errors import InvalidRequest, Occupied, StoreUnavailable
+from outcry.services.pushing import Again, Push
+from outcry.store.reference import load_reference
+
+UNIVERSE = load_reference().universe
+ES, NQ = Contract("ES", 2013, 12), Contract("NQ", 2013, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+START_NS = 1_381_239_000_000_000_000
+SECOND = 1_000_000_000
+RUN, OTHER = "a" * 20, "b" * 20
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits of seconds are tenths of them."""
+    monkeypatch.setattr(pushed, "WAIT_S", 0.3)
+    monkeypatch.setattr(inlet, "SILENCE_S", 0.4)
+    monkeypatch.setattr(inlet, "FORGET_S", 1.0)
+
+
+def trades(*numbers: int) -> Trades:
+    rows = np.zeros(len(numbers), LIVE_TRADE)
+    rows["price"], rows["size"], rows["side"] = numbers, 1, b"N"
+    rows["ts_event"] = rows["ts_recv"] = START_NS + np.array(numbers) * SECOND
+    return Trades(rows)
+
+
+def numbers(events: list[Event]) -> list[int]:
+    return [n for event in events if isinstance(event, Trades) for n in event.rows["price"].tolist()]
+
+
+def push(first: int, *events: Event, session: str = RUN, contract: Contract = ES, **more: Any) -> Push:
+    return Push(session, contract, more.pop("caps", CAPS), first, events, **more)
+
+
+def feeds() -> tuple[PushedFeeds, list[tuple[int, PushedFeed, Contract]]]:
+    made = PushedFeeds(UNIVERSE)
+    seen: list[tuple[int, PushedFeed, Contract]] = []
+    made.subscribe(lambda *found: seen.append(found))
+    return made, seen
+
+
+async def read(stream: AsyncIterator[Event], until: int, into: list[Event]) -> None:
+    """Read until that many events have come, and ask for the next, as a service does that has taken them."""
+    async for event in stream:
+        into.append(event)
+        if len(into) == until + 1:
+            return
+
+
+def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+async def refusal(pushing: Awaitable[int]) -> str:
+    with pytest.raises(InvalidRequest) as caught:
+        await pushing
+    return str(caught.value.details["reason"])
+
+
+def test_events_come_in_order_and_are_acknowledged_once_the_reader_is_through() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        one = asyncio.create_task(
+            service.take(7, "replay", push(0, CaughtUp(START_NS, Quality.TICKS), trades(1, 2)))
+        )
+        await asyncio.sleep(0.01)
+        ((owner, feed, contract),) = seen
+        assert (owner, feed.name, feed.run, feed.caps, contract) == (7, "replay", RUN, CAPS, ES)
+        assert await feed.contracts() == [ES]
+        stream = feed.open(ES, Cursor(0))
+        assert await anext(stream) == CaughtUp(START_NS, Quality.TICKS)
+        assert numbers([await anext(stream)]) == [1, 2]
+        await asyncio.sleep(0.01)
+        assert not one.done()  # handed out is not taken
+        following = asyncio.ensure_future(anext(stream))
+        assert await one == 2
+        assert await service.take(7, "replay", push(2)) == 2  # nothing to say is fine
+        two = asyncio.create_task(service.take(7, "replay", push(2, Heartbeat(START_NS), Ended(START_NS))))
+        assert await following == Heartbeat(START_NS)
+        assert await anext(stream) == Ended(START_NS)
+        assert await two == 4
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
+        # the answer to the last push was lost: it comes again, and is told the same
+        assert await service.take(7, "replay", push(2, Heartbeat(START_NS), Ended(START_NS))) == 4
+        assert await refusal(service.take(7, "replay", push(4, trades(9)))) == "after_the_end"
+
+    run(test)
+
+
+def test_a_push_waits_for_its_reader_and_says_how_far_it_came() -> None:
+    """Nobody reads: after the wait nothing is taken, and more is not queued than one push."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        began = asyncio.get_running_loop().time()
+        assert await service.take(0, "replay", push(0, trades(1), trades(2))) == 0
+        assert asyncio.get_running_loop().time() - began >= 0.3
+        for _ in range(3):  # the second push finds the first one still there: it is not added
+            assert await service.take(0, "replay", push(2, trades(3))) == 0
+        assert len(seen[0][1].inlets[ES].pending) == 2
+        got: list[Event] = []
+        reading = asyncio.create_task(read(seen[0][1].open(ES, Cursor(0)), 3, got))
+        assert await service.take(0, "replay", push(1, trades(2), trades(3))) == 3
+        assert numbers(got) == [1, 2, 3]
+        reading.cancel()
+
+    run(test)
+
+
+def test_repeats_are_recognised_however_they_are_cut_and_holes_are_refused() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        got: list[Event] = []
+        pending = asyncio.create_task(service.take(1, "replay", push(0, trades(1), trades(2))))
+        await asyncio.sleep(0)
+        reading = asyncio.create_task(read(seen[0][1].open(ES, Cursor(0)), 9, got))
+        assert await pending == 2
+        for repeat in (push(0, trades(1)), push(1, trades(2)), push(0, trades(1), trades(2))):
+            assert await service.take(1, "replay", repeat) == 2
+        assert await service.take(1, "replay", push(1, trades(2), trades(3))) == 3
+        with pytest.raises(InvalidRequest) as caught:
+            await service.take(1, "replay", push(4, trades(5)))
+        assert caught.value.details == {"reason": "hole", "next": 3}
+        assert await refusal(service.take(1, "replay", push(5, trades(6), contract=NQ))) == "hole"
+        assert numbers(got) == [1, 2, 3]
+        assert len(seen) == 1
+        reading.cancel()
+
+    run(test)
+
+
+def test_one_push_of_a_contract_at_a_time_and_others_beside_it() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        first = asyncio.create_task(service.take(1, "replay", push(0, trades(1))))
+        await asyncio.sleep(0)
+        with pytest.raises(Occupied):
+            await service.take(1, "replay", push(0, trades(1)))
+        for owner, name, contract in ((2, "replay", ES), (1, "other", ES), (1, "replay", NQ)):
+            assert await service.take(owner, name, push(0, contract=contract)) == 0
+        assert await first == 0
+        assert len(seen) == 4
+        assert len({id(feed) for _, feed, _ in seen}) == 3  # contracts of one run are one feed
+
+    run(test)
+
+
+def test_a_silent_link_is_lost_and_goes_on_where_it_was() -> None:
+    """After the silence the reader comes back with a cursor: nothing is repeated, and history is complete at once."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        got: list[Event] = []
+        first = asyncio.create_task(
+            service.take(1, "replay", push(0, CaughtUp(START_NS, Quality.TICKS), trades(1)))
+        )
+        await asyncio.sleep(0)
+        feed = seen[0][1]
+        with pytest.raises(FeedLost) as lost:
+            await read(feed.open(ES, Cursor(0)), 9, got)
+        assert (lost.value.code, lost.value.retry, await first) == ("stale_link", True, 2)
+        again: list[Event] = []
+        since = START_NS + SECOND
+        reading = asyncio.create_task(read(feed.open(ES, Cursor(since)), 2, again))
+        assert await service.take(1, "replay", push(2, trades(2))) == 3
+        assert again[0] == CaughtUp(since, Quality.TICKS)
+        assert numbers(again) == [2]
+        reading.cancel()
+
+    run(test)
+
+
+def test_what_was_handed_out_and_lost_comes_again_with_the_seconds_before_it() -> None:
+    """The reader broke while it had the second event: it is given again, after the trades of the last five seconds
+    from its cursor on, and only then is history said to be complete. Trades 1 to 9; the cursor is at 7."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        early = tuple(trades(n) for n in range(1, 9))
+        first = asyncio.create_task(
+            service.take(
+                1, "replay", push(0, CaughtUp(START_NS, Quality.TICKS), *early, trades(9), trades(10))
+            )
+        )
+        await asyncio.sleep(0)
+        feed = seen[0][1]
+        async with aclosing(feed.open(ES, Cursor(0))) as stream:  # type: ignore[type-var]
+            async for event in stream:
+                if numbers([event]) == [9]:
+                    break
+        again: list[Event] = []
+        reading = asyncio.create_task(read(feed.open(ES, Cursor(START_NS + 7 * SECOND)), 5, again))
+        assert await first == 11
+        assert numbers(again) == [7, 8, 9, 10]
+        assert [type(event).__name__ for event in again] == ["Trades"] * 3 + ["CaughtUp", "Trades"]
+        reading.cancel()
+
+    run(test)
+
+
+def test_a_service_that_forgot_the_run_takes_it_from_where_the_pusher_begins() -> None:
+    """Events 5 and 6 are sent again, 7 is new: history is complete before 7."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        again = Again(7, CaughtUp(START_NS, Quality.TICKS))
+        pending = asyncio.create_task(
+            service.take(1, "replay", push(5, trades(5), trades(6), trades(7), again=again))
+        )
+        await asyncio.sleep(0)
+        got: list[Event] = []
+        reading = asyncio.create_task(read(seen[0][1].open(ES, Cursor(0)), 4, got))
+        assert await pending == 8
+        assert numbers(got) == [5, 6, 7]
+        assert [type(event).__name__ for event in got] == ["Trades", "Trades", "CaughtUp", "Trades"]
+        reading.cancel()
+
+    run(test)
+
+
+def test_rows_before_the_cursor_are_left_out() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        pending = asyncio.create_task(service.take(1, "replay", push(0, trades(1, 2), trades(3, 4, 5))))
+        await asyncio.sleep(0)
+        got: list[Event] = []
+        reading = asyncio.create_task(read(seen[0][1].open(ES, Cursor(START_NS + 4 * SECOND)), 1, got))
+        assert await pending == 2
+        assert numbers(got) == [4, 5]
+        reading.cancel()
+
+    run(test)
+
+
+def test_another_run_waits_until_the_first_is_through_or_silent() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0))
+        assert await refusal(service.take(1, "replay", push(0, session=OTHER))) == "occupied"
+        await asyncio.sleep(0.45)
+        assert await service.take(1, "replay", push(0, session=OTHER)) == 0
+        assert [feed.run for _, feed, _ in seen] == [RUN, OTHER]
+        with pytest.raises(FeedRefused) as refused:
+            await anext(seen[0][1].open(ES, Cursor(0)))
+        assert refused.value.code == "replaced"
+        assert (
+            await refusal(service.take(1, "replay", push(0))) == "occupied"
+        )  # the first one comes back too late
+        # one that has ended makes room at once
+        ended = asyncio.create_task(service.take(1, "replay", push(0, Ended(START_NS), session=OTHER)))
+        assert await anext(seen[1][1].open(ES, Cursor(0))) == Ended(START_NS)
+        assert await ended == 1
+        assert await service.take(1, "replay", push(0)) == 0
+
+    run(test)
+
+
+def test_a_run_nothing_is_heard_of_is_given_up_and_may_begin_again() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0))
+        await asyncio.sleep(1.05)
+        with pytest.raises(FeedRefused) as refused:
+            await anext(seen[0][1].open(ES, Cursor(0)))
+        assert refused.value.code == "disconnected"
+        assert await service.take(1, "replay", push(0)) == 0
+        assert len(seen) == 2
+
+    run(test)
+
+
+def test_closing_ends_streams_and_pushes() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0))
+        reading = asyncio.ensure_future(anext(seen[0][1].open(ES, Cursor(0)), None))
+        await asyncio.sleep(0)
+        await seen[0][1].close()
+        assert await reading is None
+        assert await refusal(service.take(1, "replay", push(0))) == "closed"
+        pending = asyncio.create_task(service.take(2, "replay", push(0, trades(1))))
+        await asyncio.sleep(0.01)
+        service.close()
+        with pytest.raises(StoreUnavailable):  # worth trying again: somebody comes after us
+            await pending
+        with pytest.raises(StoreUnavailable):
+            await service.take(2, "replay", push(0))
+
+    run(test)
+
+
+def test_the_newest_reader_reads() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0))
+        older = asyncio.ensure_future(anext(seen[0][1].open(ES, Cursor(0))))
+        await asyncio.sleep(0.01)
+        newer = asyncio.ensure_future(anext(seen[0][1].open(ES, Cursor(0))))
+        with pytest.raises(FeedLost, match="superseded"):
+            await older
+        newer.cancel()
+        with pytest.raises(FeedRefused):
+            await anext(seen[0][1].open(NQ, Cursor(0)))
+
+    run(test)
+
+
+@pytest.mark.parametrize("name", ["", "demo", "Replay", "../x", "a b", "x" * 25, "ünï", "a\n"])
+def test_a_feed_has_a_plain_name_that_is_not_the_services_own(name: str) -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        assert await refusal(service.take(1, name, push(0))) == "feed"
+        assert not seen
+
+    run(test)
+
+
+def test_a_run_keeps_its_capabilities_and_an_owner_has_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushed, "MOST_INLETS", 3)
+
+    async def test() -> None:
+        service, _ = feeds()
+        await service.take(1, "replay", push(0))
+        invented = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, invented=True)
+        assert await refusal(service.take(1, "replay", push(0, contract=NQ, caps=invented))) == "caps"
+        for name in ("b", "c"):
+            await service.take(1, name, push(0))
+        assert await refusal(service.take(1, "d", push(0))) == "too_many"
+        assert await service.take(2, "d", push(0)) == 0
+
+    run(test)
+
+
+def test_reader_and_pusher_may_be_on_different_threads() -> None:
+    """The pusher's loop runs here, the reader's in a thread of its own; 500 pushes arrive whole and in order."""
+    service = PushedFeeds(UNIVERSE)
+    got: list[Event] = []
+    readers: list[threading.Thread] = []
+
+    def start(_owner: int, feed: PushedFeed, contract: Contract) -> None:
+        async def all_of_it() -> None:
+            got.extend([event async for event in feed.open(contract, Cursor(0))])
+
+        readers.append(threading.Thread(target=lambda: asyncio.run(all_of_it())))
+        readers[-1].start()
+
+    service.subscribe(start)
+
+    async def test() -> None:
+        for first in range(0, 1000, 2):
+            assert await service.take(0, "replay", push(first, trades(first), trades(first + 1))) == first + 2
+        assert await service.take(0, "replay", push(1000, Ended(START_NS))) == 1001
+
+    run(test)
+    readers[0].join(10)
+    assert numbers(got) == list(range(1000))
