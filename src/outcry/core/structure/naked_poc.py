@@ -44,17 +44,19 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.UNOPENED, Sign.BELOW): Phase.PRICE_BELOW,
     (Phase.UNOPENED, Sign.ABOVE): Phase.PRICE_ABOVE,
     (Phase.UNOPENED, Sign.AT): Phase.TESTED,
-    (Phase.PRICE_BELOW, Sign.BELOW): Phase.PRICE_BELOW,
     (Phase.PRICE_BELOW, Sign.ABOVE): Phase.PRICE_ABOVE,  # a gap over it
     (Phase.PRICE_BELOW, Sign.AT): Phase.TESTED,
     (Phase.PRICE_ABOVE, Sign.BELOW): Phase.PRICE_BELOW,
-    (Phase.PRICE_ABOVE, Sign.ABOVE): Phase.PRICE_ABOVE,
     (Phase.PRICE_ABOVE, Sign.AT): Phase.TESTED,
-    (Phase.TESTED, Sign.BELOW): Phase.TESTED,
-    (Phase.TESTED, Sign.ABOVE): Phase.TESTED,
 }
-#: A level that was tested is consumed.
-NEVER = frozenset({(Phase.TESTED, Sign.AT)})
+#: A side is told when price comes to it; a level that was tested is consumed.
+NEVER = frozenset({
+    (Phase.PRICE_BELOW, Sign.BELOW),
+    (Phase.PRICE_ABOVE, Sign.ABOVE),
+    (Phase.TESTED, Sign.BELOW),
+    (Phase.TESTED, Sign.ABOVE),
+    (Phase.TESTED, Sign.AT),
+})  # fmt: skip
 
 
 class NakedPoc:
@@ -73,14 +75,18 @@ class NakedPoc:
     def traded(self, seen: Observation) -> Mapping[str, Value] | None:
         """Return what was measured, if this fires."""
         level = self._level
+        if self._phase is Phase.TESTED:
+            return None
         if self._phase is Phase.UNOPENED:
             self._at_open = abs(level.price_ticks - seen.close)
         said = None
         if seen.high < level.price_ticks:
-            self._move(Sign.BELOW)
+            if self._phase is not Phase.PRICE_BELOW:
+                self._move(Sign.BELOW)
         elif seen.low > level.price_ticks:
-            self._move(Sign.ABOVE)
-        elif self._phase is not Phase.TESTED:
+            if self._phase is not Phase.PRICE_ABOVE:
+                self._move(Sign.ABOVE)
+        else:
             self._move(Sign.AT)
             said = {
                 "formedOn": self.ref,

@@ -1,0 +1,75 @@
+"""A session on which the alert machines are tried: times in minutes since the open, prices in ticks.
+
+Unless said otherwise the prior value area is 960 to 1000 with its POC at 980: 40 ticks wide, of which a tenth is 4, so
+that `arm` is 8.
+"""
+
+from datetime import date
+
+from outcry.core.calendar import SessionKind
+from outcry.core.levels import Carried, Dated
+from outcry.core.opening import Opening, Prior
+from outcry.core.structure.machine import Fired, Observation
+from outcry.core.structure.structure import Structure
+
+OPEN_NS = 1_767_623_400_000_000_000  # 2026-01-05 09:30 New York
+MINUTE = 60_000_000_000
+DAY = date(2026, 1, 5)
+PRIOR = Prior(date(2026, 1, 2), poc=980, vah=1000, val=960, high=1020, low=950, close=990)
+
+
+def opening(
+    prior: Prior | None = PRIOR,
+    pocs: tuple[Dated, ...] = (),
+    highs: tuple[Dated, ...] = (),
+    lows: tuple[Dated, ...] = (),
+) -> Opening:
+    return Opening(
+        contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=DAY,
+        segments=((OPEN_NS, OPEN_NS + 390 * MINUTE),), short=False, prior=prior, carried=Carried(pocs, highs, lows),
+    )  # fmt: skip
+
+
+def at(minutes: int, ns: int = 0) -> int:
+    return OPEN_NS + minutes * MINUTE + ns
+
+
+class Tape:
+    """Shows a structure what it is told, as its caller would: with the balance and extremes of what was shown."""
+
+    def __init__(self, of: Opening | None = None, balance: tuple[int, int] | None = None) -> None:
+        """`balance`: the initial balance, where it is not to be that of what was shown."""
+        self._balance = balance
+        self.structure = Structure(of or opening())
+        self.ib: tuple[int, int] | None = None
+        self._first_hour: list[int] = []
+        self._all: list[int] = []
+
+    def trade(self, minutes: int, price: int, ns: int = 0) -> list[Fired]:
+        when = at(minutes, ns)
+        return self._show(Observation(when, price, price, price, when))
+
+    def bar(self, minutes: int, low: int, high: int, close: int) -> list[Fired]:
+        """A bar of one minute that ends at `minutes`."""
+        return self._show(Observation(at(minutes), low, high, close, at(minutes - 1)))
+
+    def five(self, minutes: int, close: int) -> list[Fired]:
+        """A five-minute bar that ends at `minutes`."""
+        return self.structure.bar_closed(at(minutes), close, (minutes - 1) // 30)
+
+    def bracket(self, index: int, close: int | None) -> list[Fired]:
+        return self.structure.bracket_closed(index, at(30 * (index + 1)), close)
+
+    def _show(self, seen: Observation) -> list[Fired]:
+        self._all += [seen.low, seen.high]
+        if seen.slot_ns < at(60):
+            self._first_hour += [seen.low, seen.high]
+        elif self._first_hour:
+            self.ib = self.ib or self._balance or (max(self._first_hour), min(self._first_hour))
+        bracket = (seen.slot_ns - OPEN_NS) // (30 * MINUTE)
+        return self.structure.traded(seen, bracket, self.ib, (max(self._all), min(self._all)))
+
+
+def told(fired: list[Fired]) -> list[tuple[str, int]]:
+    """What fired: type and price."""
+    return [(alert.type.value, alert.price_ticks) for alert in fired]
