@@ -55,6 +55,7 @@ class House:
     clock: Clock
     reference: Reference
     engine: Engine
+    database: Database
     store: SqlStore
     tape: TapeFolder
     keys: KeyRing
@@ -112,6 +113,7 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
             clock=clock or SystemClock(),
             reference=reference,
             engine=engine,
+            database=database,
             store=store,
             tape=tape,
             keys=KeyRing(store, _secret(settings, store)),

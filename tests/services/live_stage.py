@@ -1,0 +1,152 @@
+"""A live engine over a house of its own, and a feed that says what a test wants it to say."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from outcry.accounts.licences import resolve
+from outcry.bus.log import FileLog
+from outcry.core.instruments import Contract
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedCaps,
+    FeedLost,
+    Heartbeat,
+    Resume,
+    Trades,
+)
+from outcry.ports.records import Quality, Rows
+from outcry.services.live.archive import Archive
+from outcry.services.live.board import Board
+from outcry.services.live.engine import Engine, Market, Stores
+from outcry.store.live import SqlLiveStore
+from outcry.wiring import House
+
+T = TypeVar("T")
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+ES = Contract("ES", 2024, 9)
+OWN_CLOCK = FeedCaps(
+    resolution_ns=1, has_id=True, has_side=False, backfill=Backfill.TICKS, reach_ns=0, resume=Resume.BY_TIME,
+    has_volume_counter=False, hosted_allowed=True, own_clock=True,
+)  # fmt: skip
+
+
+def rows(
+    *trades: tuple[int, int] | tuple[int, int, int], flags: int = 0, delay_ns: int = 0, first_id: int = 0
+) -> Rows:
+    """Live rows of (at_ns, price in quarter points, size)."""
+    made = np.zeros(len(trades), LIVE_TRADE)
+    for at, (at_ns, ticks, *size) in enumerate(trades):
+        made[at] = (at_ns, at_ns + delay_ns, ticks * 250_000_000, size[0] if size else 1, b"N", flags, 0,
+                    first_id + at if first_id else 0)  # fmt: skip
+    return made
+
+
+@dataclass
+class ScriptFeed:
+    """Sends its script once opened; items are events, an exception to raise, or a number of seconds to wait.
+
+    `scripts`: one for each time it is opened, the last again and again.
+    """
+
+    scripts: Sequence[Sequence[Event | Exception | float]]
+    caps: FeedCaps = OWN_CLOCK
+    name: str = "script"
+    run: str = ""
+    contract: Contract = ES
+    opened: list[Cursor] = field(default_factory=list)
+
+    async def contracts(self) -> list[Contract]:
+        return [self.contract]
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        assert contract == self.contract
+        script = self.scripts[min(len(self.opened), len(self.scripts) - 1)]
+        self.opened.append(since)
+        for item in script:
+            if isinstance(item, Exception):
+                raise item
+            if isinstance(item, float):
+                await asyncio.sleep(item)
+            elif isinstance(item, Trades):
+                yield Trades(item.rows[item.rows["ts_event"] >= since.since_ns])
+            else:
+                yield item
+
+    async def close(self) -> None:
+        pass
+
+
+@dataclass
+class Stage:
+    """An engine and what it works with."""
+
+    house: House
+    engine: Engine
+    board: Board
+    live: SqlLiveStore
+    log: FileLog
+    told: list[str]
+
+    def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):  # noqa: ANN201
+        return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
+
+
+def stage(house: House, board: Board | None = None) -> Stage:
+    """Build an engine; times between attempts are a thousand times shorter than usual."""
+    log = FileLog(house.settings.folder / "live")
+    live = SqlLiveStore(house.database)
+    board = board or Board()
+    told: list[str] = []
+
+    def tell(event: str, **details: object) -> None:
+        told.append(f"{event} {details}")
+
+    market = Market(
+        house.reference.universe, house.reference.calendar, house.clock,
+        lambda user: resolve(user, 0, "free", ()),
+    )  # fmt: skip
+    stores = Stores(log, live, house.store, Archive(lambda: house.importer))
+    return Stage(house, Engine(stores, market, board, tell, rush=1000.0), board, live, log, told)
+
+
+def run(house: House, work: Callable[[Stage], Awaitable[T]], board: Board | None = None) -> T:
+    """Start an engine, do the work, stop it."""
+
+    async def whole() -> T:
+        staged = stage(house, board)
+        with staged.log.exclusively():
+            await staged.engine.start()
+            try:
+                return await asyncio.wait_for(work(staged), 60)
+            finally:
+                await staged.engine.stop()
+
+    return asyncio.run(whole())
+
+
+async def played(
+    staged: Stage, *scripts: Sequence[Event | Exception | float], owner: int = 0, **more: object
+) -> ScriptFeed:
+    """Attach a feed with these scripts and wait until it has ended."""
+    feed = ScriptFeed(scripts, **more)  # type: ignore[arg-type]
+    await staged.engine.attach(owner, feed)
+    await staged.engine.drained()
+    return feed
+
+
+__all__ = [
+    "ES", "MINUTE", "OWN_CLOCK", "SECOND", "AbstractContextManager", "CaughtUp", "Ended", "FeedLost", "Heartbeat",
+    "Path", "Quality", "ScriptFeed", "Stage", "Trades", "played", "rows", "run", "stage",
+]  # fmt: skip

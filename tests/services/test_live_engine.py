@@ -1,0 +1,409 @@
+"""The engine in service: each row of the table of concerns has its case."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from outcry.core.calendar import SessionKind
+from outcry.ports.feed import (
+    Amend, CaughtUp, Ended, FeedLost, FeedRefused, Gap, Heartbeat, Repaired, Resume, RowFlag, Status, Trades,
+    VolumeCounter,
+)  # fmt: skip
+from outcry.ports.records import Quality
+from outcry.wiring import House
+
+from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
+
+NIGHT = int(datetime(2024, 7, 1, 22, tzinfo=UTC).timestamp()) * SECOND  # 18:00 New York, trade date 2 July
+OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
+CLOSE = OPEN + 405 * MINUTE
+CAUGHT = CaughtUp(OPEN, Quality.TICKS)
+
+
+def view(staged: Stage):  # noqa: ANN201
+    found = staged.channel().view()
+    assert found is not None
+    return found
+
+
+def reason(staged: Stage) -> str:
+    staged.engine.runners[f"0/script/{ES.key}"].stand(asyncio.get_running_loop().time())
+    return staged.channel().standing.reason
+
+
+def day(first: int = 22_000) -> list[Trades]:
+    """A whole regular session: a trade each five minutes up and down ten ticks, ten lots."""
+    return [
+        Trades(rows((OPEN + n * 5 * MINUTE, first + (n % 11), 10), (OPEN + n * 5 * MINUTE + 1, first, 1)))
+        for n in range(81)
+    ]
+
+
+def test_trades_are_folded_in_order_and_counted(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        await played(
+            staged, [CAUGHT, Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_004, 2))), Ended(OPEN + 2)]
+        )
+        found = view(staged)
+        assert (found.profile.low, found.profile.high, found.last_ticks, found.last_ns) == (
+            22_000,
+            22_004,
+            22_004,
+            OPEN + 1,
+        )
+        assert sum(found.ladder.volume) == 5
+
+    run(house, work)
+
+
+def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(house: House) -> None:
+    """Two equal trades of one millisecond are two trades. After the restart the feed repeats the last two seconds and
+    brings one more equal to both: three."""
+    twin = (OPEN + 10 * SECOND, 22_000, 1)
+    first = [CAUGHT, Trades(rows((OPEN, 22_000, 1), twin, twin)), FeedLost("gone")]
+    again = [Trades(rows(twin, twin, twin)), CAUGHT, Ended(OPEN + 11 * SECOND)]
+
+    async def before(staged: Stage) -> None:
+        staged.engine.attach(0, ScriptFeed([first, [1e9]]))
+        while "was lost" not in " ".join(staged.told):
+            await asyncio.sleep(0.01)
+
+    async def after(staged: Stage) -> int:
+        assert sum(view(staged).ladder.volume) == 3
+        assert reason(staged) == "connecting"
+        feed = await played(staged, again)
+        assert feed.opened[0].since_ns == twin[0] - 2 * SECOND
+        return sum(view(staged).ladder.volume)
+
+    run(house, before)
+    assert run(house, after) == 4
+
+
+def test_equal_trades_outside_an_overlap_are_all_kept(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        same = (OPEN + SECOND, 22_000, 1)
+        await played(staged, [CAUGHT, Trades(rows(same)), Trades(rows(same, same)), Ended(OPEN + 2 * SECOND)])
+        assert sum(view(staged).ladder.volume) == 3
+
+    run(house, work)
+
+
+def test_a_feed_that_breaks_is_opened_again_where_it_broke(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        feed = await played(
+            staged,
+            [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 60 * SECOND, 22_001))), FeedLost("reset")],
+            [Trades(rows((OPEN + 60 * SECOND, 22_001), (OPEN + 61 * SECOND, 22_002), flags=RowFlag.BACKFILL)), CAUGHT,
+             Ended(OPEN + 62 * SECOND)],
+        )  # fmt: skip
+        assert [cursor.since_ns for cursor in feed.opened] == [0, OPEN + 58 * SECOND]
+        assert sum(view(staged).ladder.volume) == 3
+
+    run(house, work)
+
+
+def test_a_feed_that_refuses_is_not_asked_again(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        feed = await played(staged, [FeedRefused("login_failed")])
+        assert len(feed.opened) == 1
+        assert reason(staged) == "login_failed"
+
+    run(house, work)
+
+
+def test_prices_between_ticks_and_impossible_times_are_set_aside(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        wrong = rows((OPEN, 22_000), (OPEN + 1, 22_001), (OPEN + 2, 22_002))
+        wrong["price"][1] += 1
+        wrong["ts_event"][2] = wrong["ts_recv"][2] + 2 * 3600 * SECOND
+        await played(staged, [CAUGHT, Trades(wrong), Trades(rows((CLOSE + 46 * MINUTE, 9))), Ended(OPEN + 1)])
+        counts = staged.engine.runners[f"0/script/{ES.key}"].intake.counts
+        assert (counts.rows, counts.off_tick, counts.impossible, counts.outside) == (1, 1, 1, 1)
+
+    run(house, work)
+
+
+def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: House) -> None:
+    """Through the day: closed, no trades, no prior; after a first session completed, live; then each way to lose it."""
+
+    async def work(staged: Stage) -> list[str]:
+        seen: list[str] = []
+        channel_reason = lambda: seen.append(reason(staged))  # noqa: E731
+
+        class Watching(ScriptFeed):
+            async def open(self, contract, since):  # noqa: ANN001, ANN202
+                async for event in super().open(contract, since):
+                    yield event
+                    channel_reason()
+
+        next_open = OPEN + 24 * 60 * MINUTE
+        script = [
+            Heartbeat(OPEN - 20 * 3600 * SECOND), CaughtUp(OPEN, Quality.TICKS), *day(), Heartbeat(CLOSE + 5 * MINUTE),
+            Heartbeat(next_open), Trades(rows((next_open + SECOND, 22_003))),
+            Status(subscribed=False, code="unsubscribed"), Status(subscribed=True, code="subscribed"),
+            Heartbeat(next_open + 31 * MINUTE), Ended(next_open + 31 * MINUTE),
+        ]  # fmt: skip
+        await staged.engine.attach(0, Watching([script]))
+        seen.append(reason(staged))
+        return seen
+
+    seen = run(house, work)
+    assert seen[0] == "catching_up"
+    assert seen[1] == "no_trades"
+    assert set(seen[2:83]) == {"no_prior"}
+    assert (
+        seen[83:]
+        == ["no_trades", "no_trades", "live", "unsubscribed", "live", "live", "ended", "ended"][
+            : len(seen) - 83
+        ]
+    )
+
+
+def test_a_link_that_falls_silent_is_stale(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed([[CAUGHT, Trades(rows((OPEN, 22_000))), 1e9]])
+        staged.engine.attach(0, feed)
+        while not feed.opened or not staged.engine.runners:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        runner = staged.engine.runners[f"0/script/{ES.key}"]
+        now_s = asyncio.get_running_loop().time()
+        runner.stand(now_s + 14)
+        assert staged.channel().standing.reason == "no_prior"
+        runner.stand(now_s + 16)
+        assert staged.channel().standing.reason == "stale_link"
+
+    run(house, work)
+
+
+def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(house: House) -> None:
+    """It trades every second: sixty usual intervals are a minute. 61 seconds without a trade are too long."""
+
+    async def work(staged: Stage) -> None:
+        trades = [Trades(rows((OPEN + n * SECOND, 22_000))) for n in range(60)]
+        feed = ScriptFeed(
+            [[CAUGHT, *trades, Heartbeat(OPEN + 119 * SECOND), 0.3, Heartbeat(OPEN + 120 * SECOND), 1e9]]
+        )
+        staged.engine.attach(0, feed)
+        await asyncio.sleep(0.2)
+        runner = staged.engine.runners[f"0/script/{ES.key}"]
+        assert not runner.health.market_stale(OPEN + 119 * SECOND)
+        await asyncio.sleep(0.3)
+        assert runner.market_ns == OPEN + 120 * SECOND
+        assert runner.health.market_stale(runner.market_ns)
+
+    run(house, work)
+
+
+def test_a_completed_session_is_stored_before_anything_after_it_and_becomes_prior(house: House) -> None:
+    """The night that opens at the close is measured against the session before until that has been over for five
+    minutes, then against the session itself."""
+
+    async def work(staged: Stage) -> None:
+        evening = Trades(rows((CLOSE + MINUTE, 22_005)))
+        later = Trades(rows((CLOSE + 6 * MINUTE, 22_006)))
+        await played(staged, [CAUGHT, *day(), evening, later, Ended(CLOSE + 7 * MINUTE)])
+        stored = [row for row in house.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
+        assert [(str(row.trade_date), row.complete, row.volume) for row in stored] == [
+            ("2024-07-02", True, 81 * 11)
+        ]
+        found = view(staged)
+        assert found.opening.kind is SessionKind.ETH
+        assert found.opening.prior is not None
+        assert (str(found.opening.prior.trade_date), found.opening.prior.high) == ("2024-07-02", 22_010)
+
+    run(house, work)
+
+
+def test_a_hole_makes_a_session_incomplete_until_it_is_mended(house: House) -> None:
+    async def work(staged: Stage, *more: object) -> list[bool]:
+        lost = Gap(OPEN + 60 * MINUTE, OPEN + 90 * MINUTE, "transport")
+        await played(staged, [CAUGHT, *day()[:40], lost, *more, *day()[40:], Ended(CLOSE + 6 * MINUTE)])
+        return [row.complete for row in house.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
+
+    assert run(house, work) == [False]
+
+
+def test_a_mended_hole_leaves_a_whole_session(house: House) -> None:
+    async def work(staged: Stage) -> list[bool]:
+        lost = (OPEN + 60 * MINUTE, OPEN + 90 * MINUTE)
+        late = Trades(rows((OPEN + 70 * MINUTE, 22_008), flags=RowFlag.BACKFILL))
+        await played(
+            staged,
+            [
+                CAUGHT,
+                *day()[:40],
+                Gap(*lost, "transport"),
+                late,
+                Repaired(*lost),
+                *day()[40:],
+                Ended(CLOSE + 6 * MINUTE),
+            ],
+        )
+        return [row.complete for row in house.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
+
+    assert run(house, work) == [True]
+
+
+def test_a_feed_without_history_leaves_a_hole_where_it_was_away(house: House) -> None:
+    caps = replace(OWN_CLOCK, resume=Resume.NONE)
+
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [CAUGHT, Trades(rows((OPEN, 22_000))), FeedLost("reset")],
+            [CaughtUp(OPEN + 60 * SECOND, Quality.TICKS), Ended(OPEN + 61 * SECOND)],
+            caps=caps,
+        )
+        assert staged.engine.runners[f"0/script/{ES.key}"].stream.holes == [(OPEN, OPEN + 60 * SECOND)]
+
+    run(house, work)
+
+
+def test_the_feeds_own_count_of_lots_shows_what_was_lost(house: House) -> None:
+    """It counts 10 lots at 0 s, then 15 at 5 s, of which only 3 came: trades are missing in between."""
+
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [CAUGHT, Trades(rows((OPEN, 22_000, 10))), VolumeCounter(OPEN, 10), Trades(rows((OPEN + SECOND, 22_000, 3))),
+             VolumeCounter(OPEN + SECOND, 13), VolumeCounter(OPEN + 5 * SECOND, 15), Ended(OPEN + 6 * SECOND)],
+        )  # fmt: skip
+        assert staged.engine.runners[f"0/script/{ES.key}"].stream.holes == [
+            (OPEN + SECOND, OPEN + 5 * SECOND)
+        ]
+
+    run(house, work)
+
+
+def test_a_cancelled_trade_is_taken_out_of_levels_and_recording(house: House) -> None:
+    """22 100 was a mistake and is taken back: the high is 22 010 again, live and in the store; what fired stays."""
+
+    async def work(staged: Stage) -> None:
+        slip = Trades(rows((OPEN + 62 * MINUTE, 22_100, 7), first_id=99))
+        fixed = Trades(rows((OPEN + 63 * MINUTE, 22_050, 7), first_id=77))
+        await played(
+            staged,
+            [CAUGHT, *day()[:13], slip, fixed, Amend(99, "cancel"), Amend(77, "correct", 22_001 * 250_000_000, 2),
+             *day()[13:], Heartbeat(CLOSE - 1), 0.2, Ended(CLOSE + 6 * MINUTE)],
+        )  # fmt: skip
+        (stored,) = [row for row in house.store.sessions([0], "ES") if row.kind is SessionKind.RTH]
+        assert stored.volume == 81 * 11 + 2
+        alerts = staged.live.alerts([0])
+        assert [(row.type, row.price_e9) for row in alerts] == [("ib-break-up", 22_100 * 250_000_000)]
+
+    run(house, work)
+
+
+def test_an_amended_session_shows_its_levels_without_the_mistake(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        slip = Trades(rows((OPEN + 2 * MINUTE, 22_100, 7), first_id=99))
+        await played(
+            staged,
+            [CAUGHT, Trades(rows((OPEN, 22_000))), slip, Amend(99, "cancel"), Ended(OPEN + 3 * MINUTE)],
+        )
+        assert (view(staged).profile.high, view(staged).revision) == (22_000, 1)
+
+    run(house, work)
+
+
+def test_history_before_the_first_catching_up_fires_nothing(house: House) -> None:
+    """An IB of 22 000 to 22 010, and a break in the history: it latches in silence; so does no second one fire."""
+
+    async def work(staged: Stage, flags: int, caught_first: bool) -> list[str]:  # noqa: FBT001
+        past = [
+            Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010), (OPEN + 61 * MINUTE, 22_011), flags=flags))
+        ]
+        script = [CAUGHT, *past] if caught_first else [*past, CAUGHT]
+        await played(staged, [*script, Trades(rows((OPEN + 62 * MINUTE, 22_012))), Ended(OPEN + 63 * MINUTE)])
+        return [row.key for row in staged.live.alerts([0])]
+
+    assert run(house, lambda staged: work(staged, RowFlag.BACKFILL, caught_first=False)) == []
+
+
+def test_history_after_an_interruption_fires_what_it_would_have(house: House) -> None:
+    async def work(staged: Stage) -> list[str]:
+        await played(
+            staged,
+            [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010))), FeedLost("reset")],
+            [Trades(rows((OPEN + 61 * MINUTE, 22_011), flags=RowFlag.BACKFILL, delay_ns=600 * SECOND)), CAUGHT,
+             Ended(OPEN + 62 * MINUTE)],
+        )  # fmt: skip
+        return [row.key for row in staged.live.alerts([0])]
+
+    assert run(house, work) == [f"ES:ib-break-up:{(OPEN + 61 * MINUTE) // 1_000_000}"]
+
+
+def test_a_live_trade_that_came_late_fires_nothing(house: House) -> None:
+    async def work(staged: Stage) -> list[str]:
+        late = Trades(rows((OPEN + 61 * MINUTE, 22_011), delay_ns=5 * SECOND + 1))
+        await played(
+            staged,
+            [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010))), late, Ended(OPEN + 62 * MINUTE)],
+        )
+        return [row.key for row in staged.live.alerts([0])]
+
+    assert run(house, work) == []
+
+
+def test_drift_is_the_least_delay(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [
+                CAUGHT,
+                *(
+                    Trades(rows((OPEN + n * SECOND, 22_000), delay_ns=(700 + n) * 1_000_000))
+                    for n in range(5)
+                ),
+                Ended(OPEN + 6 * SECOND),
+            ],
+        )
+        health = staged.engine.runners[f"0/script/{ES.key}"].health
+        assert (health.drift_ns, health.drifts) == (700_000_000, True)
+
+    run(house, work)
+
+
+def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
+    """The same stream fed by another run is begun anew; its alerts have the keys they had, and are recorded once."""
+    script = [
+        CAUGHT,
+        Trades(rows((OPEN, 22_000, 4), (OPEN + MINUTE, 22_010), (OPEN + 61 * MINUTE, 22_011))),
+        Ended(OPEN + 62 * MINUTE),
+    ]
+
+    async def work(staged: Stage) -> None:
+        await played(staged, script, run="a")
+        await played(staged, script, run="a")
+        assert sum(view(staged).ladder.volume) == 6
+        await played(staged, script, run="b")
+        assert sum(view(staged).ladder.volume) == 6
+        assert len(staged.live.alerts([0])) == 1
+
+    run(house, work)
+
+
+def test_a_faulty_market_degrades_one_instrument_and_no_other(house: House) -> None:
+    """Prices a million rows apart in one session are in another unit: the stream says so, its session is not live."""
+
+    async def work(staged: Stage) -> None:
+        await played(staged, [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 1, 3_000_000))), Ended(OPEN + 2)])
+        assert "span" in staged.engine.runners[f"0/script/{ES.key}"].stream.degraded
+
+    run(house, work)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_frames_of_any_size_give_the_same_log_position(house: House, size: int) -> None:
+    async def work(staged: Stage) -> int:
+        whole = rows(*((OPEN + n * SECOND, 22_000 + n % 5) for n in range(50)))
+        await played(
+            staged,
+            [CAUGHT, *(Trades(whole[a : a + size]) for a in range(0, 50, size)), Ended(OPEN + 60 * SECOND)],
+        )
+        return staged.log.last(f"0/script/{ES.key}")
+
+    assert run(house, work) == 53  # began, caught up, opened, 50 trades
