@@ -23,6 +23,10 @@ Floats = NDArray[np.float64]
 
 #: From an event to its receipt: every row of the invented market takes this long.
 DELAY_NS = 5 * NANOS_PER_MS
+#: Squared and halved, how many mean waits pass between two trades at most: a market that is open is not silent.
+_LONGEST_WAIT = 7.0
+#: A poor extreme is cut from one that was at most this much of the range further out.
+_CUT = 0.06
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ def trades(
 ) -> Rows:
     """Return the session's trades, dtype `LIVE_TRADE`; `sequence` from 1, `id` from `first_id`."""
     length = sum(end - start for start, end in segments)
-    waits = rng.standard_exponential(plan.count + 1)
+    waits = np.minimum(rng.standard_exponential(plan.count + 1), _LONGEST_WAIT)
     clock = np.cumsum(waits * waits)  # squared: long waits and bursts, as trades come
     share = (clock[:-1] - clock[0]) / (clock[-1] - clock[0])
     at = _spread(share, plan.activity) * length
@@ -87,7 +91,8 @@ def _bridged(at: Floats, walk: Floats, clock: Floats, knots_ns: Sequence[float])
 
 
 def _confine(mid: Floats, at: Floats, plan: Plan) -> None:
-    """Keep a drive from turning back behind its open, and cut a poor extreme flat where a second bracket reached."""
+    """Keep a drive from turning back behind its open, and cut a poor extreme flat where a second bracket reached, if
+    that is near."""
     if plan.drive:
         hour = mid[: int(np.searchsorted(at, plan.floor_ns))]
         bound = plan.knots_ticks[0]
@@ -95,12 +100,13 @@ def _confine(mid: Floats, at: Floats, plan: Plan) -> None:
     if plan.poor_high or plan.poor_low:
         starts = np.arange(0.0, float(at[-1]), BRACKET_MINUTES * NANOS_PER_MINUTE)
         places = np.unique(np.searchsorted(at, starts))
-        if plan.poor_high and len(places) > 1:
-            second = np.sort(np.maximum.reduceat(mid, places))[-2]
-            np.minimum(mid, np.floor(second), out=mid)
-        if plan.poor_low and len(places) > 1:
-            second = np.sort(np.minimum.reduceat(mid, places))[1]
-            np.maximum(mid, np.ceil(second), out=mid)
+        highs = np.sort(np.maximum.reduceat(mid, places))
+        lows = np.sort(np.minimum.reduceat(mid, places))
+        most = _CUT * (highs[-1] - lows[0])
+        if plan.poor_high and len(places) > 1 and highs[-1] - highs[-2] < most:
+            np.minimum(mid, np.floor(highs[-2]), out=mid)
+        if plan.poor_low and len(places) > 1 and lows[1] - lows[0] < most:
+            np.maximum(mid, np.ceil(lows[1]), out=mid)
 
 
 def _instants(at: Floats, segments: Sequence[Segment]) -> NDArray[np.int64]:

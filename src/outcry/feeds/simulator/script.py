@@ -101,7 +101,7 @@ def draw(rng: np.random.Generator) -> Script:
         knots, at = _with_news(rng, knots)
         news = (at,)
     scale = float(np.exp(0.22 * rng.standard_normal()))
-    poor = rng.random(2) < (0.12 if kind is Kind.TREND else 0.38)
+    poor = rng.random(2) < (0.12 if kind is Kind.TREND else 0.6)
     return Script(
         kind=kind, opens=opens, early=early, knots=tuple((phase, scale * offset) for phase, offset in knots),
         noise=scale * (0.24 if kind in {Kind.TREND, Kind.BALANCE} else 0.36), poor_high=bool(poor[0]),

@@ -1,0 +1,79 @@
+"""What can go wrong with a feed, on demand: for tests of whoever listens. Off by default."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from outcry.core.windows import Segment
+from outcry.ports.feed import Amend, Event, FeedLost, Gap, Repaired, RowFlag, Trades
+from outcry.ports.records import Rows
+
+#: Rows of one batch at most.
+BATCH_ROWS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Which faults a feed has; nothing set: none.
+
+    gap: trades of these instants (ns UTC, half-open) are left out, which is said once it is over; repair: and they are
+    sent after all, then. late_every: every so many-th trade comes after all others that are due with it.
+    cancel_every: every so many-th trade is taken back as soon as it was sent. lose_after: the link breaks whenever so
+    many trades have been sent; opened again from a cursor, the feed repeats what lies after it.
+    """
+
+    gap: Segment | None = None
+    repair: bool = False
+    late_every: int = 0
+    cancel_every: int = 0
+    lose_after: int = 0
+
+
+class Telling:
+    """Turns rows that are due into events, faults and all; one to an open stream."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+        self._missing: list[Rows] = []
+        self._gap_open = faults.gap is not None
+        self._sent = 0
+
+    def tell(self, rows: Rows, due_ns: int) -> Iterator[Event]:
+        """Yield what to send of rows up to an instant (ns UTC), in order of time. Raises `FeedLost` on demand."""
+        if self._gap_open:
+            rows = self._with_gap(rows)
+        if self._faults.late_every:
+            late = rows["sequence"] % self._faults.late_every == 0
+            rows = np.concatenate((rows[~late], rows[late]))
+        for first in range(0, len(rows), BATCH_ROWS):
+            yield from self._batch(rows[first : first + BATCH_ROWS])
+        if self._gap_open and self._faults.gap is not None and due_ns >= self._faults.gap[1]:
+            yield from self._close_gap(*self._faults.gap)
+
+    def _batch(self, rows: Rows) -> Iterator[Event]:
+        faults = self._faults
+        self._sent += len(rows)
+        if faults.lose_after and self._sent >= faults.lose_after:
+            yield Trades(rows[: len(rows) - (self._sent - faults.lose_after)])
+            raise FeedLost("link_lost", "as asked for")
+        yield Trades(rows)
+        if faults.cancel_every:
+            for number in rows["id"][rows["sequence"] % faults.cancel_every == 0].tolist():
+                yield Amend(number, "cancel")
+
+    def _with_gap(self, rows: Rows) -> Rows:
+        start, end = self._faults.gap or (0, 0)
+        lost = (rows["ts_event"] >= start) & (rows["ts_event"] < end)
+        self._missing.append(rows[lost])
+        return rows[~lost]
+
+    def _close_gap(self, start: int, end: int) -> Iterator[Event]:
+        self._gap_open = False
+        yield Gap(start, end, "as asked for")
+        if self._faults.repair:
+            repaired = np.concatenate(self._missing)
+            repaired["flags"] |= int(RowFlag.BACKFILL)
+            yield Trades(repaired)
+            yield Repaired(start, end)
+        self._missing = []
