@@ -37,7 +37,7 @@ class Plan:
     """One scenario. `reference`: label and ticks of the level it looks to; `reach`: what makes it done.
 
     half: a level on the way there, with the condition that tells it was reached. `reach` is None while it cannot be
-    known: the balance a gap may extend is still forming, and its edge so far is the reference.
+    known: the balance that a gap may extend is still forming.
     """
 
     id: ScenarioId
@@ -50,20 +50,18 @@ class Plan:
     half: tuple[tuple[str, int], Condition] | None = None
 
 
-def plans(
-    opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None, ib_so_far: tuple[int, int] | None = None
-) -> tuple[Plan, ...]:  # fmt: skip
+def plans(opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None) -> tuple[Plan, ...]:
     """Lay out the scenarios that exist, in the order of `ScenarioId`; prices in ticks.
 
     open_ticks: the session's first price; None before it. ib: high and low of the complete initial balance; None
-    while its hour lasts or where there is none. ib_so_far: stands in for it as a reference, never as a condition.
+    while its hour lasts or where there is none.
     """
     prior = opening.prior
     found = [
         *(_acceptance(prior) if prior else ()),
         *(_value_return(prior) if prior else ()),
         *(_ib_failure(*ib) if ib and ib[0] > ib[1] else ()),
-        *(_gap(prior, ib, ib_so_far or (prior.high, prior.low)) if prior else ()),
+        *(_gap(prior, ib) if prior else ()),
         *(_repair(opening, open_ticks) if open_ticks is not None and opening.kind is SessionKind.RTH else ()),
     ]
     return tuple(found)
@@ -144,18 +142,18 @@ def _ib_failure(high: int, low: int) -> Iterator[Plan]:
     )
 
 
-def _gap(prior: Prior, ib: tuple[int, int] | None, shown: tuple[int, int]) -> Iterator[Plan]:
+def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[Plan]:
     """Opened beyond the prior range; a trade back at its edge fills the gap. The close of the first bracket that
-    traded confirms: had it filled, the scenario would be void."""
-    high, low = ib or shown
+    traded confirms: had the gap been filled, the scenario would be void. Until the balance is complete the edge of
+    the gap is all there is to look to."""
     yield Plan(
         ScenarioId.GAP_UP_HELD,
         Condition("open", ">", prior.high),
         Condition("bracket_close", ">", prior.high),
         Condition("trade", "<=", prior.high),
         "would be consistent with the auction extending above its initial balance",
-        ("IBH", high),
-        Condition("trade", ">", high) if ib else None,
+        ("IBH", ib[0]) if ib else ("Prior high", prior.high),
+        Condition("trade", ">", ib[0]) if ib else None,
     )
     yield Plan(
         ScenarioId.GAP_DOWN_HELD,
@@ -163,8 +161,8 @@ def _gap(prior: Prior, ib: tuple[int, int] | None, shown: tuple[int, int]) -> It
         Condition("bracket_close", "<", prior.low),
         Condition("trade", ">=", prior.low),
         "would be consistent with the auction extending below its initial balance",
-        ("IBL", low),
-        Condition("trade", "<", low) if ib else None,
+        ("IBL", ib[1]) if ib else ("Prior low", prior.low),
+        Condition("trade", "<", ib[1]) if ib else None,
     )
 
 

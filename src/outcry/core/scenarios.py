@@ -108,7 +108,7 @@ def awaited(plan: Plan, phase: Phase) -> list[tuple[Sign, Condition]]:
         Sign.INVALIDATE: plan.invalidate,
         Sign.CONFIRM: plan.confirm,
         Sign.HALF: plan.half and plan.half[1],
-        Sign.REACH: None if plan.half and phase is Phase.ACTIVE else plan.reach,
+        Sign.REACH: plan.reach,
     }
     found: list[tuple[Sign, Condition]] = []
     for sign in AWAITED[phase]:
@@ -193,11 +193,9 @@ class Scenarios:
         """Where `traded` would change nothing, until something else is called."""
         return self._quiet
 
-    def states(self, ib: tuple[int, int] | None, ib_so_far: tuple[int, int]) -> tuple[ScenarioState, ...]:
-        """Every scenario that exists. ib: as for `traded`; ib_so_far: the same while its hour lasts."""
-        return tuple(
-            self._state(plan) for plan in plans(self._opening, self._open_ticks, ib or self._ib, ib_so_far)
-        )
+    def states(self, ib: tuple[int, int] | None) -> tuple[ScenarioState, ...]:
+        """Every scenario that exists, in the order of `ScenarioId`. ib: as for `traded`."""
+        return tuple(self._state(plan) for plan in plans(self._opening, self._open_ticks, ib or self._ib))
 
     def dump(self) -> list[object]:
         """The whole state, as JSON holds it; the opening is kept elsewhere."""
