@@ -197,7 +197,7 @@ def test_a_silent_link_is_lost_and_goes_on_where_it_was() -> None:
         since = START_NS + SECOND
         reading = asyncio.create_task(read(feed.open(ES, Cursor(since)), 2, again))
         assert await service.take(1, "replay", push(2, trades(2))) == 3
-        assert again[0] == CaughtUp(since, Quality.TICKS)
+        assert again[0] == CaughtUp(since + OVERLAP_NS, Quality.TICKS)
         assert numbers(again) == [2]
         reading.cancel()
 

@@ -99,7 +99,7 @@ class Stage:
     log: FileLog
     told: list[str]
 
-    def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):  # noqa: ANN201
+    def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):
         return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
 
 

@@ -5,16 +5,26 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.feed import (
-    Amend, CaughtUp, Ended, FeedLost, FeedRefused, Gap, Heartbeat, Repaired, Resume, RowFlag, Status, Trades,
+    Amend,
+    CaughtUp,
+    Ended,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Heartbeat,
+    Repaired,
+    Resume,
+    RowFlag,
+    Status,
+    Trades,
     VolumeCounter,
 )  # fmt: skip
 from outcry.ports.records import Quality
 from outcry.wiring import House
-
-from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
 NIGHT = int(datetime(2024, 7, 1, 22, tzinfo=UTC).timestamp()) * SECOND  # 18:00 New York, trade date 2 July
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
@@ -22,7 +32,7 @@ CLOSE = OPEN + 405 * MINUTE
 CAUGHT = CaughtUp(OPEN, Quality.TICKS)
 
 
-def view(staged: Stage):  # noqa: ANN201
+def view(staged: Stage):
     found = staged.channel().view()
     assert found is not None
     return found
@@ -133,7 +143,7 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: House) -> 
         channel_reason = lambda: seen.append(reason(staged))  # noqa: E731
 
         class Watching(ScriptFeed):
-            async def open(self, contract, since):  # noqa: ANN001, ANN202
+            async def open(self, contract, since):
                 async for event in super().open(contract, since):
                     yield event
                     channel_reason()
@@ -268,7 +278,8 @@ def test_the_feeds_own_count_of_lots_shows_what_was_lost(house: House) -> None:
     async def work(staged: Stage) -> None:
         await played(
             staged,
-            [CAUGHT, Trades(rows((OPEN, 22_000, 10))), VolumeCounter(OPEN, 10), Trades(rows((OPEN + SECOND, 22_000, 3))),
+            [CAUGHT, Trades(rows((OPEN, 22_000, 10))), VolumeCounter(OPEN, 10),
+             Trades(rows((OPEN + SECOND, 22_000, 3))),
              VolumeCounter(OPEN + SECOND, 13), VolumeCounter(OPEN + 5 * SECOND, 15), Ended(OPEN + 6 * SECOND)],
         )  # fmt: skip
         assert staged.engine.runners[f"0/script/{ES.key}"].stream.holes == [
@@ -312,7 +323,7 @@ def test_an_amended_session_shows_its_levels_without_the_mistake(house: House) -
 def test_history_before_the_first_catching_up_fires_nothing(house: House) -> None:
     """An IB of 22 000 to 22 010, and a break in the history: it latches in silence; so does no second one fire."""
 
-    async def work(staged: Stage, flags: int, caught_first: bool) -> list[str]:  # noqa: FBT001
+    async def work(staged: Stage, flags: int, caught_first: bool) -> list[str]:
         past = [
             Trades(rows((OPEN, 22_000), (OPEN + MINUTE, 22_010), (OPEN + 61 * MINUTE, 22_011), flags=flags))
         ]

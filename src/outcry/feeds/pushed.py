@@ -12,7 +12,17 @@ from time import monotonic
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.inlet import CLOSED, STOPPING, Inlet
-from outcry.ports.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedCaps, FeedRefused, Trades
+from outcry.ports.feed import (
+    OVERLAP_NS,
+    Bars,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedCaps,
+    FeedRefused,
+    Trades,
+)
 from outcry.services.errors import StoreUnavailable
 from outcry.services.pushing import WAIT_S, Push, is_feed_name, refused
 
@@ -45,7 +55,7 @@ class PushedFeed:
         caught_up = again.caught_up
         while True:
             if caught_up is not None and inlet.taken >= again.until:
-                yield replace(caught_up, at_ns=max(caught_up.at_ns, since.since_ns))
+                yield replace(caught_up, at_ns=max(caught_up.at_ns, since.since_ns + OVERLAP_NS))
                 caught_up = None
             event = await inlet.next(reader)
             if event is None:

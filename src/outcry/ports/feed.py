@@ -18,6 +18,9 @@ import numpy as np
 from outcry.core.instruments import Contract
 from outcry.ports.records import Quality, Rows
 
+#: A cursor lies this far before the newest row known, for what was under way when the feed broke.
+OVERLAP_NS = 2_000_000_000
+
 #: One trade of a live feed: as `records.TRADE`, with the time it was received (ns UTC) and the feed's own number for
 #: it (0 where it has none) by which it may be amended.
 LIVE_TRADE = np.dtype(
@@ -104,7 +107,11 @@ class Bars:
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """History is complete up to `at_ns`, in this quality; from here on it is live."""
+    """History is complete up to `at_ns`, in this quality; from here on it is live.
+
+    After an interruption it also ends the overlap, if it is not before the newest row known: an equal row that comes
+    later is another trade.
+    """
 
     at_ns: int
     quality: Quality

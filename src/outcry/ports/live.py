@@ -79,10 +79,6 @@ class TradeLog(Protocol):
         """Remove a stream's log: its next entry is at 0."""
         ...
 
-    def forget(self, key: str) -> None:
-        """Remove a stream's log whole: the next entry is number 0 again."""
-        ...
-
     def sync(self) -> None:
         """Put what was appended on the disk itself, so that it survives the machine too."""
         ...

@@ -53,7 +53,7 @@ class Tell(Protocol):
         ...
 
 
-def say_nothing(event: str, **details: object) -> None:  # noqa: ARG001
+def say_nothing(event: str, **details: object) -> None:
     """For who does not want to know."""
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from outcry.core.calendar import Session
 from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.feed import OVERLAP_NS
 from outcry.ports.records import Quality, Rows
 from outcry.services.grid import Grid
 from outcry.services.live.entries import Day
@@ -67,16 +68,23 @@ class Intake:
         self._until_ns, self._bars_until_ns = latest_ns, last_bar_ns
         self._latest_ns = max(self._latest_ns, latest_ns)
 
-    def caught_up(self) -> None:
-        """The overlap is behind: what comes now is new."""
+    def caught_up(self, at_ns: int) -> None:
+        """History is complete up to an instant; if it is not before what the log has, the overlap is behind."""
+        if at_ns >= self._until_ns:
+            self._forget()
+
+    def _forget(self) -> None:
         self._known = Counter()
-        self._until_ns = 0
 
     def trades(self, rows: Rows) -> Iterator[Piece]:
         """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
         rows = self._plausible(rows)
-        if self._known and len(rows) and int(rows["ts_event"].min()) <= self._until_ns:
-            rows = self._unknown(rows)
+        if self._known and len(rows):
+            first_ns = int(rows["ts_event"].min())
+            if first_ns <= self._until_ns:
+                rows = self._unknown(rows)
+            elif first_ns > self._until_ns + OVERLAP_NS:  # nobody repeats what is that old
+                self._forget()
         rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
         self.counts.off_tick += off_tick
         yield from self._cut(rows)

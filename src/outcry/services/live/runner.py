@@ -26,7 +26,7 @@ from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.health import Health
 from outcry.services.live.intake import Intake, Piece
-from outcry.services.live.stream import OVERLAP_NS, Stream
+from outcry.services.live.stream import Stream
 
 #: Bytes of rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
@@ -160,7 +160,7 @@ class Runner:
     def cursor(self) -> ports.Cursor:
         """Where a feed is to begin: a little before the newest row, for what was under way."""
         latest_ns = self.stream.latest_ns
-        return ports.Cursor(max(0, latest_ns - OVERLAP_NS) if latest_ns else self._begin_ns())
+        return ports.Cursor(max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else self._begin_ns())
 
     def _begin_ns(self) -> int:
         """Nothing is known: the history wanted is that of the session open now, and the night before it."""
@@ -294,7 +294,7 @@ class Runner:
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and not self.health.caught_up:
             self._note_lost(caps, before_ns, event.at_ns)
-        self.intake.caught_up()
+        self.intake.caught_up(event.at_ns)
         self.health.caught_up = True
         if not self.stream.warm:
             self._log(log.Caught(event.at_ns, event.quality))
@@ -315,7 +315,7 @@ class Runner:
             return
         agreed_ns, theirs, mine = self._counter
         if event.volume_lots - theirs > ours - mine:
-            if event.at_ns - agreed_ns > OVERLAP_NS:
+            if event.at_ns - agreed_ns > ports.OVERLAP_NS:
                 self._log(log.Hole(agreed_ns, event.at_ns, "volume counter"))
                 self._counter = (event.at_ns, event.volume_lots, ours)
         else:

@@ -19,7 +19,7 @@ from outcry.core.live import Capture, LiveSession
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import NEVER_NS, Fired
 from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.feed import LIVE_TRADE, RowFlag
+from outcry.ports.feed import LIVE_TRADE, OVERLAP_NS, RowFlag
 from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import GRACE_NS, Span
 from outcry.services.live import entries as log
@@ -27,9 +27,6 @@ from outcry.services.rows import fold_rows, on_tick
 
 #: A trade received later than this after its time is too old to act on (rules §6).
 STALE_NS = 5 * NANOS_PER_SECOND
-#: Rows this young are remembered, so that a feed that begins again a little earlier can be recognised.
-OVERLAP_NS = 2 * NANOS_PER_SECOND
-
 #: Entries of the log from a position on, up to the one being applied.
 History = Callable[[int], Iterable[log.Known]]
 
