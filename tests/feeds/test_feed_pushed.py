@@ -15,7 +15,7 @@ import pytest
 from outcry.core.instruments import Contract
 from outcry.feeds import inlet, pushed
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.ports.feed import (
+from outcry.ports.feed import OVERLAP_NS, (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
