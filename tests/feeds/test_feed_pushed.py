@@ -15,8 +15,9 @@ import pytest
 from outcry.core.instruments import Contract
 from outcry.feeds import inlet, pushed
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.ports.feed import OVERLAP_NS, (
+from outcry.ports.feed import (
     LIVE_TRADE,
+    OVERLAP_NS,
     Backfill,
     CaughtUp,
     Cursor,
