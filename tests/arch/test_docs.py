@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from alerts_page import page as alerts_page
 from settings_page import commands, meanings, page
 
 from outcry.core.methods import PRESETS
@@ -35,6 +36,12 @@ def tracked() -> list[Path]:
 def test_the_page_on_settings_is_what_the_program_says() -> None:
     assert (DOCS / "settings.md").read_text() == page(), (
         "python tests/arch/settings_page.py > docs/settings.md"
+    )
+
+
+def test_the_page_on_alerts_is_what_the_tables_say() -> None:
+    assert (DOCS / "alerts.md").read_text() == alerts_page(), (
+        "python tests/arch/alerts_page.py > docs/alerts.md"
     )
 
 

@@ -217,11 +217,11 @@ def test_a_dump_cuts_anywhere(session: tuple[Opening, list[Event]], cut: int, sk
 def test_silence_changes_nothing_but_what_is_said(session: tuple[Opening, list[Event]], cut: int) -> None:
     opened, tape = session
     loud, hushed = Caller(Structure(opened)), Caller(Structure(opened))
-    hushed.structure.silence(True)
+    hushed.structure.silence(on=True)
     for event in tape[:cut]:
         loud.show(event)
         assert hushed.show(event) == []
-    hushed.structure.silence(False)
+    hushed.structure.silence(on=False)
     assert hushed.structure.dump() == loud.structure.dump()
     for event in tape[cut:]:
         assert hushed.show(event) == loud.show(event)
@@ -245,11 +245,18 @@ def long_sessions(count: int) -> Iterator[tuple[Opening, list[Event]]]:
 
 def test_on_whole_sessions_too_what_fires_is_what_the_oracle_finds() -> None:
     kinds: Counter[AlertType] = Counter()
+    params = {name: module.PARAMS for name, module in FAMILIES.items()}
     for opened, tape in long_sessions(60):
         caller = Caller(Structure(opened), skips=True)
         found = [(k, alert) for k, event in enumerate(tape) for alert in caller.show(event)]
         assert [(k, a.type, a.at_ns, a.price_ticks, a.ref) for k, a in found] == alerts(tape, opened)
         kinds.update(alert.type for _, alert in found)
+        for _, alert in found:
+            (family,) = (
+                name for name in params if alert.type.replace("-", "_").startswith(name.rpartition(".")[2])
+            )
+            assert tuple(alert.params) == params[family]
+            json.dumps(dict(alert.params))
     assert min(kinds[kind] for kind in AlertType) >= 10
 
 

@@ -79,22 +79,22 @@ def test_without_a_prior_session_only_the_balance_speaks() -> None:
 
 def test_in_silence_everything_latches_and_nothing_is_said() -> None:
     tape = Tape()
-    tape.structure.silence(True)
+    tape.structure.silence(on=True)
     tape.trade(0, 990)
     assert [tape.trade(1, 1000), tape.trade(2, 1001), tape.five(5, 999)] == [[], [], []]
     assert [tape.bracket(0, 1001), tape.bracket(1, 1001)] == [[], []]
-    tape.structure.silence(False)
+    tape.structure.silence(on=False)
     assert tape.trade(6, 1000) == []
     assert told(tape.trade(61, 1002)) == [("ib-break-up", 1002)]
 
 
 def test_what_fired_in_silence_counts() -> None:
     tape = Tape()
-    tape.structure.silence(True)
+    tape.structure.silence(on=True)
     for minute in (0, 20):
         tape.trade(minute, 990)
         tape.trade(minute + 1, 1000)
-    tape.structure.silence(False)
+    tape.structure.silence(on=False)
     found = []
     for minute in (40, 60, 80):
         tape.trade(minute, 990)
@@ -105,10 +105,10 @@ def test_what_fired_in_silence_counts() -> None:
 def test_keys_are_those_of_a_run_that_was_never_silent() -> None:
     """The first POC is tested in silence in the same millisecond as the second."""
     tape = Tape(opening(pocs=(level(985, 1), level(986, 2))))
-    tape.structure.silence(True)
+    tape.structure.silence(on=True)
     tape.trade(0, 980)
     tape.trade(1, 985)
-    tape.structure.silence(False)
+    tape.structure.silence(on=False)
     (alert,) = tape.trade(1, 986, 1)
     assert alert.key_ms == at(1) // 1_000_000 + 1
 
@@ -159,7 +159,7 @@ def test_with_nothing_to_wait_for_all_is_quiet() -> None:
 def test_a_dump_is_plain_and_holds_everything() -> None:
     tape = crowded()
     tape.bar(61, 985, 1003, 1003)
-    tape.structure.silence(True)
+    tape.structure.silence(on=True)
     kept = json.loads(json.dumps(tape.structure.dump()))
     assert kept == tape.structure.dump()
     again = Structure.load(
@@ -172,7 +172,7 @@ def test_a_dump_is_plain_and_holds_everything() -> None:
     )
     assert again.dump() == kept
     assert again.quiet() == tape.structure.quiet()
-    again.silence(False)
+    again.silence(on=False)
     assert again.dump() != kept
 
 

@@ -157,7 +157,7 @@ class Structure:
             side.revised()
         self._refresh()
 
-    def silence(self, on: bool) -> None:  # noqa: FBT001 - the one thing it says
+    def silence(self, *, on: bool) -> None:
         """While on, machines move and latch as ever, and nothing is returned: for trades from before the start."""
         self._silent = on
 
