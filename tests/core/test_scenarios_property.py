@@ -246,6 +246,7 @@ def test_calls_inside_the_quiet_band_may_be_skipped(tape: Tape) -> None:
             tell(few, event, ib)
         assert few.dump() == every.dump()
         assert few.quiet() == every.quiet()
+        assert few.states(None) == Scenarios.load(DAY, every.dump()).states(None)
 
 
 @given(tapes(), st.integers(0, 70))

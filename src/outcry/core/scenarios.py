@@ -4,6 +4,7 @@ Rules kept: every scenario moves by one table of phases and signs; a condition c
 it, so one order of events gives one outcome; what is done or void stays so until the session ends.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
@@ -126,7 +127,17 @@ class Scenarios:
     skipped.
     """
 
-    __slots__ = ("_hour_over", "_ib", "_open_ticks", "_opening", "_plans", "_quiet", "_tracks", "_watched")
+    __slots__ = (
+        "_hour_over",
+        "_ib",
+        "_open_ticks",
+        "_opening",
+        "_plans",
+        "_quiet",
+        "_states",
+        "_tracks",
+        "_watched",
+    )
 
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
@@ -195,7 +206,11 @@ class Scenarios:
 
     def states(self, ib: tuple[int, int] | None) -> tuple[ScenarioState, ...]:
         """Every scenario that exists, in the order of `ScenarioId`. ib: as for `traded`."""
-        return tuple(self._state(plan) for plan in plans(self._opening, self._open_ticks, ib or self._ib))
+        if ib is not None and ib != self._ib:  # the hour is over and nothing was shown since
+            return self._told(plans(self._opening, self._open_ticks, ib))
+        if self._states is None:
+            self._states = self._told(self._plans)
+        return self._states
 
     def dump(self) -> list[object]:
         """The whole state, as JSON holds it; the opening is kept elsewhere."""
@@ -215,13 +230,18 @@ class Scenarios:
         found._lay_out()
         return found
 
-    def _state(self, plan: Plan) -> ScenarioState:
-        phase = self._tracks[plan.id].phase
-        half = plan.half if phase in {Phase.WAITING, Phase.READY, Phase.ACTIVE} else None
-        return ScenarioState(
-            id=plan.id, if_=plan.if_, then=plan.then, reference=half[0] if half else plan.reference,
-            confirm=plan.confirm, invalidate=plan.invalidate, status=phase.status,
-        )  # fmt: skip
+    def _told(self, found: Sequence[Plan]) -> tuple[ScenarioState, ...]:
+        states: list[ScenarioState] = []
+        for plan in found:
+            phase = self._tracks[plan.id].phase
+            half = plan.half if phase in {Phase.WAITING, Phase.READY, Phase.ACTIVE} else None
+            states.append(
+                ScenarioState(
+                    id=plan.id, if_=plan.if_, then=plan.then, reference=half[0] if half else plan.reference,
+                    confirm=plan.confirm, invalidate=plan.invalidate, status=phase.status,
+                )
+            )  # fmt: skip
+        return tuple(states)
 
     def _lay_out(self) -> None:
         """The open or the initial balance has become known, or moved: so have conditions."""
@@ -229,7 +249,8 @@ class Scenarios:
         self._watch()
 
     def _watch(self) -> None:
-        """Gather the conditions on trades that are awaited now, and the band in which none is met."""
+        """Something changed: gather the conditions on trades that are awaited now, and the band that meets none."""
+        self._states: tuple[ScenarioState, ...] | None = None
         self._watched = [
             (self._tracks[plan.id], sign, condition)
             for plan in self._plans
