@@ -19,7 +19,10 @@ from outcry.core.engine import SessionFold
 from outcry.core.instruments import Contract
 from outcry.core.ladder import IB_BRACKETS, Ladder, bracket_windows
 from outcry.core.levels import Carried, Completed, carried
+from outcry.core.live import LiveSession
+from outcry.core.opening import Opening, Prior
 from outcry.core.profile import SessionProfile, profile_of
+from outcry.core.structure.machine import AlertType
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_MS
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
@@ -279,6 +282,30 @@ def test_all_that_alerts_are_about_happens(pasts: dict[str, Past]) -> None:
     events = value_events(pasts)
     for event in ("tested", "accepted", "rejected"):
         assert events[event] > 0.2 * events["edges"], event
+
+
+def test_on_one_day_of_all_products_every_alert_fires(
+    reference: Reference, market: Market, pasts: dict[str, Past]
+) -> None:
+    """And no product storms: at most thirty a session, under the re-arm rules of each."""
+    fired: Counter[AlertType] = Counter()
+    for root, past in pasts.items():
+        session = reference.calendar.session(root, UNTIL, SessionKind.RTH)
+        assert session is not None
+        contract = reference.universe.front(root, UNTIL)
+        rows = market.trades(contract, session)
+        before, _, p = past.regular[-1]
+        opening = Opening(
+            contract=contract.key, root=root, kind=session.kind, trade_date=UNTIL, segments=session.segments,
+            short=False, prior=Prior(before.trade_date, p.poc, p.vah, p.val, p.high, p.low, p.close),
+            carried=past.carried,
+        )  # fmt: skip
+        live = LiveSession(opening)
+        ticks = (rows["price"] // past.tick_e9).tolist()
+        alerts = live.trades(rows["ts_event"].tolist(), ticks, rows["size"].tolist())
+        assert len(alerts) <= 30
+        fired.update(alert.type for alert in alerts)
+    assert set(fired) == set(AlertType)
 
 
 def kinds(pasts: dict[str, Past]) -> tuple[Counter[DayType], Counter[OpenType | None]]:
