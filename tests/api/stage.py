@@ -4,7 +4,7 @@ them."""
 import http.client
 import io
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -18,6 +18,8 @@ from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy, Tier
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
 from outcry.services.errors import NoLicensedSource, NotFound, UnknownSymbol
+from outcry.services.live.board import Board
+from outcry.services.living import Living
 
 SECOND = 1_000_000_000
 START_NS = 1_767_366_245_123_000_000  # 2026-01-02T15:04:05.123Z
@@ -98,6 +100,7 @@ class MemoryAccounts:
 class FakeFound(Generic[A]):
     answer: A
     fresh_until_ns: int | None = None
+    living: Living[A] | None = None
 
 
 class FakeQuery:
@@ -156,6 +159,14 @@ class FakeQuery:
         self._ask("context", scope, symbol)
         return FakeFound(ANSWERS["ContextAnswer"])
 
+    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> Any:
+        self.calls.append(("alerts", scope.user_id, symbol))
+        return FakeFound(ANSWERS["AlertsAnswer"], self.fresh_until_ns)
+
+    def alerts_history(self, scope: Scope, symbol: str | None, *more: Any) -> Any:
+        self.calls.append(("alerts_history", scope.user_id, symbol, *more[:-1]))
+        return FakeFound(ANSWERS["AlertsHistoryAnswer"])
+
 
 @dataclass
 class Stage:
@@ -199,11 +210,13 @@ class Got:
     body: bytes
 
 
-def build_stage(**options: Any) -> Stage:
+def build_stage(
+    make_query: Callable[[MemoryAccounts], Any] = FakeQuery, board: Board | None = None, **options: Any
+) -> Stage:
     accounts, clock, log = MemoryAccounts(), HandClock(), io.BytesIO()
-    query = FakeQuery(accounts)
+    query = make_query(accounts)
     keys = KeyRing(accounts, SERVER_SECRET)
-    services = Services(query, keys, Licences(accounts), SlidingLog(), clock)
+    services = Services(query, keys, Licences(accounts), SlidingLog(), clock, board or Board())
     return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log)
 
 

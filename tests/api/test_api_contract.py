@@ -31,6 +31,7 @@ FROZEN = {
     "not_found": 404,
     "method_not_allowed": 405,
     "no_licensed_source": 409,
+    "invalid_request": 422,
     "rate_limited": 429,
     "internal_error": 500,
     "upstream_unavailable": 502,
@@ -109,6 +110,8 @@ def test_the_document_names_every_endpoint_code_and_field() -> None:
     assert document["openapi"] == "3.1.0"
     assert list(document["paths"]) == [
         "/api/levels",
+        "/api/alerts",
+        "/api/alerts/history",
         "/api/symbols",
         "/api/profile",
         "/api/history",

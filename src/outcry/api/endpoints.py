@@ -89,7 +89,8 @@ def _alerts(given: Mapping[str, str]) -> Prepared:
 
 
 def _alerts_history(given: Mapping[str, str]) -> Prepared:
-    symbol, first, last = any_symbol_of(given), date_of(given, "from"), date_of(given, "to")
+    symbol = any_symbol_of(given)
+    first, last = (date_of(given, name, may_be_empty=False) for name in ("from", "to"))
     before, after, limit = (number_of(given, p.name, p.least, p.most) for p in (BEFORE, AFTER, LIMIT))
     terms = (symbol, first, last, before, after, limit)
     return terms, lambda query, scope, now_ns: query.alerts_history(

@@ -137,6 +137,10 @@ def _refusals(row: Endpoint) -> list[tuple[int, list[str]]]:
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.kind == "date":
         schema: dict[str, Any] = {"type": "string", "format": "date"}
+    elif parameter.kind == "number":
+        schema = {"type": "integer", "minimum": parameter.least, "maximum": parameter.most}
+    elif parameter.kind == "any":
+        schema = {"type": "string", "examples": ["ES"]}
     else:
         schema = {"type": "string", "minLength": 1, "maxLength": LONGEST_SYMBOL, "examples": ["ES"]}
     return {

@@ -50,11 +50,11 @@ def symbol_of(parameters: Mapping[str, str]) -> str:
     return symbol
 
 
-def date_of(parameters: Mapping[str, str], name: str) -> str | None:
+def date_of(parameters: Mapping[str, str], name: str, *, may_be_empty: bool = True) -> str | None:
     """Return a date parameter, None where it is absent or empty; raise `InvalidParameter` where it is no
     date."""
-    text = parameters.get(name, "")
-    if not text:
+    text = parameters.get(name)
+    if text is None or (may_be_empty and not text):
         return None
     if _DATE.fullmatch(text) is not None:
         try:
@@ -72,10 +72,10 @@ def any_symbol_of(parameters: Mapping[str, str]) -> str | None:
 
 
 def number_of(parameters: Mapping[str, str], name: str, least: int, most: int) -> int | None:
-    """Return a whole number, None where it is absent or empty; raise `InvalidParameter` for anything else, or
-    where it is outside its bounds (both included)."""
-    text = parameters.get(name, "")
-    if not text:
+    """Return a whole number, None where it is absent; raise `InvalidParameter` for anything else, or where it is
+    outside its bounds (both included)."""
+    text = parameters.get(name)
+    if text is None:
         return None
     if _NUMBER.fullmatch(text) is not None and least <= int(text) <= most:
         return int(text)

@@ -4,7 +4,7 @@ A client that polls sends the same bytes again and again. The application, havin
 leaves here all it concluded from it; the protocol then looks each arriving packet up before parsing it.
 Nothing is decided here that the application has not decided: whether the key still lives, the answer still
 holds and the limit allows is asked each time, and whenever the answer is not a plain yes the request takes
-the ordinary way.
+the ordinary way. Of a live answer the newest form is given, whoever it was made for.
 
 Rule kept: byte for byte what the application sends (a test compares them over sockets), and it can be
 switched off.
@@ -15,7 +15,7 @@ from time import monotonic_ns
 from weakref import WeakValueDictionary
 
 from outcry.http.auth import Caller
-from outcry.http.cache import Encoded
+from outcry.http.cache import Encoded, Kept, Shown
 from outcry.http.edge import Edge, fixed_bytes
 from outcry.http.limits import standing_bytes, written
 from outcry.http.logs import log_name
@@ -30,18 +30,26 @@ _HEAD_END = b"\r\n\r\n"
 
 class Page:
     """An answer as all callers of one tier get it: shared by them, so that it stays in the processor's
-    cache."""
+    cache. It is written anew when the answer moves or the second does."""
 
-    __slots__ = ("__weakref__", "begin", "dated", "encoded", "head", "stem", "tally")
+    __slots__ = ("__weakref__", "_dated", "_encoded", "_fixed", "begin", "content", "stem", "tally")
 
-    def __init__(self, encoded: Encoded, head: bytes, tally: Tally, stem: bytes) -> None:
-        self.encoded = encoded
-        self.head = head
+    def __init__(self, content: Encoded | Shown, fixed: bytes, tally: Tally, stem: bytes) -> None:
+        self.content = content
         self.tally = tally
         self.stem = stem
-        #: The default headers `begin` was written with; they are new each second.
-        self.dated: list[tuple[bytes, bytes]] | None = None
         self.begin = b""
+        self._fixed = fixed
+        #: What `begin` was written of: the answer, and the default headers, which are new each second.
+        self._encoded: Encoded | None = None
+        self._dated: list[tuple[bytes, bytes]] | None = None
+
+    def write(self, encoded: Encoded, dated: list[tuple[bytes, bytes]]) -> bytes:
+        """Everything before the caller's own headers."""
+        if self._encoded is not encoded or self._dated is not dated:
+            self.begin = b"HTTP/1.1 200 OK\r\n" + written(dated) + encoded.head + self._fixed
+            self._encoded, self._dated = encoded, dated
+        return self.begin
 
 
 @dataclass(slots=True, frozen=True, eq=False)
@@ -51,6 +59,7 @@ class Hot:
     subject: str
     limit: int
     generation: int
+    kept: Kept
     page: Page
     name: bytes
 
@@ -79,23 +88,29 @@ class HotAnswers:
             return None
         started_ns = monotonic_ns()
         now_ns = self._now_ns()
-        page = hot.page
-        encoded = page.encoded
+        kept = hot.kept
         if not (
             started_ns < self._pulse.fresh_until_ns
             and hot.generation == self._door.generation
-            and encoded.holds(self._pulse.revision, now_ns)
+            and kept.holds(self._pulse.revision, now_ns)
         ):
             del self._memo[request]
+            return None
+        encoded = kept.current()
+        if encoded is None:  # it has moved: the application makes it anew, once for everyone
             return None
         verdict = self._take(hot.subject, hot.limit, now_ns)
         if not verdict.allowed:  # nothing was counted: the application will ask again and word the refusal
             return None
-        if page.dated is not default_headers:
-            page.begin = b"HTTP/1.1 200 OK\r\n" + written(default_headers) + page.head
-            page.dated = default_headers
+        page = hot.page
         request_id = self._make_id()
-        parts = (page.begin, standing_bytes(verdict), request_id, _HEAD_END, encoded.body)
+        parts = (
+            page.write(encoded, default_headers),
+            standing_bytes(verdict),
+            request_id,
+            _HEAD_END,
+            encoded.body,
+        )
         took_ns = monotonic_ns() - started_ns
         page.tally.add(took_ns)
         if self._log.enabled:
@@ -108,7 +123,7 @@ class HotAnswers:
             del self._memo[next(iter(self._memo))]
         self._memo[request] = hot
 
-    def conclude(self, asked: Asked, caller: Caller, encoded: Encoded, route: str) -> None:
+    def conclude(self, asked: Asked, caller: Caller, kept: Kept, route: str) -> None:
         """Remember a plain request answered with 200, if the protocol offered its bytes."""
         extensions = asked.scope.get("extensions")
         offer: Offer | None = extensions.get(EXTENSION) if extensions else None
@@ -116,10 +131,10 @@ class HotAnswers:
             return
         stem = self._log.stem(asked, route, 200, caller.tier)
         page = self._pages.get(stem)
-        if page is None or page.encoded is not encoded:
+        if page is None or page.content is not kept.content:
             tally = self._edge.metrics.tally(route, 200, caller.tier)
-            page = self._pages[stem] = Page(encoded, encoded.head + fixed_bytes(caller), tally, stem)
-        hot = Hot(caller.subject, caller.limit, caller.generation, page, log_name(caller.name))
+            page = self._pages[stem] = Page(kept.content, fixed_bytes(caller), tally, stem)
+        hot = Hot(caller.subject, caller.limit, caller.generation, kept, page, log_name(caller.name))
         self.learn(offer.request, hot)
 
 

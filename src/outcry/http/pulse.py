@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic_ns
 
 from outcry.ports.clock import Clock
+from outcry.services.live.board import Board
 
 INTERVAL_S = 0.2
 STALE_NS = 1_000_000_000
@@ -18,11 +19,16 @@ STALE_NS = 1_000_000_000
 class Pulse:
     """Runs `look` (which returns the store's revision) in a thread of its own.
 
-    `on_change(error)`: told when looking starts to fail, and with None when it succeeds again.
+    `on_change(error)`: told when looking starts to fail, and with None when it succeeds again. `board`: what of
+    live feeds moves at once, and is not looked for.
     """
 
     def __init__(
-        self, look: Callable[[int], int], clock: Clock, on_change: Callable[[BaseException | None], None]
+        self,
+        look: Callable[[int], int],
+        clock: Clock,
+        on_change: Callable[[BaseException | None], None],
+        board: Board | None = None,
     ) -> None:
         self._look = look
         self._clock = clock
@@ -32,10 +38,18 @@ class Pulse:
         self._task: asyncio.Task[None] | None = None
         self._failing = False
         self._waiting: list[asyncio.Future[None]] = []
-        self.revision = -1
+        self._board = board or Board()
+        #: The store's revision when it was last looked at.
+        self.store_revision = -1
         self.seen_ns: int | None = None
         #: By the monotonic clock: what is known is fresh before this.
         self.fresh_until_ns = 0
+
+    @property
+    def revision(self) -> int:
+        """What answers rest on: moves with the store as last looked at, and at once with every feed that comes, goes
+        or stops. Both only grow, so their sum is never the same again."""
+        return self.store_revision + self._board.generation
 
     @property
     def started(self) -> bool:
@@ -100,7 +114,7 @@ class Pulse:
             return
         error = beat.exception()
         if error is None:
-            self.revision, self.seen_ns = beat.result(), asked_ns
+            self.store_revision, self.seen_ns = beat.result(), asked_ns
             self.fresh_until_ns = asked_ns + STALE_NS
         if (error is not None) != self._failing:
             self._failing = error is not None

@@ -8,7 +8,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Literal
+from typing import Literal, cast
 
 from outcry.accounts.licences import OPERATOR, Scope
 from outcry.core.instruments import Contract, Resolution, Universe, UnknownName
@@ -30,6 +30,7 @@ _MOST_KEPT = 1024
 _LOOKED_AT_NS = NANOS_PER_SECOND
 
 Severity = Literal["info", "warn", "critical"]
+ParamValue = float | int | str | bool | list[int] | None
 
 #: Which parameters are prices: 10⁻⁹ where alerts are kept, numbers where they are answered.
 PRICE_PARAMS = frozenset(
@@ -86,7 +87,7 @@ class AlertEntry(Answer, frozen=True, kw_only=True):
     trade_date: str
     data_source: Literal["personal", "shared"]
     invented: bool
-    params: dict[str, object]
+    params: dict[str, ParamValue]
 
 
 class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
@@ -106,10 +107,10 @@ def alert(row: AlertRow) -> Alert:
     )  # fmt: skip
 
 
-def params(found: Mapping[str, object]) -> dict[str, object]:
+def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
     """Parameters with their prices as numbers."""
     return {
-        name: number(value) if name in PRICE_PARAMS and isinstance(value, int) else value
+        name: number(value) if name in PRICE_PARAMS and isinstance(value, int) else cast("ParamValue", value)
         for name, value in found.items()
     }
 
