@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -108,11 +108,11 @@ def test_it_can_be_forgotten_by_its_name_and_written_again(
 
 
 def test_the_whole_universe_takes_seconds(store: SqlStore, reference: Reference, past: Past) -> None:
-    """About two on the machine this was written on; the bound is wide, for machines that do other things too."""
+    """About two of one processor, where this was written; the bound is wide, for slower ones."""
     contracts = [
         reference.universe.front(p.root, UNTIL) for p in reference.universe.products.values() if not p.parent
     ]
-    begun = perf_counter()
+    begun = process_time()
     written = write(store, reference, past, *contracts)
     assert written.sessions == 20 * (32 + 29)
-    assert perf_counter() - begun < 12
+    assert process_time() - begun < 8
