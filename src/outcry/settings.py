@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     empty for SQLite in `data`. secret: what key digests are made with (16 to 64 printable characters), empty for
     the file `secret.key` in `data`. fastpath: answer hot requests before the framework. trusted_proxies: addresses
     whose `X-Forwarded-For` is believed. open_metrics: let others than this machine read `/metrics`.
+    tail: Sierra Chart files to follow as the operator's live feed while they grow, comma-separated.
     query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
     "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
@@ -37,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     fastpath: bool = True
     trusted_proxies: str = ""
     open_metrics: bool = False
+    tail: str = ""
     query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
     session_variants: dict[str, str] = {}
 

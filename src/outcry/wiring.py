@@ -6,9 +6,10 @@ Rule kept: everything opened here is closed by `House.close`; nothing else in th
 import os
 import secrets
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,16 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from outcry.accounts.licences import OPERATOR
+from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
+from outcry.services.live.board import Board
 from outcry.services.query import Query
 from outcry.settings import BadSettings, Settings
 from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
 from outcry.store.sql import SqlStore
@@ -29,10 +34,15 @@ from outcry.store.tape import TapeFolder
 
 if TYPE_CHECKING:
     from outcry.api.app import Application
+    from outcry.bus.log import FileLog
+    from outcry.feeds.pushed import PushedFeeds
+    from outcry.ports.feed import Feed
     from outcry.services.importing import Importer
+    from outcry.services.live.service import LiveService
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 SECRET_BYTES = 32
+LOG_FOLDER = "live"
 
 
 class MissingSecret(Exception):
@@ -53,13 +63,23 @@ class House:
 
     settings: Settings
     clock: Clock
+    market_clock: Clock
     reference: Reference
     engine: Engine
     database: Database
     store: SqlStore
     tape: TapeFolder
     keys: KeyRing
+    board: Board
+    alerts: SqlLiveStore
     query: Query
+
+    @cached_property
+    def log(self) -> "FileLog":
+        """The log of every live stream; to be held `exclusively` by the one process that serves."""
+        from outcry.bus.log import FileLog  # noqa: PLC0415
+
+        return FileLog(self.settings.folder / LOG_FOLDER)
 
     @cached_property
     def importer(self) -> "Importer":
@@ -70,17 +90,51 @@ class House:
         universe, calendar = self.reference.universe, self.reference.calendar
         return Importer(FileLibrary(), self.store, self.tape, universe, calendar)
 
-    def application(self) -> "Application":
-        """The web application over these parts."""
+    @cached_property
+    def licences(self) -> Licences:
+        """What is granted to whom."""
+        return Licences(self.store)
+
+    def live(
+        self, feeds: "Sequence[tuple[int, Feed]]" = (), pushes: "PushedFeeds | None" = None
+    ) -> "LiveService":
+        """The engine over these parts, with feeds of its own and those that are pushed in."""
+        from outcry.services.live.archive import Archive  # noqa: PLC0415
+        from outcry.services.live.engine import Engine as LiveEngine  # noqa: PLC0415
+        from outcry.services.live.engine import Market, Stores  # noqa: PLC0415
+        from outcry.services.live.service import LiveService  # noqa: PLC0415
+
+        stores = Stores(self.log, self.alerts, self.store, Archive(lambda: self.importer))
+        universe, calendar = self.reference.universe, self.reference.calendar
+        market = Market(universe, calendar, self.market_clock, self.licences.of_user)
+        return LiveService(LiveEngine(stores, market, self.board), feeds, pushes)
+
+    def tails(self) -> "list[tuple[int, Feed]]":
+        """A feed for each growing file of the settings. Raises `FileRefused`."""
+        from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415
+
+        today = datetime.fromtimestamp(self.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+        paths = [Path(path.strip()) for path in self.settings.tail.split(",") if path.strip()]
+        return [(OPERATOR, tail_of(path, self.reference.universe, self.clock, today)) for path in paths]
+
+    def application(self, feeds: "Sequence[tuple[int, Feed]]" = ()) -> "Application":
+        """The web application over these parts, with its live side."""
         from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
         from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
+        from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
 
+        pushes = PushedFeeds(self.reference.universe)
         services = Services(
             query=self.query,
             keys=self.keys,
-            licences=Licences(self.store),
+            licences=self.licences,
             limiter=SlidingLog(),
-            clock=self.clock,
+            clock=self.market_clock,
+            board=self.board,
+            universe=self.reference.universe,
+            alerts=self.alerts,
+            pushes=pushes,
+            live=self.live(feeds, pushes),
             checks={"store": lambda: void(self.store.revision())},
         )
         options = Options(
@@ -94,8 +148,10 @@ def void(_value: object) -> None:
 
 
 @contextmanager
-def open_house(settings: Settings, clock: Clock | None = None) -> Generator[House]:
-    """Open everything, the database migrated; close it at the end.
+def open_house(
+    settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None
+) -> Generator[House]:
+    """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now.
 
     Raises `OSError`, `SchemaTooNew`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad address.
     """
@@ -104,20 +160,24 @@ def open_house(settings: Settings, clock: Clock | None = None) -> Generator[Hous
     reference = load_reference(folder, variants=settings.session_variants)
     engine = _engine(settings)
     database = Database(engine)
-    store = SqlStore(database)
+    store, alerts, board = SqlStore(database), SqlLiveStore(database), Board()
+    clock = clock or SystemClock()
     try:
         _prepare(engine)
         tape = TapeFolder(folder / "tape")
         yield House(
             settings=settings,
-            clock=clock or SystemClock(),
+            clock=clock,
+            market_clock=market_clock(reference) if market_clock else clock,
             reference=reference,
             engine=engine,
             database=database,
             store=store,
             tape=tape,
             keys=KeyRing(store, _secret(settings, store)),
-            query=Query(store, reference.universe, reference.calendar),
+            board=board,
+            alerts=alerts,
+            query=Query(store, reference.universe, reference.calendar, board, alerts),
         )
     finally:
         database.close()

@@ -1,20 +1,26 @@
 """`outcry serve`, `migrate`, `doctor`, `backup`: running and keeping the service."""
 
+import os
 import shutil
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
+from outcry.cli.demo import Serving, address, demo_settings, open_demo
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.tape import TapeDamaged
-from outcry.settings import read_settings
+from outcry.settings import Settings, read_settings
 from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
 from outcry.wiring import SECRET_FILE, House, open_house
 
 
-def serve(*, host: str | None = None, port: int | None = None, data: str | None = None) -> int:
+def serve(
+    *, host: str | None = None, port: int | None = None, data: str | None = None, demo: bool = False
+) -> int:
     """Run the whole service in one process until interrupted.
 
     Answers under way are finished before it ends. Requests are logged to standard error, a JSON line each.
@@ -27,18 +33,23 @@ def serve(*, host: str | None = None, port: int | None = None, data: str | None 
         The port; 8000 unless set, 0 for any free one.
     data
         The data folder; otherwise OUTCRY_DATA.
+    demo
+        Serve an invented market: twenty past sessions and a live one in every product, whatever the day. Its data
+        folder holds nothing else; what it invented before is thrown away at each start.
     """
     from outcry.http.server import Binding  # noqa: PLC0415 - the other commands do without a web server
     from outcry.http.server import serve as run  # noqa: PLC0415 - the other commands do without a web server
 
     settings = read_settings(data=data, host=host, port=port)
+    if demo:
+        settings = demo_settings(settings, chosen=data is not None or "OUTCRY_DATA" in os.environ)
     binding = Binding(
         host=settings.host, port=settings.port, fastpath=settings.fastpath,
         trusted_proxies=settings.trusted_proxies or None,
     )  # fmt: skip
-    with open_house(settings) as house:
+    with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
         try:
-            run(house.application(), binding, lambda at, on: _greet(at, on, house))
+            run(house.application(feeds), binding, greet)
         except SystemExit:  # the server has logged why it could not start
             where = f"{settings.host}:{settings.port}"
             print(
@@ -49,10 +60,16 @@ def serve(*, host: str | None = None, port: int | None = None, data: str | None 
     return 0
 
 
-def _greet(host: str, port: int, house: House) -> None:
-    shown = f"[{host}]" if ":" in host else host
+@contextmanager
+def _open(settings: Settings) -> Generator[Serving]:
+    """A house to serve from, its log held."""
+    with open_house(settings) as house, house.log.exclusively():
+        yield Serving(house, house.tails(), partial(_greet, house))
+
+
+def _greet(house: House, host: str, port: int) -> None:
     print(
-        f"Outcry answers at http://{shown}:{port} (data in {house.settings.folder})",
+        f"Outcry answers at {address(host, port)} (data in {house.settings.folder})",
         file=sys.stderr,
         flush=True,
     )

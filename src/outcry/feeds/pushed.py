@@ -28,7 +28,7 @@ from outcry.services.pushing import WAIT_S, Push, is_feed_name, refused
 
 #: Contracts an owner may have pushed at a time; more than the universe has front and next months.
 MOST_INLETS = 256
-OnFeed = Callable[[int, "PushedFeed", Contract], None]
+OnFeed = Callable[[int, "PushedFeed", Contract], object]
 
 
 class PushedFeed:
@@ -93,7 +93,7 @@ class PushedFeeds:
     reserved: names that are the service's own feeds'.
     """
 
-    def __init__(self, universe: Universe, *, reserved: frozenset[str] = frozenset({"demo"})) -> None:
+    def __init__(self, universe: Universe, *, reserved: frozenset[str] = frozenset({"simulator"})) -> None:
         self.universe = universe
         self._reserved = reserved
         self._inlets: dict[tuple[int, str, Contract], Inlet] = {}

@@ -84,6 +84,24 @@ class TradeLog(Protocol):
         ...
 
 
+#: Which parameters are prices: 10⁻⁹ where alerts are kept, numbers where they are answered.
+PRICE_PARAMS = frozenset(
+    {
+        "tick",
+        "vah",
+        "val",
+        "poc",
+        "probeExtreme",
+        "ibHigh",
+        "ibLow",
+        "ibRange",
+        "ext150",
+        "ext200",
+        "distanceAtOpen",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class AlertRow:
     """An alert as kept. `seq`: the order of commit, 0 before that. Prices 10⁻⁹, times ns UTC.

@@ -29,6 +29,7 @@ class KeyRefusal(StrEnum):
     UNKNOWN = "unknown"
     REVOKED = "revoked"
     KEY_IN_QUERY = "key_in_query"
+    TICKET = "ticket"
 
 
 class _Mirror:
@@ -71,6 +72,7 @@ class KeyRing(_Mirror):
         super().__init__(store)
         self._secret = server_secret
         self._by_digest: dict[bytes, KeyRow] = {}
+        self._live: dict[str, KeyRow] = {}
         self.live_count = 0
 
     def digest(self, key: str) -> bytes:
@@ -118,11 +120,16 @@ class KeyRing(_Mirror):
             return KeyRefusal.UNKNOWN
         return row if row.revoked_ns is None else KeyRefusal.REVOKED
 
+    def live(self, prefix: str) -> KeyRow | None:
+        """Return the key of that prefix as it stands, from memory alone; None where it is revoked or unknown."""
+        return self._live.get(prefix)
+
     def _load(self) -> bool:
         found = {row.digest: row for row in self.list()}
         changed = found != self._by_digest
         if changed:
             self._by_digest = found
+            self._live = {row.prefix: row for row in found.values() if row.revoked_ns is None}
             self.live_count = sum(row.revoked_ns is None for row in found.values())
         return changed
 
@@ -145,6 +152,10 @@ class Licences(_Mirror):
             # away.
             scope = scopes.setdefault(place, resolve(*place, self._grants))
         return scope
+
+    def of_user(self, user_id: int) -> Scope:
+        """Return what a user may see whichever key asks: a feed belongs to its user, not to a key or a tier."""
+        return resolve(user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:")))
 
     def _load(self) -> bool:
         grants = tuple(

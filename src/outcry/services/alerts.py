@@ -13,7 +13,7 @@ from typing import Literal, cast
 from outcry.accounts.licences import OPERATOR, Scope
 from outcry.core.instruments import Contract, Resolution, Universe, UnknownName
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.ports.live import AlertRow, LiveStore, StreamKey
+from outcry.ports.live import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
 from outcry.services import describe
 from outcry.services.answers import Answer, number
 from outcry.services.errors import InvalidParameter
@@ -31,23 +31,6 @@ _LOOKED_AT_NS = NANOS_PER_SECOND
 
 Severity = Literal["info", "warn", "critical"]
 ParamValue = float | int | str | bool | list[int] | None
-
-#: Which parameters are prices: 10⁻⁹ where alerts are kept, numbers where they are answered.
-PRICE_PARAMS = frozenset(
-    {
-        "tick",
-        "vah",
-        "val",
-        "poc",
-        "probeExtreme",
-        "ibHigh",
-        "ibLow",
-        "ibRange",
-        "ext150",
-        "ext200",
-        "distanceAtOpen",
-    }
-)
 
 
 class Alert(Answer, frozen=True, kw_only=True):

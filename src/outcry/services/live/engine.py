@@ -94,7 +94,7 @@ class Engine:
         self, stores: Stores, market: Market, board: Board, tell: Tell = say_nothing, *, rush: float = 1.0
     ) -> None:
         self._stores, self._market, self._board = stores, market, board
-        self._tell, self._rush = tell, rush
+        self.tell, self._rush = tell, rush
         self._references = References(stores.sessions, market.universe, market.scope_of)
         self._ways = Ways(
             stores.log, board, market.clock, market.calendar, self._opening, self._store, self._fired
@@ -117,7 +117,7 @@ class Engine:
             try:
                 await self._recovered(self._key(text))
             except (LogDamaged, LookupError, ValueError) as problem:
-                self._tell("a stream could not be recovered", stream=text, problem=str(problem))
+                self.tell("a stream could not be recovered", stream=text, problem=str(problem))
         owners = sorted({runner.key.owner for runner in self.runners.values()})
         if owners:
             known = await self._patiently(
@@ -142,7 +142,7 @@ class Engine:
         try:
             await asyncio.wait_for(self.drained(), PATIENCE_S)
         except TimeoutError:
-            self._tell("alerts are still to be recorded; the next start does it")
+            self.tell("alerts are still to be recorded; the next start does it")
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,7 +150,7 @@ class Engine:
             await self._in_thread(self._store_thread, lambda: self._save(self.runners.values()))
             await self._in_thread(self._store_thread, self._stores.log.sync)
         except (StoreBusy, OSError) as problem:
-            self._tell("snapshots could not be kept; the next start reads the logs", problem=str(problem))
+            self.tell("snapshots could not be kept; the next start reads the logs", problem=str(problem))
         self._store_thread.shutdown()
         self._archive_thread.shutdown()
 
@@ -161,7 +161,7 @@ class Engine:
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
-        return self._attach(f"{owner}/{feed.name}", self._run_feed(owner, feed))
+        return self._attach(f"{owner}/{feed.name}#{id(feed)}", self._run_feed(owner, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
         """Run one contract of a feed that brings whichever are asked for."""
@@ -189,7 +189,7 @@ class Engine:
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._tell("stopped by a fault", part=task.get_name(), problem=repr(task.exception()))
+            self.tell("stopped by a fault", part=task.get_name(), problem=repr(task.exception()))
 
     # -- feeds and streams
 
@@ -229,12 +229,12 @@ class Engine:
                     return
             except FeedRefused as problem:
                 runner.refused(problem.code, loop.time())
-                self._tell("a feed refuses", stream=key.text, code=problem.code, problem=str(problem))
+                self.tell("a feed refuses", stream=key.text, code=problem.code, problem=str(problem))
                 return
             except FeedLost as problem:
-                self._tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
+                self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
             except OSError as problem:
-                self._tell("a stream cannot be logged", stream=key.text, problem=str(problem))
+                self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
             if loop.time() - began_s > GOOD_SESSION_S:
                 pause_s = FIRST_PAUSE_S
             await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)
@@ -302,7 +302,7 @@ class Engine:
             except (StoreBusy, TapeInUse) as problem:
                 waited_s = asyncio.get_running_loop().time() - began_s
                 if waited_s > PATIENCE_S and not stream.own_clock:
-                    self._tell(
+                    self.tell(
                         "what has ended is not stored yet",
                         stream=runner.name,
                         what=what,
@@ -311,7 +311,7 @@ class Engine:
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
             except (FileRefused, OSError) as problem:
-                self._tell(
+                self.tell(
                     "what has ended cannot be stored", stream=runner.name, what=what, problem=str(problem)
                 )
                 return False
@@ -368,7 +368,7 @@ class Engine:
         try:
             await self._in_thread(self._store_thread, lambda rows=[runner]: self._save(rows))
         except StoreBusy as problem:
-            self._tell("a snapshot could not be kept", stream=runner.name, problem=str(problem))
+            self.tell("a snapshot could not be kept", stream=runner.name, problem=str(problem))
             return
         self._stores.log.drop(runner.name, needed_from)
 
@@ -384,7 +384,7 @@ class Engine:
             try:
                 await self._in_thread(self._store_thread, self._stores.log.sync)
             except OSError as problem:
-                self._tell("the log cannot be written to the disk", problem=str(problem))
+                self.tell("the log cannot be written to the disk", problem=str(problem))
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
@@ -395,5 +395,5 @@ class Engine:
             try:
                 return await self._in_thread(thread, work)
             except StoreBusy as problem:
-                self._tell("the store is busy", problem=str(problem))
+                self.tell("the store is busy", problem=str(problem))
                 await asyncio.sleep(RETRY_S / self._rush)

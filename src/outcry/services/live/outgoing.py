@@ -3,8 +3,7 @@
 from outcry.core.ladder import letter
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
-from outcry.ports.live import AlertRow, StreamKey
-from outcry.services.alerts import PRICE_PARAMS
+from outcry.ports.live import PRICE_PARAMS, AlertRow, StreamKey
 
 #: Which edition of the rules of `docs/alerts.md` fired it.
 RULE = "v1"

@@ -1,0 +1,117 @@
+"""`outcry serve --demo`: an invented market in a folder of its own, at any hour of any day.
+
+Rules kept: invented and real data never lie in one folder; what was invented before is thrown away at each start, keys
+stay; everything computed from it says that it is invented.
+"""
+
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from outcry.ports.feed import Feed
+from outcry.ports.store import GrantRow
+from outcry.settings import BadSettings, Settings
+from outcry.wiring import House, SystemClock, open_house
+
+SOURCE = "simulator"
+EMAIL = "demo@localhost.localdomain"
+SESSIONS = 20
+SEED = 1848  # the year the Chicago Board of Trade was founded: any number would do
+
+
+class Serving(NamedTuple):
+    """What to serve from, the feeds to run, and what to say once it answers (host, port)."""
+
+    house: House
+    feeds: Sequence[tuple[int, Feed]]
+    greet: Callable[[str, int], None]
+
+
+def address(host: str, port: int) -> str:
+    """An address as a browser takes it."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
+    """A demonstration has its own folder, beside the usual one, unless one was named."""
+    if chosen:
+        return settings
+    folder = settings.folder
+    return msgspec.structs.replace(settings, data=str(folder.with_name(folder.name + "-demo")))
+
+
+@contextmanager
+def open_demo(settings: Settings) -> Generator[Serving]:
+    """Open the folder, invent the past, and make a key. Raises `BadSettings` for a folder with real data."""
+    from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415 - only a demonstration invents
+    from outcry.feeds.simulator.feed import SimulatorFeed  # noqa: PLC0415
+    from outcry.feeds.simulator.history import past_sessions  # noqa: PLC0415
+    from outcry.feeds.simulator.market import Market  # noqa: PLC0415
+    from outcry.services.demo import write_history  # noqa: PLC0415
+    from outcry.store.reference import Reference  # noqa: PLC0415
+
+    def begin_clock(reference: Reference) -> DemoClock:
+        market = Market(SEED, reference.universe.products, reference.calendar)
+        return DemoClock(SystemClock(), reference.calendar, market.roots)
+
+    with open_house(settings, market_clock=begin_clock) as house, house.log.exclusively():
+        _refuse_real_data(house)
+        _clear(house)
+        universe, calendar, clock = house.reference.universe, house.reference.calendar, house.market_clock
+        assert isinstance(clock, DemoClock)
+        market = Market(SEED, universe.products, calendar)
+        fronts = [universe.front(root, clock.trade_date) for root in market.roots]
+        print(f"inventing {SESSIONS} sessions of {len(fronts)} products …", file=sys.stderr, flush=True)
+        write_history(
+            house.store, universe.products, fronts,
+            lambda contract: past_sessions(market, contract, calendar, clock.trade_date, SESSIONS),
+            source=SOURCE, now_ns=clock.now_ns(),
+        )  # fmt: skip
+        _grant_to_everyone(house)
+        key = house.keys.create(EMAIL, "pro", house.clock.now_ns())
+        feed = SimulatorFeed(market, universe, calendar, clock)
+        yield Serving(house, [(0, feed)], partial(_greet, key, house.settings.folder))
+
+
+def _refuse_real_data(house: House) -> None:
+    real = {row.source for row in house.store.all_recordings()} - {SOURCE}
+    for root in house.store.roots([0]):
+        real |= {row.source for row in house.store.sessions([0], root)} - {SOURCE}
+    if real:
+        raise BadSettings(
+            f"{house.settings.folder} holds real data ({', '.join(sorted(real))}): a demonstration needs a folder of "
+            "its own, --data names one"
+        )
+
+
+def _clear(house: House) -> None:
+    """What was invented before goes: the market begins anew with each start."""
+    for path in house.store.forget_source(SOURCE):
+        house.tape.remove(path)
+    for key in house.log.keys():  # noqa: SIM118 - no mapping
+        if key.split("/")[1] == SOURCE:
+            house.log.forget(key)
+
+
+def _grant_to_everyone(house: House) -> None:
+    """Invented data is nobody's: every key sees it, live and at once."""
+    known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in house.store.grants()}
+    for scope in ("completed", "live"):
+        if ("everyone", scope, 0) not in known:
+            row = GrantRow(0, "everyone", scope, (), None, None, 0, None)
+            house.store.add_grant(row, house.clock.now_ns())
+
+
+def _greet(key: str, folder: Path, host: str, port: int) -> None:
+    at = address(host, port)
+    print(
+        f"Outcry demo at {at}: invented data, no market and no advice (kept in {folder})\n"
+        f"key: {key}\n"
+        f'curl -H "x-api-key: {key}" "{at}/api/levels?symbol=ES"',
+        flush=True,
+    )

@@ -1,0 +1,55 @@
+"""What runs beside the answers: the engine, its own feeds, and those that are pushed in."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from outcry.core.instruments import Contract
+from outcry.ports.feed import Feed
+from outcry.services.live.engine import Engine, Tell
+
+#: A contract of somebody's feed was pushed for the first time: owner, feed, contract.
+OnPush = Callable[[int, Feed, Contract], object]
+
+
+class Pushes(Protocol):
+    """Feeds that other processes push in."""
+
+    def subscribe(self, listener: OnPush) -> None:
+        """Call `listener` for each contract that begins to be pushed."""
+        ...
+
+    def close(self) -> None:
+        """Take no more."""
+        ...
+
+
+class LiveService:
+    """Starts and stops everything live on the running event loop. feeds: the operator's own, with their owner."""
+
+    def __init__(self, engine: Engine, feeds: Sequence[tuple[int, Feed]], pushes: Pushes | None) -> None:
+        self.engine = engine
+        self._feeds, self._pushes = feeds, pushes
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start(self, tell: Tell) -> None:
+        """Begin, and go on beginning in the background: answers need not wait for the logs to be read."""
+        self.engine.tell = tell
+        self._starting = asyncio.get_running_loop().create_task(self._start())
+
+    async def _start(self) -> None:
+        await self.engine.start()
+        for owner, feed in self._feeds:
+            self.engine.attach(owner, feed)
+        if self._pushes is not None:
+            self._pushes.subscribe(self.engine.attach_contract)
+
+    async def stop(self) -> None:
+        """End the feeds, then the streams, with everything they know in the store or the log."""
+        if self._pushes is not None:
+            self._pushes.close()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+            self._starting = None
+        await self.engine.stop()
