@@ -53,6 +53,11 @@ def test_the_other_side_says_that_both_are_broken() -> None:
     }  # fmt: skip
 
 
+def test_the_lower_side_alone() -> None:
+    (alert,) = balanced().trade(61, 969)
+    assert (alert.type, alert.params["breakTicks"], alert.params["otherSideBroken"]) == (DOWN, 1, False)
+
+
 def test_once_a_side_and_session() -> None:
     tape = balanced()
     assert breaks(tape.trade(61, 990)) == [(UP, 990)]

@@ -269,3 +269,18 @@ def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
     tape.bar(2, 998, 1006, 1003)
     tape.bar(3, 1001, 1004, 1001)
     assert tape.five(5, 999) == []
+
+
+def test_a_bar_that_closed_in_value_has_come_in_wherever_its_range_ended() -> None:
+    tape = Tape()
+    tape.bar(1, 1005, 1010, 1006)
+    tape.bar(2, 998, 1006, 999)
+    tape.bar(3, 1001, 1004, 1001)
+    assert rejects(tape.five(5, 999)) == [(HIGH, 999)]
+
+
+@pytest.mark.parametrize(("low", "fires"), [(1000, True), (1001, False)])
+def test_a_first_bar_that_reached_the_edge_did_not_stay_beyond(low: int, fires: bool) -> None:
+    tape = Tape()
+    tape.bar(1, low, 1004, 1002)
+    assert bool(rejects(tape.five(5, 999))) is fires

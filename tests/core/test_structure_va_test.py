@@ -223,3 +223,23 @@ def test_a_first_bar_that_reached_into_value_did_not_stay_beyond() -> None:
     other = Tape()
     other.bar(1, 1001, 1012, 1010)
     assert other.bar(2, 1002, 1010, 1005) == []
+
+
+def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
+    tape = Tape()
+    tape.bar(1, 1005, 1012, 1010)
+    tape.bar(2, 998, 1010, 1003)
+    tape.bar(3, 1003, 1012, 1012)
+    assert tape.bar(4, 1001, 1012, 1005) == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "close", "approach"), [(985, 1005, 990, "inside"), (995, 1010, 1009, "outside")]
+)
+def test_the_close_of_a_bar_says_from_which_side_it_comes(
+    low: int, high: int, close: int, approach: str
+) -> None:
+    tape = Tape()
+    tape.bar(1, low, high, close)
+    (alert,) = tape.bar(2, 1000, 1000, 1000)
+    assert alert.params["approach"] == approach

@@ -55,7 +55,7 @@ class _Family:
 
     def refresh(self) -> None:
         """A machine moved."""
-        self.quiet = _joined(machine.quiet for machine in self.machines)
+        self.quiet = _joined([machine.quiet for machine in self.machines])
 
 
 class Structure:
@@ -114,7 +114,7 @@ class Structure:
                 if said is not None:
                     fired += self._fired(machine, seen.at_ns, seen.close, bracket, said)
             family.refresh()
-        self._quiet = _joined(family.quiet for family in self._families)
+        self._quiet = _joined([family.quiet for family in self._families])
         return fired
 
     def bar_closed(self, at_ns: int, close_ticks: int, bracket: int) -> list[Fired]:
@@ -196,7 +196,7 @@ class Structure:
     def _refresh(self) -> None:
         for family in self._families:
             family.refresh()
-        self._quiet = _joined(family.quiet for family in self._families)
+        self._quiet = _joined([family.quiet for family in self._families])
 
 
 def _made_on(level: Dated) -> date:
@@ -208,8 +208,10 @@ def _within(quiet: Quiet, seen: Observation) -> bool:
 
 
 def _joined(bands: Iterable[Quiet]) -> Quiet:
-    """Where all are quiet."""
+    """Where all are quiet. Conditions and not `max`: it runs at every trade that moves a machine."""
     low, high, until_ns = SILENCE.low, SILENCE.high, SILENCE.until_ns
     for band in bands:
-        low, high, until_ns = max(low, band.low), min(high, band.high), min(until_ns, band.until_ns)
+        low = band.low if band.low > low else low
+        high = band.high if band.high < high else high
+        until_ns = band.until_ns if band.until_ns < until_ns else until_ns
     return Quiet(low, high, until_ns)
