@@ -188,7 +188,7 @@ def test_twenty_trade_dates_before(pasts: dict[str, Past]) -> None:
 
 
 def test_es_is_like_es(pasts: dict[str, Past]) -> None:
-    """About 6,900; days of 10 to 200 points; five to forty thousand trades a day."""
+    """About 6,900; days of 10 to 200 points; ten to sixty thousand trades a day."""
     past = pasts["ES"]
     for _, ladder, profile in past.regular:
         points = (profile.high - profile.low) / 4
@@ -197,7 +197,7 @@ def test_es_is_like_es(pasts: dict[str, Past]) -> None:
         assert ladder.brackets[-1].index == 13  # half-hours from 09:30 to 16:15, the last a short one
     for session, rows in past.sessions:
         if session.kind is SessionKind.RTH:
-            assert 5_000 < len(rows) < 40_000
+            assert 10_000 < len(rows) < 60_000
 
 
 def test_the_night_is_thin_and_the_open_is_busy(pasts: dict[str, Past]) -> None:
