@@ -340,7 +340,7 @@ def test_the_newest_reader_reads() -> None:
     run(test)
 
 
-@pytest.mark.parametrize("name", ["", "demo", "Replay", "../x", "a b", "x" * 25, "ünï", "a\n"])
+@pytest.mark.parametrize("name", ["", "simulator", "Replay", "../x", "a b", "x" * 25, "ünï", "a\n"])
 def test_a_feed_has_a_plain_name_that_is_not_the_services_own(name: str) -> None:
     async def test() -> None:
         service, seen = feeds()

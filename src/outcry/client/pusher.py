@@ -52,6 +52,10 @@ class _Line:
         self.at_ns = 0
         self.last: Event | None = None
 
+    def tried(self, count: int) -> None:
+        """The service may have the first `count` of those pending, whatever it said."""
+        self.sent = max(self.sent, self.next + count)
+
     def taken(self, until: int) -> bool:
         """Note how far the service is; return whether that is further than before."""
         if not self.next <= until <= self.next + len(self.pending):
@@ -69,14 +73,14 @@ class _Line:
 
     def rewind(self) -> None:
         """The service has forgotten this run: begin again with what is kept."""
-        self.again = Again(max(self.sent, self.next), self.caught_up)
+        self.again = Again(self.sent, self.caught_up)
         self.next -= len(self.kept)
         self.pending.extendleft(reversed(self.kept))
         self.kept.clear()
 
     def end(self) -> bool:
         """Leave out what was never sent, and end there; False where there is nothing to end."""
-        while self.pending and self.next + len(self.pending) > max(self.sent, self.next):
+        while self.pending and self.next + len(self.pending) > self.sent:
             self.pending.pop()
         at_ns = max((_time_of(event) for event in self.pending), default=0)
         last = self.pending[-1] if self.pending else self.last
@@ -178,8 +182,10 @@ class Pusher:
         """Send once. None where that went forward; else how long to wait, 0 where nobody said."""
         events = _batch(line.pending)
         try:
-            taken = self._post(Push(self.session, contract, self._caps, line.next, events, line.again), line)
+            taken = self._post(Push(self.session, contract, self._caps, line.next, events, line.again))
         except ApiError as problem:
+            if problem.status >= 500:
+                line.tried(len(events))
             if (
                 problem.code == "invalid_request"
                 and problem.body.get("reason") == "hole"
@@ -191,8 +197,10 @@ class Pusher:
             self._problem = problem
             return min(problem.body.get("retry_after_ms", 0) / 1000, LONGEST_PAUSE_S)
         except Unreachable as problem:
+            line.tried(len(events))
             self._problem = problem
             return 0.0
+        line.tried(len(events))
         self._worked = True
         if line.taken(taken) or not events:
             return None
@@ -207,9 +215,8 @@ class Pusher:
         line.rewind()
         return True
 
-    def _post(self, push: Push, line: _Line) -> int:
+    def _post(self, push: Push) -> int:
         body = write_push(push)
-        line.sent = max(line.sent, push.first + len(push.events))
         try:
             self._connection.request("POST", self._path, body, self._headers)
             response = self._connection.getresponse()
@@ -224,6 +231,7 @@ class Pusher:
         try:
             return msgspec.json.decode(said, type=_Answer).next
         except msgspec.DecodeError as problem:
+            self._connection.close()  # cut short, perhaps: nothing that follows belongs to what is asked next
             raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
 
 

@@ -55,12 +55,14 @@ class PushedFeed:
         caught_up = again.caught_up
         while True:
             if caught_up is not None and inlet.taken >= again.until:
-                yield replace(caught_up, at_ns=max(caught_up.at_ns, since.since_ns + OVERLAP_NS))
+                yield _complete(caught_up, since)
                 caught_up = None
             event = await inlet.next(reader)
             if event is None:
                 return
             if isinstance(event, Ended):
+                if caught_up is not None:
+                    yield _complete(caught_up, since)
                 inlet.done(reader)  # before it is handed out: after the last event nobody asks for another
                 yield event
                 return
@@ -74,6 +76,11 @@ class PushedFeed:
         """End every stream; what else is pushed of this run is refused."""
         for inlet in list(self.inlets.values()):
             inlet.finish(CLOSED)
+
+
+def _complete(caught_up: CaughtUp, since: Cursor) -> CaughtUp:
+    """History is complete beyond the overlap: what was repeated of it has been sent."""
+    return replace(caught_up, at_ns=max(caught_up.at_ns, since.since_ns + OVERLAP_NS))
 
 
 def _since(event: Event, since_ns: int) -> Event | None:

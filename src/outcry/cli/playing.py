@@ -1,0 +1,159 @@
+"""Plays a feed into a running service: reads every contract's stream, pushes what comes, shows how far it is.
+
+Rule kept: what waits to be pushed is bounded, so a replay is never further ahead than a few batches.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+from outcry.client.pusher import Pusher
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedLost, Heartbeat, Trades
+from outcry.services.pushing import KEEP_ALIVE_S
+
+if TYPE_CHECKING:
+    from outcry.feeds.recording import Recording
+    from outcry.feeds.replay import ReplayFeed
+
+#: Events that wait to be pushed, of all contracts.
+MOST_WAITING = 64
+
+
+@dataclass(slots=True)
+class Played:
+    """What the service has taken. Times ns UTC, of rows."""
+
+    rows: int = 0
+    first_ns: int = 0
+    last_ns: int = 0
+    contracts: set[Contract] = field(default_factory=set[Contract])
+
+    def add(self, contract: Contract, event: Event) -> None:
+        """Note an event that was taken."""
+        if isinstance(event, Trades | Bars):
+            at_ns = event.rows["ts_event"]
+            first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
+            self.rows += len(event.rows)
+            self.first_ns = min(self.first_ns or first_ns, first_ns)
+            self.last_ns = max(self.last_ns, last_ns)
+            self.contracts.add(contract)
+
+
+class Player:
+    """Plays one feed once. `played`: what the service has taken so far, also after a fault."""
+
+    def __init__(self, feed: "ReplayFeed") -> None:
+        self._feed = feed
+        self.played = Played()
+        self._waiting: asyncio.Queue[tuple[Contract, Event | FeedLost]] = asyncio.Queue(MOST_WAITING)
+        self._heard_s: dict[Contract, float] = {}
+
+    async def run(self, url: str, key: str) -> None:
+        """Play to the end. Raises `ApiError`, `Unreachable`, `FeedLost`, and `ValueError` for a bad address."""
+        feed = self._feed
+        readers: list[asyncio.Task[None]] = []
+        try:
+            with Console(stderr=True).status("reading"):
+                recording = await feed.recording()
+            pusher = Pusher(url, key, feed.name, feed.caps)
+            contracts = await feed.contracts()
+            readers = [asyncio.create_task(self._read(contract)) for contract in contracts]
+            self._heard_s = dict.fromkeys(contracts, time.monotonic())
+            with _progress(recording) as shown, ThreadPoolExecutor(1, "outcry-push") as thread:
+                await self._push(pusher, thread, shown)
+        finally:
+            for reader in readers:
+                reader.cancel()
+            await asyncio.gather(*readers, return_exceptions=True)
+            await feed.close()
+
+    async def _read(self, contract: Contract) -> None:
+        """Read one stream to its end."""
+        try:
+            async for event in self._feed.open(contract, Cursor(0)):
+                await self._waiting.put((contract, event))
+        except FeedLost as problem:
+            await self._waiting.put((contract, problem))
+
+    async def _push(self, pusher: Pusher, thread: ThreadPoolExecutor, shown: Callable[[int], None]) -> None:
+        """Push what the readers bring until every contract has ended; say goodbye if that is not to be."""
+        loop = asyncio.get_running_loop()
+        try:
+            while self._heard_s:
+                for contract, events in (await self._gathered()).items():
+                    if events:
+                        await loop.run_in_executor(thread, pusher.push, contract, events)
+                        self._note(contract, events, shown)
+                    else:
+                        await loop.run_in_executor(thread, pusher.beat, contract)
+                        self._heard_s[contract] = time.monotonic()
+        except BaseException:
+            pusher.stop()
+            thread.submit(pusher.bye)  # after the push under way, which ends now
+            raise
+        finally:
+            thread.submit(pusher.close)
+
+    async def _gathered(self) -> dict[Contract, list[Event]]:
+        """Everything that waits, by contract in order; contracts of which nothing was said for long, with nothing."""
+        found: dict[Contract, list[Event]] = {}
+        due_s = min(self._heard_s.values()) + KEEP_ALIVE_S - time.monotonic()
+        try:
+            item = await asyncio.wait_for(self._waiting.get(), max(due_s, 0.01))
+        except TimeoutError:
+            pass
+        else:
+            _file(item, found)
+            while not self._waiting.empty():
+                _file(self._waiting.get_nowait(), found)
+        silent_s = time.monotonic() - KEEP_ALIVE_S
+        return found | {c: [] for c, at_s in self._heard_s.items() if at_s <= silent_s and c not in found}
+
+    def _note(self, contract: Contract, events: list[Event], shown: Callable[[int], None]) -> None:
+        self._heard_s[contract] = time.monotonic()
+        for event in events:
+            self.played.add(contract, event)
+            if isinstance(event, Heartbeat | CaughtUp):
+                shown(event.at_ns)
+        shown(self.played.last_ns)
+        if isinstance(events[-1], Ended):
+            del self._heard_s[contract]
+
+
+def _file(item: tuple[Contract, Event | FeedLost], found: dict[Contract, list[Event]]) -> None:
+    contract, event = item
+    if isinstance(event, FeedLost):
+        raise event
+    found.setdefault(contract, []).append(event)
+
+
+@contextmanager
+def _progress(recording: "Recording") -> Generator[Callable[[int], None]]:
+    """A bar of replayed time on a terminal; what it yields is told how far the replay is (ns UTC)."""
+    console = Console(stderr=True)
+    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+    timeline = recording.timeline
+    end_ns = max(recording.end_ns(contract.root) for contract in recording.contracts)
+    bar = Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
+    with bar:
+        task = bar.add_task("", total=max(timeline.played(end_ns), 1))
+        furthest = 0
+
+        def show(at_ns: int) -> None:
+            nonlocal furthest
+            if at_ns > furthest:
+                furthest = at_ns
+                said = f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC"
+                bar.update(task, completed=max(timeline.played(at_ns), 0), description=said)
+
+        yield show

@@ -1,0 +1,198 @@
+"""`outcry replay`: recordings played into a running service as a live feed."""
+
+import asyncio
+import math
+import os
+import signal
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from outcry.accounts import keys as form
+from outcry.cli.accounts import OPERATOR_NAME
+from outcry.cli.playing import Played, Player
+from outcry.client import ApiError, Unreachable
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.clock import Clock
+from outcry.ports.feed import FeedLost
+from outcry.ports.files import ReadOptions
+from outcry.ports.store import KeyRow, Role
+from outcry.services.accounts import KeyRefusal
+from outcry.services.pushing import is_feed_name
+from outcry.settings import Settings, read_settings
+from outcry.store.database import sqlite_url
+from outcry.store.reference import Reference, load_reference
+from outcry.wiring import House, SystemClock, open_house
+
+_TERMINATED = 128 + signal.SIGTERM
+
+
+class NoKey(Exception):
+    """There is no key to push with, and none can be made: says what to do."""
+
+
+def replay(
+    *paths: Path,
+    speed: float = 1.0,
+    owner: str | None = None,
+    feed: str = "replay",
+    contract: str | None = None,
+    format: str | None = None,  # noqa: A002 - the option's name is the interface's
+    tz: str | None = None,
+    stamp: str | None = None,
+    url: str | None = None,
+    data: Annotated[str | None, Parameter(name="--data")] = None,
+) -> int:
+    """Play recordings into a running service as a live feed: levels develop and alerts fire as they did.
+
+    Reads what `outcry import` reads; several files and contracts are played side by side, in the order in which things
+    happened. Nothing is imported. At the end, or when interrupted, one line says what was played.
+
+    The service takes trades only with a key made for that. OUTCRY_KEY may hold one (outcry keys create --ingest);
+    otherwise, where the service's data folder is on this machine, one is made for the time of the replay.
+
+        outcry replay es-2013-10-08.dbn.zst --speed 10
+
+    Parameters
+    ----------
+    paths
+        Files, or folders to search for files.
+    speed
+        1 as it happened, 10 ten times as fast, 0 as fast as the service takes it.
+    owner
+        Whose feed it is: operator, or a user's e-mail address. Otherwise the user of the key in OUTCRY_KEY, otherwise
+        the operator; his is seen by those with `outcry grants add --scope live`.
+    feed
+        The feed's name. Feeds of other names are played beside it.
+    contract
+        The contract the file is about, or to take from it: ESZ3, ESZ2013.
+    format
+        What the file is, if its content does not show it.
+    tz
+        The zone of stamps that carry none: America/New_York, UTC.
+    stamp
+        Which end of a bar its stamp names: open or close.
+    url
+        The service; otherwise OUTCRY_URL, otherwise http://127.0.0.1:8000
+    data
+        The service's data folder; otherwise OUTCRY_DATA.
+    """
+    wrong = _wrong(paths, speed, owner, feed)
+    if wrong:
+        print(f"outcry replay: {wrong}", file=sys.stderr)
+        return 2
+    clock, address = SystemClock(), url or os.environ.get("OUTCRY_URL") or "http://127.0.0.1:8000"
+    today = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+    options = ReadOptions(contract=contract, format=format, tz=tz, stamp=stamp, today=today)
+    try:
+        with _admitted(read_settings(data=data), owner, clock) as (key, reference):
+            player = _player(paths, options, reference, feed, speed, clock)
+            return _play(player, address, key)
+    except (ApiError, FeedLost, NoKey, Unreachable, ValueError) as problem:
+        print(f"outcry: {problem}", file=sys.stderr)
+        return 1
+
+
+def _wrong(paths: tuple[Path, ...], speed: float, owner: str | None, feed: str) -> str:
+    """What is wrong with what was asked for, or nothing."""
+    if not paths:
+        return "name a file or a folder"
+    if not (math.isfinite(speed) and 0 <= speed <= 1e6):
+        return "--speed is 0, or how many times as fast as it happened"
+    if owner not in {None, OPERATOR_NAME} and not form.is_email(owner or ""):
+        return f"--owner {(owner or '')[:60]!r} is neither operator nor an e-mail address"
+    if not is_feed_name(feed):
+        return f"--feed {feed[:40]!r} is no name: up to 24 letters, digits, - and _ in lower case, a letter first"
+    return ""
+
+
+def _player(
+    paths: tuple[Path, ...], options: ReadOptions, reference: Reference, name: str, speed: float, clock: Clock
+) -> Player:
+    from outcry.feeds.files.library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
+    from outcry.feeds.pace import pace_of  # noqa: PLC0415 - the other commands do without numpy
+    from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - the other commands do without numpy
+
+    readings = readings_of(FileLibrary(), reference.universe, paths, options)
+    pace = pace_of(speed or None, clock)
+    return Player(ReplayFeed(readings, reference.calendar, pace, name=name))
+
+
+def _play(player: Player, url: str, key: str) -> int:
+    """Play to the end, or until interrupted; say what was played either way."""
+    try:
+        asyncio.run(_until_told(player, url, key))
+    except asyncio.CancelledError:
+        return _TERMINATED
+    finally:
+        _tell(player.played)
+    return 0
+
+
+async def _until_told(player: Player, url: str, key: str) -> None:
+    task = asyncio.current_task()
+    with suppress(NotImplementedError):  # there are no such signals on Windows
+        if task is not None:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await player.run(url, key)
+
+
+def _tell(played: Played) -> None:
+    if played.rows:
+        contracts = ", ".join(sorted(contract.key for contract in played.contracts))
+        first, last = _instant(played.first_ns), _instant(played.last_ns)
+        print(f"played {played.rows:,} rows of {contracts}, {first} to {last}", flush=True)
+
+
+def _instant(at_ns: int) -> str:
+    return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@contextmanager
+def _admitted(settings: Settings, owner: str | None, clock: Clock) -> Generator[tuple[str, Reference]]:
+    """A key to push with, and the tables; a key made for this alone is revoked at the end."""
+    given = os.environ.get("OUTCRY_KEY", "")
+    if not _is_here(settings):
+        if owner is not None:
+            raise NoKey("--owner needs the service's data folder: name it with --data, or set OUTCRY_DATA")
+        if not given:
+            raise NoKey(
+                "set OUTCRY_KEY to a key made with `outcry keys create --ingest`, or name the service's data folder "
+                "with --data"
+            )
+        yield given, load_reference(settings.folder, variants=settings.session_variants)
+        return
+    with open_house(settings, clock) as house:
+        known = house.keys.find(given, clock.now_ns()) if given else KeyRefusal.MISSING
+        if owner is None and _is_good(known):
+            yield given, house.reference
+            return
+        if owner is None and isinstance(known, KeyRow):
+            owner = known.email
+        key = _new_key(house, owner or OPERATOR_NAME)
+        try:
+            yield key, house.reference
+        finally:
+            house.keys.revoke(form.prefix(key), clock.now_ns())
+
+
+def _is_here(settings: Settings) -> bool:
+    """Whether the service's database can be opened here."""
+    return bool(settings.database_url) or Path(str(sqlite_url(settings.folder).database)).is_file()
+
+
+def _is_good(known: KeyRow | KeyRefusal) -> bool:
+    """Whether to push with the key given: it is made for that, or another service's. Raises `NoKey`."""
+    if known in {KeyRefusal.MALFORMED, KeyRefusal.REVOKED}:
+        raise NoKey(f"the key in OUTCRY_KEY is {known}")
+    return known is KeyRefusal.UNKNOWN or (isinstance(known, KeyRow) and known.role != "read")
+
+
+def _new_key(house: House, owner: str) -> str:
+    role: Role = "ingest-operator" if owner == OPERATOR_NAME else "ingest"
+    return house.keys.create(owner, "free", house.clock.now_ns(), role=role)

@@ -1,0 +1,433 @@
+"""Pushing a feed over HTTP: who may, what is taken and when it is answered, what is refused, faults on the way."""
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from stage import Got, Stage, build_stage, served
+
+from outcry.api.app import Options, Services, create_app
+from outcry.bus.inprocess import SlidingLog
+from outcry.client import ApiError, Unreachable, pusher
+from outcry.client.pusher import Pusher
+from outcry.core.instruments import Contract
+from outcry.feeds import inlet, pushed
+from outcry.feeds.pushed import PushedFeed, PushedFeeds
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedCaps,
+    FeedLost,
+    Heartbeat,
+    Resume,
+    Trades,
+)
+from outcry.ports.records import Quality
+from outcry.services.accounts import Licences
+from outcry.services.pushing import MEDIA_TYPE, MOST_BODY_BYTES, Push, write_push
+from outcry.store.reference import load_reference
+
+UNIVERSE = load_reference().universe
+ES, NQ = Contract("ES", 2013, 12), Contract("NQ", 2013, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+START_NS = 1_381_239_000_000_000_000
+MS = 1_000_000
+PATH = "/api/ingest?feed=replay"
+
+
+def trades(first: int, count: int = 1) -> Trades:
+    """Trades `first` and following: the `n`-th at price `n`, `n` milliseconds after the start."""
+    rows = np.zeros(count, LIVE_TRADE)
+    numbers = np.arange(first, first + count)
+    rows["price"], rows["size"], rows["side"] = numbers, 1, b"N"
+    rows["ts_event"] = rows["ts_recv"] = START_NS + numbers * MS
+    return Trades(rows)
+
+
+def push(first: int, *events: Event, contract: Contract = ES, session: str = "a" * 20) -> bytes:
+    return write_push(Push(session, contract, CAPS, first, events))
+
+
+@dataclass
+class Reader:
+    """What a service would do with pushed feeds: reads each to its end, and again where the link was lost."""
+
+    feeds: PushedFeeds = field(default_factory=lambda: PushedFeeds(UNIVERSE))
+    got: dict[tuple[int, str, Contract], list[Event]] = field(default_factory=dict)
+    paused: bool = False
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.feeds.subscribe(self._begin)
+
+    def _begin(self, owner: int, feed: PushedFeed, contract: Contract) -> None:
+        events = self.got.setdefault((owner, feed.name, contract), [])
+        if not self.paused:
+            task = asyncio.get_running_loop().create_task(self._read(feed, contract, events))
+            self.tasks.add(task)
+
+    async def _read(self, feed: PushedFeed, contract: Contract, events: list[Event]) -> None:
+        lost = True
+        while lost:
+            try:
+                async for event in feed.open(contract, Cursor(0)):
+                    events.append(event)  # noqa: PERF401 - seen while it goes on
+                lost = False
+            except FeedLost as problem:
+                lost = problem.retry
+
+    def numbers(self, owner: int, contract: Contract = ES) -> list[int]:
+        events = self.got[owner, "replay", contract]
+        return [n for event in events if isinstance(event, Trades) for n in event.rows["price"].tolist()]
+
+
+def taking(stage: Stage, reader: Reader | None) -> Stage:
+    """The stage, with a reader of pushed feeds behind it."""
+    services = Services(
+        stage.query, stage.keys, Licences(stage.accounts), SlidingLog(), stage.clock,
+        pushes=reader.feeds if reader else None,
+    )  # fmt: skip
+    stage.app = create_app(services, Options(log=stage.log))
+    return stage
+
+
+@pytest.fixture
+def reader() -> Reader:
+    return Reader()
+
+
+@pytest.fixture
+def stage(reader: Reader) -> Iterator[Stage]:
+    with served(taking(build_stage(), reader)) as running:
+        yield running
+        reader.feeds.close()
+
+
+def ingest_key(stage: Stage, email: str = "ann@example.com") -> str:
+    return stage.keys.create(email, "free", 0, role="ingest")
+
+
+def post(stage: Stage, key: str | None, body: bytes, path: str = PATH, media: str = MEDIA_TYPE) -> Got:
+    return stage.get(path, key, "POST", {"content-type": media}, body)
+
+
+def said(got: Got) -> tuple[int, str, str]:
+    body = json.loads(got.body)
+    return got.status, body.get("code", ""), body.get("reason", "")
+
+
+def test_a_push_is_taken_as_its_keys_user(stage: Stage, reader: Reader) -> None:
+    """Ann is user 1, Ben user 2; the operator's feed belongs to nobody's number, 0."""
+    keys = [ingest_key(stage), ingest_key(stage, "ben@example.com")]
+    keys.append(stage.keys.create("operator", "free", 0, role="ingest-operator"))
+    for key in keys:
+        got = post(stage, key, push(0, CaughtUp(START_NS, Quality.TICKS), trades(1, 3)))
+        assert (got.status, json.loads(got.body)) == (200, {"next": 2})
+        assert {"x-ratelimit-limit", "x-api-tier", "x-request-id", "content-security-policy"} <= set(
+            got.headers
+        )
+    assert {owner for owner, _, _ in reader.got} == {0, 1, 2}
+    assert reader.numbers(1) == [1, 2, 3]
+
+
+def test_pushes_are_not_counted_but_refused_requests_are(stage: Stage, reader: Reader) -> None:
+    key, read = ingest_key(stage), stage.key("free")
+    for number in range(60):  # twice what the tier allows a minute
+        got = post(stage, key, push(number, trades(number)))
+        assert (got.status, got.headers["x-ratelimit-remaining"]) == (200, "30")
+    assert reader.numbers(1) == list(range(60))
+    for _ in range(30):
+        assert said(post(stage, read, b""))[:2] == (403, "forbidden")
+    assert said(post(stage, read, b""))[:2] == (429, "rate_limited")
+
+
+def test_only_a_key_made_for_it_pushes_and_it_does_nothing_else(stage: Stage, reader: Reader) -> None:
+    key = ingest_key(stage)
+    body = push(0, trades(1))
+    assert said(post(stage, None, body)) == (401, "unauthorized", "missing")
+    assert said(post(stage, key[:-1], body)) == (401, "unauthorized", "malformed")
+    assert said(post(stage, stage.key("admin"), body))[:2] == (403, "forbidden")
+    assert said(stage.get("/api/levels?symbol=ES", key))[:2] == (403, "forbidden")
+    for method in ("GET", "PUT", "DELETE"):
+        got = stage.get(PATH, key, method)
+        assert (got.status, got.headers["allow"]) == (405, "POST")
+    stage.keys.revoke(key[:15], 0)
+    assert said(post(stage, key, body))[:3] == (401, "unauthorized", "revoked")
+    assert not reader.got
+
+
+def test_a_key_made_this_instant_by_another_process_is_known(stage: Stage) -> None:
+    """Its row is in the store, but was not told to this service."""
+    other = type(stage.keys)(stage.accounts, b"a secret only the tests know")
+    key = other.create("ann@example.com", "free", 0, role="ingest")
+    assert post(stage, key, push(0, trades(1))).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "media", "body", "reason"),
+    [
+        (PATH, "application/json", push(0), "media_type"),
+        (PATH, "", push(0), "media_type"),
+        (PATH, MEDIA_TYPE, b"nonsense", "unreadable"),
+        (PATH, MEDIA_TYPE, b"", "unreadable"),
+        (PATH, MEDIA_TYPE, push(0, Trades(np.zeros(1, LIVE_TRADE))), "times"),
+        (PATH, MEDIA_TYPE, push(1, trades(1)), "hole"),
+        ("/api/ingest", MEDIA_TYPE, push(0), "feed"),
+        ("/api/ingest?feed=simulator", MEDIA_TYPE, push(0), "feed"),
+        ("/api/ingest?feed=..%2Fx", MEDIA_TYPE, push(0), "feed"),
+    ],
+)  # fmt: skip
+def test_what_is_not_of_its_form_is_refused_and_nothing_of_it_kept(
+    stage: Stage, reader: Reader, path: str, media: str, body: bytes, reason: str
+) -> None:
+    key = ingest_key(stage)
+    assert said(post(stage, key, body, path, media)) == (422, "invalid_request", reason)
+    assert not reader.got
+    assert post(stage, key, push(0, trades(1))).status == 200
+
+
+def test_a_hole_says_what_comes_next(stage: Stage) -> None:
+    key = ingest_key(stage)
+    post(stage, key, push(0, trades(1), trades(2)))
+    got = post(stage, key, push(3, trades(4)))
+    body = json.loads(got.body)
+    assert (got.status, body["reason"], body["next"]) == (422, "hole", 2)
+    assert body["message"] == "What was sent cannot be taken: hole."
+
+
+def test_a_large_push_is_taken_and_one_too_large_is_not(stage: Stage, reader: Reader) -> None:
+    """90,000 trades of 42 bytes are 3.8 million bytes; 4 MiB are 4.2 million."""
+    key = ingest_key(stage)
+    assert json.loads(post(stage, key, push(0, trades(0, 90_000))).body) == {"next": 1}
+    assert reader.numbers(1) == list(range(90_000))
+    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=10)
+    headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "content-length": str(MOST_BODY_BYTES + 1)}
+    connection.request("POST", PATH, headers=headers)  # the head alone is enough to be refused
+    assert json.loads(connection.getresponse().read())["reason"] == "too_large"
+    connection.close()
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=10) as wire:
+        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        wire.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
+        try:
+            for _ in range(100):  # 6.4 MB without end: hung up on
+                wire.sendall(b"10000\r\n" + b"x" * 65_536 + b"\r\n")
+            answered = wire.recv(65_536)
+        except (BrokenPipeError, ConnectionResetError):
+            answered = b""
+    assert not answered or b"too_large" in answered
+    assert post(stage, key, push(1, trades(90_000))).status == 200
+
+
+def test_without_live_feeds_there_is_no_such_address() -> None:
+    with served(taking(build_stage(), None)) as stage:
+        assert said(post(stage, stage.key(), push(0)))[:2] == (404, "not_found")
+        assert said(post(stage, ingest_key(stage), push(0)))[:2] == (404, "not_found")
+
+
+def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody reads. The push waits; a second one is told to come again; when the first hangs up, the same may come
+    again at once; a service that stops lets go of what waits."""
+    monkeypatch.setattr(pushed, "WAIT_S", 8.0)
+    reader = Reader(paused=True)
+    with served(taking(build_stage(), reader)) as stage:
+        key = ingest_key(stage)
+        body = push(0, trades(1))
+        wire = socket.create_connection(("127.0.0.1", stage.port), timeout=10)
+        head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+        wire.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        while not reader.got:
+            time.sleep(0.01)
+        got = post(stage, key, body)
+        assert said(got)[:2] == (429, "rate_limited")
+        assert (got.headers["retry-after"], json.loads(got.body)["retry_after_ms"]) == ("1", 500)
+        wire.close()
+        time.sleep(0.1)
+        with ThreadPoolExecutor(1) as thread:
+            began = time.monotonic()
+            waiting = thread.submit(post, stage, key, body)
+            time.sleep(0.3)
+            assert not waiting.done()
+            reader.feeds.close()
+            assert said(waiting.result())[:2] == (502, "upstream_unavailable")
+            assert time.monotonic() - began < 4
+
+
+# -- the pusher
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pusher, "FIRST_PAUSE_S", 0.005)
+    monkeypatch.setattr(pusher, "LONGEST_PAUSE_S", 0.05)
+
+
+class Cutter:
+    """Stands between a pusher and its service, and cuts every connection after so many bytes, either way."""
+
+    def __init__(self, port: int, cuts: list[int]) -> None:
+        self._port, self._cuts = port, cuts
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            left = self._cuts.pop(0) if self._cuts else 10**9
+            self.connections += 1
+            far = socket.create_connection(("127.0.0.1", self._port))
+            budget = [left]
+            for a, b in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=(a, b, budget), daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, target: socket.socket, budget: list[int]) -> None:
+        try:
+            while data := source.recv(4096):
+                data = data[: budget[0]]
+                target.sendall(data)
+                budget[0] -= len(data)
+                if not budget[0]:
+                    break
+        except OSError:
+            pass
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@contextmanager
+def pushing(port: int, key: str, **more: float) -> Iterator[Pusher]:
+    one = Pusher(f"http://127.0.0.1:{port}", key, "replay", CAPS, **more)
+    try:
+        yield one
+    finally:
+        one.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_whatever_breaks_on_the_way_every_event_arrives_once_and_in_order(
+    stage: Stage, reader: Reader
+) -> None:
+    """40 connections are cut after 40, 140, 240 … bytes: in heads, in bodies, in answers and right after them."""
+    cutter = Cutter(stage.port, [40 + 100 * n for n in range(40)])
+    with pushing(cutter.port, ingest_key(stage), patience_s=20) as one:
+        one.push(ES, [CaughtUp(START_NS, Quality.TICKS)])
+        for number in range(0, 300, 3):
+            one.push(ES, [trades(number), trades(number + 1), trades(number + 2)])
+            if number % 30 == 0:
+                one.push(NQ, [trades(number)])
+                one.beat(ES)
+        one.push(ES, [Ended(START_NS)])
+    cutter.close()
+    assert cutter.connections > 40
+    assert reader.numbers(1) == list(range(300))
+    assert reader.numbers(1, NQ) == list(range(0, 300, 30))
+    assert sum(isinstance(event, CaughtUp) for event in reader.got[1, "replay", ES]) == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_service_started_anew_gets_the_last_seconds_again_and_is_told_where_they_end() -> None:
+    """Trades are a millisecond apart, so the last five seconds before trade 10,000 begin at trade 4,999 or before, by a
+    batch at most; each batch has 500. Then history is complete, and 10,000 to 10,499 are new."""
+    first, second = Reader(), Reader()
+    stage = build_stage()
+    key = ingest_key(stage)
+    with served(taking(stage, first)), pushing(stage.port, key) as one:
+        one.push(ES, [CaughtUp(START_NS, Quality.TICKS)])
+        for number in range(0, 10_000, 500):
+            one.push(ES, [trades(number, 500)])
+        assert first.numbers(1) == list(range(10_000))
+        first.feeds.close()
+        again = taking(build_stage(), second)
+        again.keys.create("ann@example.com", "free", 0, role="ingest")
+        with served(again):
+            one._connection.close()
+            one._connection.port = again.port
+            one._headers["x-api-key"] = ingest_key(again)
+            one.push(ES, [trades(10_000, 500), Ended(START_NS)])
+        found = second.got[1, "replay", ES]
+        (at,) = (place for place, event in enumerate(found) if isinstance(event, CaughtUp))
+        repeated = [
+            n for event in found[:at] if isinstance(event, Trades) for n in event.rows["price"].tolist()
+        ]
+        assert repeated == list(range(repeated[0], 10_000 + (500 if len(found) - at == 2 else 0)))
+        assert 4_499 <= repeated[0] <= 4_999
+        assert second.numbers(1)[-500:] == list(range(10_000, 10_500))
+        second.feeds.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pusher, "FIRST_PATIENCE_S", 0.3)
+    with pushing(stage.port, stage.key()) as one, pytest.raises(ApiError) as refused:
+        one.push(ES, [trades(1)])
+    assert refused.value.code == "forbidden"
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        port = nobody.getsockname()[1]
+    began = time.monotonic()
+    with pushing(port, "outcry_x") as one, pytest.raises(Unreachable, match="does not answer"):
+        one.push(ES, [trades(1)])
+    assert 0.25 < time.monotonic() - began < 3
+    for url in ("ftp://x", "http://", "http://x/?a=b", "nonsense"):
+        with pytest.raises(ValueError, match="no base address"):
+            Pusher(url, "outcry_x", "replay", CAPS)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_run_that_was_killed_is_waited_out(
+    stage: Stage, reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inlet, "SILENCE_S", 0.6)
+    key = ingest_key(stage)
+    with pushing(stage.port, key) as killed:
+        killed.push(ES, [trades(1)])
+    with pushing(stage.port, key) as one:
+        began = time.monotonic()
+        one.push(ES, [trades(2)])
+        assert time.monotonic() - began > 0.3
+    assert reader.numbers(1) == [1, 2]
+
+
+@pytest.mark.usefixtures("quick")
+def test_goodbye_ends_what_is_there_and_a_stop_ends_a_push_in_vain() -> None:
+    reader = Reader()
+    with served(taking(build_stage(), reader)) as stage:
+        with pushing(stage.port, ingest_key(stage)) as one:
+            one.push(ES, [trades(5)])
+            one.push(NQ, [Heartbeat(START_NS), Ended(START_NS)])
+            one.bye()
+            one.bye()
+        assert reader.got[1, "replay", ES][-1] == Ended(START_NS + 5 * MS)
+        assert reader.got[1, "replay", NQ] == [Heartbeat(START_NS), Ended(START_NS)]
+        reader.feeds.close()
+        with pushing(stage.port, ingest_key(stage)) as one, ThreadPoolExecutor(1) as thread:
+            one._worked = True  # it would try for two minutes
+            vain = thread.submit(one.push, ES, [trades(6)])
+            time.sleep(0.1)
+            one.stop()
+            with pytest.raises(ApiError):
+                vain.result(5)

@@ -1,0 +1,190 @@
+"""The wire form of pushed events: what goes in comes out, and whatever bytes come, nothing but a refusal."""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from outcry.core.instruments import Contract
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Amend,
+    Backfill,
+    Bars,
+    CaughtUp,
+    Ended,
+    Event,
+    FeedCaps,
+    Gap,
+    Heartbeat,
+    Repaired,
+    Resume,
+    Status,
+    Trades,
+    VolumeCounter,
+)
+from outcry.ports.records import BAR, Quality
+from outcry.services.errors import InvalidRequest
+from outcry.services.pushing import MOST_BODY_BYTES, Again, Push, read_push, write_push
+from outcry.store.reference import load_reference
+
+UNIVERSE = load_reference().universe
+ES = Contract("ES", 2013, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+AT_NS = 1_381_239_000_000_000_000  # 2013-10-08 13:30 UTC
+NOW_NS = 1_767_366_245_000_000_000  # 2026-01-02
+DAY = 86_400_000_000_000
+
+
+def trades(**columns: Any) -> Trades:
+    rows = np.zeros(3, LIVE_TRADE)
+    rows["ts_event"] = rows["ts_recv"] = AT_NS
+    rows["price"], rows["size"], rows["side"] = 1_655_750_000_000, 2, [b"B", b"A", b"N"]
+    for name, value in columns.items():
+        rows[name] = value
+    return Trades(rows)
+
+
+def bars(quality: Quality = Quality.BARS_1M, **columns: Any) -> Bars:
+    rows = np.zeros(2, BAR)
+    rows["ts_event"] = AT_NS, AT_NS + 60_000_000_000
+    rows["open"], rows["high"], rows["low"], rows["close"], rows["volume"] = 5, 9, -3, 7, 100
+    for name, value in columns.items():
+        rows[name] = value
+    return Bars(rows, quality)
+
+
+def push(*events: Event, **more: Any) -> Push:
+    return Push(
+        "a" * 20, more.pop("contract", ES), more.pop("caps", CAPS), more.pop("first", 7), events, **more
+    )
+
+
+def reason(body: bytes) -> str:
+    with pytest.raises(InvalidRequest) as caught:
+        read_push(body, UNIVERSE, NOW_NS)
+    return str(caught.value.details["reason"])
+
+
+def test_every_kind_of_event_comes_out_as_it_went_in() -> None:
+    events: list[Event] = [
+        CaughtUp(AT_NS, Quality.BARS_1S), Gap(AT_NS, AT_NS + 1, "reconnect"), Repaired(AT_NS, AT_NS + 1),
+        Amend(2**64 - 1, "cancel"), Amend(5, "correct", -250_000_000, 3), Heartbeat(AT_NS),
+        VolumeCounter(AT_NS, 10**9), Status(subscribed=True, code="ok", text="Börse"), Ended(AT_NS),
+    ]  # fmt: skip
+    sent = push(trades(), bars(), *events, again=Again(9, CaughtUp(AT_NS, Quality.TICKS)))
+    found = read_push(write_push(sent), UNIVERSE, NOW_NS)
+    assert found.events[2:] == tuple(events)
+    for event, was in zip(found.events[:2], sent.events[:2], strict=True):
+        assert isinstance(event, Trades | Bars)
+        assert isinstance(was, Trades | Bars)
+        assert event.rows.dtype == was.rows.dtype
+        assert event.rows.tobytes() == was.rows.tobytes()
+    assert (found.session, found.contract, found.caps, found.first, found.again) == (
+        sent.session, ES, CAPS, 7, Again(9, CaughtUp(AT_NS, Quality.TICKS)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (trades(ts_event=0), "times"),
+        (trades(ts_recv=2**63 - 1), "times"),
+        (trades(ts_event=[AT_NS, -1, AT_NS]), "times"),
+        (trades(price=2**63 - 1), "rows"),
+        (trades(price=-(2**63)), "rows"),
+        (trades(side=b"X"), "rows"),
+        (trades(flags=4), "rows"),
+        (bars(Quality.TICKS), "quality"),
+        (bars(low=6), "rows"),
+        (bars(high=6), "rows"),
+        (bars(high=2**63 - 1), "rows"),
+        (bars(volume=2**63), "rows"),
+        (bars(ts_event=[AT_NS + 1, AT_NS]), "rows"),
+        (Trades(np.zeros(0, LIVE_TRADE)), "rows"),
+        (Gap(AT_NS, AT_NS, "empty"), "gap"),
+        (Gap(AT_NS, AT_NS + 1, "line\nbreak"), "gap"),
+        (Repaired(AT_NS + 1, AT_NS), "gap"),
+        (Amend(-1, "cancel"), "amend"),
+        (Amend(1, "correct", 1, -1), "amend"),
+        (VolumeCounter(AT_NS, -1), "volume"),
+        (Status(subscribed=True, code="x" * 301), "status"),
+        (Heartbeat(1), "times"),
+        (Ended(2**63 - 1), "times"),
+    ],
+)
+def test_an_event_that_makes_no_sense_is_refused_with_its_place(event: Event, why: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_push(write_push(push(Heartbeat(AT_NS), event)), UNIVERSE, NOW_NS)
+    assert caught.value.details == {"reason": why, "event": 1}
+
+
+def test_a_feed_without_its_own_clock_is_not_ahead_of_ours() -> None:
+    """Two hours ahead are too much for a live feed; a replay or a simulation may be wherever it likes."""
+    ours = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+    ahead = Heartbeat(NOW_NS + 2 * 3_600_000_000_000)
+    assert reason(write_push(push(ahead, caps=ours))) == "times"
+    assert read_push(write_push(push(ahead)), UNIVERSE, NOW_NS).events == (ahead,)
+    assert read_push(write_push(push(Heartbeat(NOW_NS + 1), caps=ours)), UNIVERSE, NOW_NS).events
+
+
+def changed(**fields: Any) -> bytes:
+    """A good push with some of its fields replaced."""
+    plain = msgspec.msgpack.decode(write_push(push(Heartbeat(AT_NS))))
+    return msgspec.msgpack.encode({**plain, **fields})
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "unreadable"),
+        (b"\xc1", "unreadable"),
+        (b"[" * 100_000, "unreadable"),
+        (b"\x91" * 100_000, "unreadable"),
+        (msgspec.msgpack.encode({"session": "a" * 20}), "unreadable"),
+        (b"\0" * (MOST_BODY_BYTES + 1), "too_large"),
+        (changed(session="short"), "unreadable"),
+        (changed(session="a" * 20 + "\n"), "unreadable"),
+        (changed(session="../../../../../etc"), "unreadable"),
+        (changed(first=-1), "unreadable"),
+        (changed(first=2**60), "unreadable"),
+        (changed(more=1), "unreadable"),
+        (changed(contract="ESZ3"), "unknown_contract"),
+        (changed(contract="XXZ2013"), "unknown_contract"),
+        (changed(contract="ESF2013"), "unknown_contract"),
+        (changed(contract="ESZ0000"), "unknown_contract"),
+        (changed(contract="ESZ２０１３"), "unknown_contract"),
+        (changed(contract=""), "unknown_contract"),
+        (changed(caps={**msgspec.to_builtins(CAPS), "resolution_ns": 0}), "caps"),
+        (changed(caps={**msgspec.to_builtins(CAPS), "backfill": "all"}), "unreadable"),
+        (changed(events=[["other", {}]]), "kind"),
+        (changed(events=[["heartbeat", {}]]), "unreadable"),
+        (changed(events=[["heartbeat", {"at_ns": 2**63}]]), "times"),
+        (changed(events=[["trades", {"rows": b"x" * 41}]]), "rows"),
+        (changed(events=[["trades", {"rows": b""}]]), "rows"),
+        (changed(events=[["trades", {"rows": "text"}]]), "unreadable"),
+        (changed(events=[["ended", {"at_ns": AT_NS}], ["heartbeat", {"at_ns": AT_NS}]]), "after_the_end"),
+        (changed(events=[["heartbeat", {"at_ns": AT_NS}]] * 10_001), "unreadable"),
+        (changed(first=7, again={"until": 6}), "again"),
+        (changed(again={"until": 9, "caught_up": {"at_ns": 1, "quality": "ticks"}}), "times"),
+    ],
+)
+def test_a_push_that_is_not_of_its_form_is_refused(body: bytes, why: str) -> None:
+    assert reason(body) == why
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_whatever_is_done_to_a_push_it_is_read_or_refused(data: st.DataObject) -> None:
+    body = bytearray(
+        write_push(push(trades(), bars(), CaughtUp(AT_NS, Quality.TICKS), Gap(AT_NS, AT_NS + 1, "x")))
+    )
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    with suppress(InvalidRequest):
+        assert write_push(read_push(bytes(body), UNIVERSE, NOW_NS))
