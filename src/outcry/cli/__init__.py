@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from outcry import __version__
 from outcry.cli import accounts, importing, reading, serving, sessions
 from outcry.ports.files import FileRefused
+from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.settings import BadSettings
@@ -19,8 +20,8 @@ from outcry.store.reference import BadReference
 from outcry.wiring import MissingSecret
 
 MENDABLE = (
-    BadReference, BadSettings, FileRefused, MissingSecret, OSError, SQLAlchemyError, SchemaTooNew, StoreBusy,
-    TapeDamaged, TapeInUse,
+    BadReference, BadSettings, FileRefused, LogDamaged, LogInUse, MissingSecret, OSError, SQLAlchemyError, SchemaTooNew,
+    StoreBusy, TapeDamaged, TapeInUse,
 )  # fmt: skip
 
 app = App(
