@@ -253,6 +253,14 @@ def test_a_key_that_sends_trades_is_listed_as_such_and_reads_nothing(tmp_path: P
         assert get(f"{url}/api/levels?symbol=ES", reads)[1]["code"] == "no_licensed_source"
 
 
+def test_a_second_service_of_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        second = outcry(tmp_path, "serve", "--port", "0")
+    assert second.returncode == 1
+    assert [line for line in second.stderr.splitlines() if "is Outcry running already?" in line] != []
+    assert "Traceback" not in second.stderr
+
+
 def test_help_teaches(tmp_path: Path) -> None:
     whole = outcry(tmp_path, "--help").stdout
     for command in (
