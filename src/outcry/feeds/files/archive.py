@@ -65,6 +65,10 @@ class Counted(io.RawIOBase):
         """Return the byte it stands at."""
         return os.lseek(self._handle, 0, os.SEEK_CUR)
 
+    def fileno(self) -> int:
+        """Return the handle, to ask the system about the file."""
+        return self._handle
+
     def close(self) -> None:
         """Close it and what it reads from."""
         if not self.closed:

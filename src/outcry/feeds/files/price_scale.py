@@ -6,7 +6,6 @@ prices are ticks, and one tick apart somewhere: 165,575 is a price of ES, but it
 """
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,20 +48,31 @@ class PriceScale:
 def tell_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> float:
     """Find the power of ten that makes prices of what is stored; refuse where none does."""
     usable = stored[np.isfinite(stored) & (np.abs(stored) < 1e12)]
-    prices: Any = np.unique(usable)
     fitting: list[float] = []
     for power in _POWERS:
         multiplier = float(10.0**power)
-        if not len(prices) or np.abs(prices).max() * multiplier > _LARGEST:
-            continue
-        nearest, near = PriceScale(multiplier, tick_e9).ticks(usable)
-        if np.count_nonzero(near) < _ON_TICK * len(usable):
-            continue
-        fitting.append(multiplier)
-        steps = np.diff(np.unique(nearest[near]))
-        if len(steps) and int(np.gcd.reduce(steps)) == 1:
+        fits, one_apart = _judge(usable, multiplier, tick_e9)
+        if one_apart:
             return multiplier
+        if fits:
+            fitting.append(multiplier)
     if not fitting:
         raise FileRefused(path, "", f"prices are no multiples of {price_text(tick_e9)}, in any power of ten",
                           "is the contract in the file's name the right one?")  # fmt: skip
     return fitting[0]
+
+
+def plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
+    """Whether what is stored can only be the prices themselves: two of them are one tick apart."""
+    return _judge(stored[np.isfinite(stored)], 1.0, tick_e9)[1]
+
+
+def _judge(stored: NDArray[np.float32], multiplier: float, tick_e9: int) -> tuple[bool, bool]:
+    """Whether a multiplier makes prices of what is stored, and whether they come as near as one tick."""
+    if not len(stored) or np.abs(stored).max() * multiplier > _LARGEST:
+        return False, False
+    nearest, near = PriceScale(multiplier, tick_e9).ticks(stored)
+    if np.count_nonzero(near) < _ON_TICK * len(stored):
+        return False, False
+    steps = np.diff(np.unique(nearest[near]))
+    return True, bool(len(steps)) and int(np.gcd.reduce(steps)) == 1

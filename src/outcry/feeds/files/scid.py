@@ -20,7 +20,7 @@ from outcry.core.units import NANOS_PER_MS
 from outcry.feeds.files.archive import Counted, fill
 from outcry.feeds.files.bar_checks import bar_length, refuse_broken_bars, refuse_repeats
 from outcry.feeds.files.naming import ContractNames
-from outcry.feeds.files.price_scale import PriceScale, tell_multiplier
+from outcry.feeds.files.price_scale import PriceScale, plain_prices, tell_multiplier
 from outcry.feeds.files.reading import FileReading, Tally
 from outcry.feeds.files.selection import Selection
 from outcry.ports.files import FileRefused, ReadOptions
@@ -42,7 +42,11 @@ FIRST_PART = np.float32(-1.99900095e37)
 LAST_PART = np.float32(-1.99900197e37)
 CHUNK_RECORDS = 100_000
 SAMPLE_RECORDS = 50_000
+#: Trades after which a file that is still being written is taken for what it looks like.
+ENOUGH_TRADES = 200
 
+#: Whose record of the market such files are.
+SOURCE = "sierra"
 QUOTES = "quotes without a trade"
 NO_PRICE = "prices that are no possible number"
 PARTIAL = "partial last record"
@@ -53,23 +57,22 @@ Records = NDArray[Any]
 def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
     """Begin to read a Sierra Chart file; its contract is in its name."""
     with Counted(path) as file:
-        start = _read_header(file)
-        sample = _sample(file, start)
+        start = read_header(file)
+        sample = read_sample(file, start)
     if not len(sample):
         raise FileRefused(path, f"byte {start}", "it holds a header and no whole record")
     selection = Selection(path, names, options.contract)
     contract = selection.named_by_file(_day(sample[0], path))
 
     def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
-        return _Reader(path, contract, names.universe.products[contract.root].tick_e9, sample, tally).batches(
-            opened
-        )
+        tick_e9 = names.universe.products[contract.root].tick_e9
+        return _read(opened, ScidDecoder(path, contract, tick_e9, sample, tally), tally)
 
-    return FileReading(path, "scid", "sierra", file.size, rows)
+    return FileReading(path, "scid", SOURCE, file.size, rows)
 
 
-def _read_header(file: Counted) -> int:
-    """Check the header; return where the records begin."""
+def read_header(file: Counted) -> int:
+    """Check the header; return where the records begin. Raises `FileRefused`."""
     raw = file.read(HEADER.itemsize) or b""
     if len(raw) < HEADER.itemsize:
         raise FileRefused(file.path, f"byte {len(raw)}", "the file stops inside its header")
@@ -85,7 +88,7 @@ def _read_header(file: Counted) -> int:
     return start
 
 
-def _sample(file: Counted, start: int) -> Records:
+def read_sample(file: Counted, start: int) -> Records:
     """Records of the beginning and the end, from which the scale of prices and the kind of records are told."""
     whole = max(0, file.size - start) // RECORD.itemsize
     parts: list[Records] = []
@@ -95,6 +98,21 @@ def _sample(file: Counted, start: int) -> Records:
         got = fill(file, buffer)
         parts.append(np.frombuffer(buffer[: got // RECORD.itemsize * RECORD.itemsize], RECORD))
     return np.concatenate(parts)
+
+
+def is_telling(sample: Records, tick_e9: int) -> bool:
+    """Whether records already tell the scale of prices and whether they are ticks or bars, however the file goes on."""
+    traded = sample[sample["volume"] > 0]
+    if len(traded) >= ENOUGH_TRADES:
+        return True
+    bars = traded[~_plain_tick(traded) & ~_flat(traded)]
+    kind_known = bool(_plain_tick(traded).any()) or len(np.unique(bars["at"])) > 1
+    return kind_known and plain_prices(traded["close"], tick_e9)
+
+
+def unix_ns(records: Records) -> NDArray[np.int64]:
+    """Times of records, in ns UTC to the millisecond."""
+    return (records["at"] - EPOCH_US) // 1_000 * NANOS_PER_MS
 
 
 def _plain_tick(records: Records) -> Records:
@@ -116,10 +134,34 @@ def _day(record: Any, path: Path) -> Any:
     return np.datetime64(days, "D").item()
 
 
-class _Reader:
-    """Turns records into batches of ticks and of bars."""
+def _read(file: Counted, decoder: "ScidDecoder", tally: Tally) -> Generator[Batch]:
+    """A file from its first record to its last whole one."""
+    start = read_header(file)
+    file.seek(start)
+    whole, rest = divmod(file.size - start, RECORD.itemsize)
+    buffer = memoryview(bytearray(CHUNK_RECORDS * RECORD.itemsize))
+    number = 0
+    while number < whole:
+        got = fill(file, buffer[: (whole - number) * RECORD.itemsize]) // RECORD.itemsize
+        if not got:
+            raise FileRefused(
+                file.path, f"record {number + 1:,}", "the file became shorter while it was read"
+            )
+        yield from decoder.decode(np.frombuffer(buffer, RECORD, got), number)
+        number += got
+    tally.counts.skip(PARTIAL, 1 if rest else 0)
 
-    def __init__(self, path: Path, contract: Contract, tick_e9: int, sample: Records, tally: Tally) -> None:
+
+class ScidDecoder:
+    """Turns records into batches of ticks and of bars.
+
+    sample: records from which the scale of prices and the kind of records are told; raises `FileRefused` where they
+    are no prices of the contract. bars: how long bars are, where it is known; else the first ones tell.
+    """
+
+    def __init__(
+        self, path: Path, contract: Contract, tick_e9: int, sample: Records, tally: Tally, bars: Quality | None = None
+    ) -> None:  # fmt: skip
         self._path, self._contract, self._tally, self._counts = path, contract, tally, tally.counts
         traded = sample[sample["volume"] > 0]
         multiplier = tell_multiplier(traded["close"], tick_e9, path)
@@ -127,27 +169,17 @@ class _Reader:
         ticks = _plain_tick(traded)
         #: Where no record says that it is a tick, a flat one among bars is a bar of one trade.
         self._flat_is_tick = bool(ticks.any()) or bool(_flat(traded).all())
-        self._quality: Quality | None = None
+        self.bars = bars
         self._last: int | None = None
 
-    def batches(self, file: Counted) -> Generator[Batch]:
-        start = _read_header(file)
-        file.seek(start)
-        whole, rest = divmod(file.size - start, RECORD.itemsize)
-        buffer = memoryview(bytearray(CHUNK_RECORDS * RECORD.itemsize))
-        number = 0
-        while number < whole:
-            got = fill(file, buffer[: (whole - number) * RECORD.itemsize]) // RECORD.itemsize
-            if not got:
-                raise FileRefused(
-                    self._path, f"record {number + 1:,}", "the file became shorter while it was read"
-                )
-            self._tally.place = f"record {number + 1:,}"
-            yield from self._chunk(np.frombuffer(buffer, RECORD, got), number)
-            number += got
-        self._counts.skip(PARTIAL, 1 if rest else 0)
+    def are_bars(self, records: Records) -> NDArray[np.bool_]:
+        """Which records are bars with a volume."""
+        ticks = _plain_tick(records)
+        return (records["volume"] > 0) & ~(ticks | _flat(records) if self._flat_is_tick else ticks)
 
-    def _chunk(self, records: Records, number: int) -> Iterator[Batch]:
+    def decode(self, records: Records, number: int) -> Iterator[Batch]:
+        """Yield the rows of records that follow the `number` records before them; raise `FileRefused`."""
+        self._tally.place = f"record {number + 1:,}"
         ms = (records["at"] - EPOCH_US) // 1_000
         wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))
         if len(wrong):
@@ -157,10 +189,8 @@ class _Reader:
         finite = self._scale.possible(records["close"])
         self._counts.skip(QUOTES, int(np.count_nonzero(~traded)))
         self._counts.skip(NO_PRICE, int(np.count_nonzero(traded & ~finite)))
-        ticks = _plain_tick(records)
-        if self._flat_is_tick:
-            ticks |= _flat(records)
-        for quality, chosen in ((Quality.TICKS, traded & finite & ticks), (None, traded & finite & ~ticks)):
+        bars = self.are_bars(records)
+        for quality, chosen in ((Quality.TICKS, traded & finite & ~bars), (None, finite & bars)):
             numbers = np.flatnonzero(chosen)
             if len(numbers):
                 part, at = records[numbers], ms[numbers] * NANOS_PER_MS
@@ -195,8 +225,8 @@ class _Reader:
                 )
             rows[name] = self._scale.price_e9(column)
         refuse_broken_bars(rows, self._path, place)
-        if self._quality is None:
-            self._quality = bar_length(at, self._path, place(0))
+        if self.bars is None:
+            self.bars = bar_length(at, self._path, place(0))
         refuse_repeats(at, self._last, self._path, place)
         self._last = int(at[-1])
-        return self._quality, rows
+        return self.bars, rows

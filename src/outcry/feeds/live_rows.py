@@ -1,0 +1,23 @@
+"""Rows of a recording as rows of a live feed."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.ports.feed import LIVE_TRADE, RowFlag
+from outcry.ports.records import Quality, Rows
+
+#: How long after its stamp a row is known, in ns: a trade at once, a bar at its end.
+LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
+
+
+def as_live(rows: Rows, received_ns: NDArray[np.int64] | int, flags: RowFlag) -> Rows:
+    """Trades of dtype `TRADE` as `LIVE_TRADE`, without numbers of the feed's own.
+
+    received_ns: ns UTC, one for all or one each. What a recording keeps in `flags` is its source's and does not go on.
+    """
+    live = np.zeros(len(rows), LIVE_TRADE)
+    for name in ("ts_event", "price", "size", "side", "sequence"):
+        live[name] = rows[name]
+    live["ts_recv"], live["flags"] = received_ns, int(flags)
+    return live

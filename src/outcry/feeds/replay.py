@@ -1,0 +1,191 @@
+"""Recordings sent as if they happened: the feed that looks live and is the same each time.
+
+Rules kept: what is sent, and in which order, is a function of the files and the cursor, not of the pace or the size
+of batches; a row is never sent before it was known, which for a bar is its end; before a heartbeat of an instant,
+everything known by then has been sent.
+"""
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from outcry.core.calendar import Calendar
+from outcry.core.instruments import Contract, Universe
+from outcry.core.units import NANOS_PER_DAY
+from outcry.core.windows import LONGEST_CLOSURE_DAYS
+from outcry.feeds.pace import Pace
+from outcry.feeds.recording import Recording, Run, record
+from outcry.ports.feed import (
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    FeedCaps,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Heartbeat,
+    Resume,
+)  # fmt: skip
+from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
+from outcry.ports.records import Quality
+
+#: Why there is a gap in a replay.
+NOT_RECORDED = "not_recorded"
+BATCH_ROWS = 4096
+
+_CAPS = FeedCaps(
+    resolution_ns=1, has_id=False, has_side=True, backfill=Backfill.TICKS, reach_ns=2**62, resume=Resume.BY_TIME,
+    has_volume_counter=False, hosted_allowed=True, own_clock=True,
+)  # fmt: skip
+_BACKFILL = {
+    Quality.TICKS: Backfill.TICKS,
+    Quality.BARS_1S: Backfill.BARS_1S,
+    Quality.BARS_1M: Backfill.BARS_1M,
+}
+
+
+def readings_of(
+    library: Library, universe: Universe, paths: Iterable[Path], options: ReadOptions
+) -> list[Reading]:
+    """Begin to read files and folders; those without trades are left out. Raises `FileRefused`."""
+    files = [file for path in paths for file in library.expand(path)]
+    found = [library.open(file, universe, options) for file in files]
+    return [reading for reading in found if reading is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """An event between rows: sent at `at_ns`, after all rows known by `limit_ns` and before those known later."""
+
+    limit_ns: int
+    at_ns: int
+    event: Heartbeat | Gap
+
+
+class ReplayFeed:
+    """Implements `ports.feed.Feed` over files. It reads them through once, when first asked for anything.
+
+    pace: `pace.pace_of(speed, clock)`, or a `Stepper`; of this feed alone. batch_rows: most rows of one event. run: see
+    `Feed`. `caps` tells of bars once the files have been read.
+    """
+
+    def __init__(
+        self, readings: Sequence[Reading], calendar: Calendar, pace: Pace, *, name: str = "replay",
+        run: str = "", batch_rows: int = BATCH_ROWS,
+    ) -> None:  # fmt: skip
+        self.name, self.caps, self.run = name, _CAPS, run
+        self._readings, self._calendar, self._pace, self._batch_rows = readings, calendar, pace, batch_rows
+        self._reading = asyncio.Lock()
+        self._recording: Recording | None = None
+        self._begun = self._closed = False
+
+    async def contracts(self) -> list[Contract]:
+        """See `Feed`. Raises `FeedRefused` for files that cannot be read, `FeedLost` where there is no room."""
+        return list((await self.recording()).contracts)
+
+    async def recording(self) -> Recording:
+        """What the files hold, for whoever wants to know how far it reaches. Raises as `contracts` does."""
+        async with self._reading:
+            if self._recording is None:
+                found = await self._read()
+                if self._closed:
+                    found.close()
+                    raise FeedLost("closed", "the feed was closed while its files were read")
+                self._recording = found
+                worst = max(
+                    (self._recording.quality(c) for c in self._recording.contracts), key=lambda q: q.rank
+                )
+                self.caps = replace(_CAPS, backfill=_BACKFILL[worst])
+        return self._recording
+
+    async def _read(self) -> Recording:
+        try:
+            return await asyncio.to_thread(record, self._readings, self._calendar, lambda: self._closed)
+        except FileRefused as problem:
+            raise FeedRefused("file_refused", str(problem)) from problem
+        except OSError as problem:
+            raise FeedLost("disk_error", f"the recording cannot be kept: {problem.strerror}") from problem
+        except asyncio.CancelledError:
+            self._closed = True  # the thread stops at its next batch
+            raise
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        """See `Feed`. All rows are sent as live ones: a replay has no history but what it plays."""
+        recording = await self.recording()
+        if contract not in recording.rows:
+            raise FeedRefused("unknown_contract", f"{contract.key} is not in the files")
+        start = max(since.since_ns, recording.origin_ns)
+        if not self._begun:
+            self._begun = True
+            self._pace.begin(recording.timeline, start)
+        if 0 < since.since_ns < recording.origin_ns and self._traded(contract.root, since.since_ns, start):
+            yield Gap(since.since_ns, start, NOT_RECORDED)
+        with self._pace.stream():
+            await self._pace.reach(start)
+            if self._closed:
+                return
+            yield CaughtUp(start, recording.quality(contract))
+            async for event in self._events(recording, contract, start, since.since_ns):
+                yield event
+
+    async def close(self) -> None:
+        """See `Feed`."""
+        self._closed = True
+        self._pace.stop()
+        if self._recording is not None:
+            self._recording.close()
+
+    def _traded(self, root: str, start_ns: int, end_ns: int) -> bool:
+        """Whether a product has hours between two instants; it is never closed for longer than the longest closure."""
+        start_ns = max(start_ns, end_ns - LONGEST_CLOSURE_DAYS * NANOS_PER_DAY)
+        session = self._calendar.session_at(root, start_ns) or self._calendar.next_session(root, start_ns)
+        return session is not None and any(a < end_ns and start_ns < b for a, b in session.segments)
+
+    async def _events(
+        self, recording: Recording, contract: Contract, start: int, since_ns: int
+    ) -> AsyncIterator[Event]:
+        """Rows, heartbeats and gaps after the start, to the end."""
+        end = max(start, recording.end_ns(contract.root))
+        marks = self._marks(recording, contract.root, start, end)
+        mark = next(marks, None)
+        for day in recording.days(contract, since_ns):
+            for run in await asyncio.to_thread(recording.load, contract, day, since_ns):
+                sent = 0
+                while sent < len(run.rows):
+                    known = int(run.known_ns[sent])
+                    if mark is not None and mark.limit_ns < known:
+                        await self._pace.reach(mark.at_ns)
+                        event, mark = mark.event, next(marks, None)
+                    else:
+                        now = await self._pace.reach(known)
+                        stop = self._stop(run, sent, now if mark is None else min(now, mark.limit_ns))
+                        event, sent = run.event(sent, stop), stop
+                    if self._closed:
+                        return
+                    yield event
+        while mark is not None:
+            await self._pace.reach(mark.at_ns)
+            if self._closed:
+                return
+            yield mark.event
+            mark = next(marks, None)
+        if not self._closed:
+            yield Ended(end)
+
+    def _stop(self, run: Run, first: int, limit_ns: int) -> int:
+        """Where a batch ends that begins at `first`: rows known by an instant, and not too many."""
+        return min(first + self._batch_rows, int(np.searchsorted(run.known_ns, limit_ns, "right")))
+
+    def _marks(self, recording: Recording, root: str, start: int, end: int) -> Iterator[_Mark]:
+        """Heartbeats and gaps after the start, in order; a gap is told when it is over, before what follows it."""
+        gaps = (_Mark(b - 1, b, Gap(a, b, NOT_RECORDED)) for a, b in recording.holes(root, start))
+        beats = recording.timeline.beats(start, end, self._pace.step_ns)
+        return heapq.merge(
+            gaps, (_Mark(at, at, Heartbeat(at)) for at in beats), key=lambda mark: mark.limit_ns
+        )

@@ -1,0 +1,74 @@
+"""Recordings made by hand, and what a feed sent of them, for the tests of feeds."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from outcry.core.instruments import Contract
+from outcry.ports.feed import Bars, Event, Trades
+from outcry.ports.files import ReadCounts
+from outcry.ports.records import BAR, TRADE, Batch, Quality
+
+ES = Contract("ES", 2024, 3)
+NQ = Contract("NQ", 2024, 3)
+SECOND = 10**9
+MINUTE = 60 * SECOND
+
+
+def utc(text: str) -> int:
+    """`2024-01-02 14:30:00` as ns."""
+    at = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return int(at.timestamp()) * SECOND + at.microsecond * 1000
+
+
+def trades(*rows: tuple[int, float, int]) -> np.ndarray:
+    """Rows of time, price and size; bought, numbered by their place."""
+    made = np.zeros(len(rows), TRADE)
+    for number, (at, price, size) in enumerate(rows):
+        made[number] = (at, round(price * 1e9), size, b"B", 255, number)
+    return made
+
+
+def bars(*rows: tuple[int, float, int]) -> np.ndarray:
+    """Bars of one price: start, price, volume."""
+    made = np.zeros(len(rows), BAR)
+    for number, (at, price, volume) in enumerate(rows):
+        made[number] = (at, *[round(price * 1e9)] * 4, volume)
+    return made
+
+
+class Made:
+    """A file that was never one: batches in the order given."""
+
+    format = "made"
+    bytes_total = bytes_read = 1
+
+    def __init__(self, *batches: tuple[Contract, np.ndarray], source: str = "made", step: str = "1m") -> None:
+        self.path, self.source, self.counts = Path("made"), source, ReadCounts()
+        self._batches, self._bars = batches, Quality(f"bars_{step}")
+
+    def batches(self) -> Iterator[Batch]:
+        for contract, rows in self._batches:
+            yield Batch(contract, Quality.TICKS if rows.dtype == TRADE else self._bars, rows, "row 1")
+
+
+def flat(events: Iterable[Event]) -> list[object]:
+    """Events with every row by itself, so that it does not matter how they were batched."""
+    said: list[object] = []
+    for event in events:
+        if isinstance(event, Trades | Bars):
+            said += [(type(event).__name__, *row) for row in event.rows.tolist()]
+        else:
+            said.append(event)
+    return said
+
+
+def rows_of(events: Iterable[Event]) -> np.ndarray:
+    """All rows of one kind."""
+    return np.concatenate([event.rows for event in events if isinstance(event, Trades | Bars)])
+
+
+async def drain(stream: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in stream]
