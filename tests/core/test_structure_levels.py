@@ -137,6 +137,17 @@ def test_a_trade_at_a_naked_poc_fires_once() -> None:
     assert [tape.trade(3, 985), tape.trade(200, 975), tape.trade(300, 985)] == [[], [], []]
 
 
+def test_the_distance_at_the_open_is_from_either_side_and_to_the_close_of_a_first_bar() -> None:
+    above = Tape(opening(pocs=(level(985, 30),)))
+    above.trade(0, 997)
+    (alert,) = above.trade(1, 985)
+    assert alert.params["distanceAtOpen"] == 12
+    bars = Tape(opening(pocs=(level(985, 30),)))
+    bars.bar(1, 990, 999, 995)
+    (alert,) = bars.bar(2, 985, 995, 990)
+    assert alert.params["distanceAtOpen"] == 10
+
+
 def test_a_gap_over_it_is_no_test() -> None:
     tape = Tape(opening(pocs=(level(985, 30),)))
     assert [tape.trade(0, 984), tape.trade(1, 986), tape.trade(2, 984)] == [[], [], []]
