@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,19 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
     if contract is None:
         raise FileRefused(
             path, "", "its name says no contract", "name it as Sierra Chart does: ESZ26_FUT_CME.scid"
+        )
+    return ScidTail(path, contract, universe, clock)
+
+
+def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidTail":
+    """The feed of a file that is named after its contract, as Sierra names them; raise `FileRefused` for another.
+
+    today: for the century of its year.
+    """
+    contract = ContractNames(universe).in_file_name(path, today)
+    if contract is None:
+        raise FileRefused(
+            path, "", "its name tells no contract", "name it as Sierra does: ESZ26_FUT_CME.scid"
         )
     return ScidTail(path, contract, universe, clock)
 
