@@ -161,21 +161,21 @@ class Engine:
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
-        return self._attach(f"{owner}/{feed.name}#{id(feed)}", self._run_feed(owner, feed))
+        return self._attach(f"{owner}/{feed.name}#{id(feed)}", lambda: self._run_feed(owner, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
         """Run one contract of a feed that brings whichever are asked for."""
         key = StreamKey(owner, feed.name, contract)
-        return self._attach(key.text, self._run_stream(key, feed))
+        return self._attach(key.text, lambda: self._run_stream(key, feed))
 
-    def _attach(self, name: str, running: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _attach(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         known = self._feeds.pop(name, None)
 
         async def after() -> None:
             if known is not None:
                 known.cancel()
                 await asyncio.wait([known])
-            await running
+            await run()
 
         task = self._feeds[name] = asyncio.get_running_loop().create_task(after(), name=name)
         task.add_done_callback(self._finished)
@@ -213,8 +213,10 @@ class Engine:
         finally:
             for task in streams.values():
                 task.cancel()
-            await asyncio.gather(*streams.values(), return_exceptions=True)
-            await feed.close()
+            try:
+                await asyncio.gather(*streams.values(), return_exceptions=True)
+            finally:  # also when cancelled twice
+                await feed.close()
 
     async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
         """Follow a feed for as long as it can be followed."""

@@ -1,0 +1,200 @@
+"""Real days played through the service as they happened: every minute the levels of all that was traded so far."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outcry.accounts.licences import Grant, Scope
+from outcry.bus.log import FileLog
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.core.kernels import BulkFold
+from outcry.core.ladder import IB_BRACKETS, bracket_windows
+from outcry.core.profile import SessionProfile, profile_of
+from outcry.core.units import NANOS_PER_MINUTE
+from outcry.feeds.files.library import FileLibrary
+from outcry.feeds.pace import Stepper, pace_of
+from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.ports.files import ReadOptions
+from outcry.ports.records import Quality, Rows
+from outcry.services.answers import Developing
+from outcry.services.live.engine import Engine
+from outcry.services.rows import fold_rows, on_tick
+from outcry.settings import Settings
+from outcry.wiring import House, open_house
+
+ALL = Scope(
+    user_id=1, grants=(Grant("everyone", "completed", (), None, None), Grant("everyone", "live", (), None, None))
+)  # fmt: skip
+ES, GC = Contract("ES", 2013, 12), Contract("GC", 2013, 12)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with open_house(Settings(data=str(tmp_path / "data"))) as opened:
+        yield opened
+
+
+def readings(house: House, shared: Path, folder: str) -> Sequence[Any]:
+    paths = sorted((shared / "data" / "lean" / folder).glob("*_trade.zip"))
+    return readings_of(FileLibrary(), house.reference.universe, paths, ReadOptions())
+
+
+def recorded(house: House, shared: Path, folder: str, contract: Contract) -> tuple[Rows, Quality]:
+    """All rows of a contract, straight from the files."""
+    batches = [
+        b for reading in readings(house, shared, folder) for b in reading.batches() if b.contract == contract
+    ]
+    return np.concatenate([b.rows for b in batches]), batches[0].quality
+
+
+def so_far(
+    house: House, rows: Rows, quality: Quality, contract: Contract, now_ns: int
+) -> SessionProfile | None:
+    """What the bulk kernel makes of the session open at an instant, from the rows known by then."""
+    session = house.reference.calendar.session_at(contract.root, now_ns)
+    if session is None:
+        return None
+    ends = rows["ts_event"] + (NANOS_PER_MINUTE if quality is Quality.BARS_1M else 1)
+    mine = rows[(rows["ts_event"] >= session.open_ns) & (ends <= now_ns)]
+    if not len(mine):
+        return None
+    fold = BulkFold(bracket_windows(session.segments, 30))
+    good, ticks, _ = on_tick(mine, house.reference.universe.products[contract.root].tick_e9, quality)
+    fold_rows(fold, good, ticks, quality)
+    ladder = fold.ladder()
+    assert ladder is not None
+    return profile_of(ladder, IB_BRACKETS)
+
+
+def as_answered(profile: SessionProfile, tick: float) -> Developing:
+    names = {"poc": "poc", "vah": "vah", "val": "val", "vpoc": "vpoc", "ib_high": "ib_high", "ib_low": "ib_low",
+             "high": "high", "low": "low"}  # fmt: skip
+    return Developing(**{name: round(getattr(profile, field) * tick, 9) for name, field in names.items()})
+
+
+async def live(house: House, feed: ReplayFeed) -> tuple[Engine, Any, FileLog]:
+    service = house.live()
+    engine = service.engine
+    await engine.start()
+    return engine, engine.attach(0, feed), house.log
+
+
+async def begun(stepper: Stepper) -> None:
+    """The files have been read, and the engine waits for their first rows."""
+    while not stepper._held:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("folder", "contract", "tick", "at_least"),
+    [("cme/minute/es", ES, 0.25, 2700), ("comex/minute/gc", GC, 0.1, 1000)],
+)
+def test_every_minute_is_answered_with_the_levels_so_far(
+    house: House, shared: Path, folder: str, contract: Contract, tick: float, at_least: int
+) -> None:
+    """All recorded days in one go, nothing imported: the prior of each is the one completed just before."""
+    rows, quality = recorded(house, shared, folder, contract)
+    first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
+
+    async def work() -> int:
+        stepper, compared = Stepper(), 0
+        engine, playing, _ = await live(
+            house, ReplayFeed(readings(house, shared, folder), house.reference.calendar, stepper)
+        )
+        await begun(stepper)
+        for now_ns in range(first + NANOS_PER_MINUTE, last + 2 * NANOS_PER_MINUTE, NANOS_PER_MINUTE):
+            await stepper.advance(now_ns + 1)
+            expected = so_far(house, rows, quality, contract, now_ns)
+            seen = house.board.find(ALL, contract.root, None)
+            if seen is None:
+                continue
+            answer = house.query.levels(ALL, contract.root, house.clock.now_ns()).answer
+            assert expected is not None
+            assert (answer.live, answer.data_source, answer.as_of) == (True, "shared", None)
+            assert answer.developing == as_answered(expected, tick), now_ns
+            assert answer.last_price == round(expected.close * tick, 9)
+            compared += 1
+        playing.cancel()
+        await engine.stop()
+        return compared
+
+    with house.log.exclusively():
+        assert asyncio.run(work()) >= at_least
+
+
+def test_every_minute_of_a_tick_recording(house: House, shared: Path) -> None:
+    """GC trade by trade: there is one day of it, so no prior, and the stream itself is looked at."""
+    rows, quality = recorded(house, shared, "comex/tick/gc", GC)
+    first, last = int(rows["ts_event"].min()), int(rows["ts_event"].max())
+
+    async def work() -> int:
+        stepper, compared = Stepper(), 0
+        feed = ReplayFeed(readings(house, shared, "comex/tick/gc"), house.reference.calendar, stepper)
+        engine, playing, _ = await live(house, feed)
+        await begun(stepper)
+        for now_ns in range(first + NANOS_PER_MINUTE, last + NANOS_PER_MINUTE, NANOS_PER_MINUTE):
+            await stepper.advance(now_ns)
+            expected = so_far(house, rows, quality, GC, now_ns)
+            (seen,) = [s for s in house.board.channels(ALL, "GC") if s.channel.key.contract == GC]
+            view = seen.channel.view()
+            if expected is None or view is None or view.opening.close_ns <= now_ns:
+                continue
+            assert view.profile == expected, now_ns
+            compared += 1
+        playing.cancel()
+        await engine.stop()
+        return compared
+
+    with house.log.exclusively():
+        assert asyncio.run(work()) > 1000
+
+
+@pytest.mark.parametrize(
+    ("folder", "block", "contract", "days"),
+    [
+        ("cme/minute/es", "ES_RTH_0930_1615_ET", ES, ["2013-10-07", "2013-10-08", "2013-10-09"]),
+        ("comex/minute/gc", "GC_PIT_0820_1330_ET", GC, ["2013-10-08"]),
+        ("comex/tick/gc", "GC_PIT_trades_0820_1330_ET", GC, ["2013-10-07"]),
+    ],
+)
+def test_at_the_end_the_worked_levels(
+    house: House, shared: Path, folder: str, block: str, contract: Contract, days: list[str]
+) -> None:
+    """Played as fast as it goes; what is in the store then is what was worked by hand."""
+
+    async def work() -> None:
+        feed = ReplayFeed(
+            readings(house, shared, folder), house.reference.calendar, pace_of(None, house.clock)
+        )
+        engine, playing, _ = await live(house, feed)
+        await playing
+        await engine.stop()
+
+    with house.log.exclusively():
+        asyncio.run(work())
+    vectors = json.loads((shared / "vectors" / "worked_sessions.json").read_text())[block]["sessions"]
+    stored = {
+        str(row.trade_date): row
+        for row in house.store.sessions([0], contract.root)
+        if row.kind is SessionKind.RTH and row.contract == contract.key
+    }
+    for day in days:
+        found = house.query.history(ALL, contract.key, day, day, house.clock.now_ns()).answer.sessions[0]
+        want = vectors[day]
+        assert (found.high, found.low, found.close_price) == (want["high"], want["low"], want["close"])
+        assert (found.ib_high, found.ib_low, found.data.volume) == (
+            want["ib_high"],
+            want["ib_low"],
+            want["volume"],
+        )
+        assert found.poc_candidates == want["tpo"]["poc_candidates"]
+        if (contract, day) != (ES, "2013-10-09"):  # the tie worked out in test_worked_sessions
+            assert (found.poc, found.val, found.vah) == (want["tpo"]["poc"], *want["tpo"]["va_two_row_up"])
+        assert stored[day].complete
+        assert stored[day].source == "replay"
