@@ -28,7 +28,7 @@ BATCH_BYTES = 512 * 1024
 BATCH_EVENTS = 2000
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 #: How long to try in vain: at first, when the address may be wrong, and once it has worked.
-FIRST_PATIENCE_S, PATIENCE_S = 5.0, 120.0
+FIRST_PATIENCE_S, PATIENCE_S = 3.0, 120.0
 _PASSING = frozenset((429, 500, 502, 503, 504))
 _MOST_ANSWER = 64 * 1024
 
@@ -165,8 +165,8 @@ class Pusher:
                 continue
             pause_s = min(FIRST_PAUSE_S * 2**failures, LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311
             failures += 1
-            stopped = self._stopped.wait(wait_s or pause_s)
-            if stopped or time.monotonic() - moved_s > self._patience():
+            left_s = moved_s + self._patience() - time.monotonic()
+            if left_s <= 0 or self._stopped.wait(min(wait_s or pause_s, left_s)):
                 raise self._problem
 
     def _patience(self) -> float:
