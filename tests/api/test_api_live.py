@@ -1,0 +1,332 @@
+"""Live answers over real sockets: as new as the feed, gone with it at once, made once for everyone, on the fast path
+too; and alerts."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from stage import START_NS, MemoryAccounts, Stage, build_stage, served
+from test_api_fastpath import hot_count, masked
+from tests.live_views import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
+from wire import Wire, plain
+
+from outcry.ports.store import GrantRow
+from outcry.services.live.board import Board
+from outcry.services.query import Query
+
+LEVELS = "/api/levels?symbol=ES"
+PAUSE_S = 0.01  # five times as long as an answer may be old
+
+
+class Sessions(MemorySessions):
+    """Sessions whose revision is that of the accounts: one store."""
+
+    def __init__(self, accounts: MemoryAccounts) -> None:
+        super().__init__(0)
+        self._accounts = accounts
+
+    def revision(self) -> int:
+        return self._accounts.revision()
+
+
+class Market:
+    """A stage with a board, on which the operator's feed is granted to everyone."""
+
+    def __init__(self, **options: Any) -> None:
+        self.board, self.alerts = Board(), MemoryAlerts()
+        self.queries: list[Query] = []
+
+        def make(accounts: MemoryAccounts) -> Query:
+            sessions: Any = Sessions(accounts)
+            kept: Any = self.alerts
+            return Query(sessions, REFERENCE.universe, REFERENCE.calendar, self.board, kept)
+
+        self.stage: Stage = build_stage(make, self.board, **options)
+        self.stage.clock.at_ns = START_NS + 4 * 86_400 * 10**9  # Tuesday 2026-01-06
+        for scope in ("completed", "live"):
+            self.stage.accounts.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), 0)  # type: ignore[arg-type]
+
+    def levels(self, key: str, path: str = LEVELS) -> Any:
+        got = self.stage.get(path, key)
+        assert got.status == 200, got.body
+        return json.loads(got.body)
+
+    def key(self, name: str = "ann") -> str:
+        return self.stage.key(email=f"{name}@example.com")
+
+
+@contextmanager
+def open_market(*, fastpath: bool = True, **options: Any) -> Iterator[Market]:
+    market = Market(**options)
+    with served(market.stage, fastpath=fastpath):
+        yield market
+
+
+@pytest.fixture
+def market() -> Iterator[Market]:
+    with open_market() as running:
+        yield running
+
+
+def price(response: bytes) -> float:
+    return json.loads(response.partition(b"\r\n\r\n")[2])["lastPrice"]
+
+
+# -- as new as the feed
+
+
+def test_the_next_request_sees_the_trade(market: Market) -> None:
+    shown, key = Shown(market.board), market.key()
+    assert (market.levels(key)["live"], market.levels(key)["lastPrice"]) == (True, 6913.0)
+    for ticks in range(27653, 27663):
+        shown.trade(ticks)
+        time.sleep(PAUSE_S)
+        assert market.levels(key)["lastPrice"] == ticks * 0.25
+
+
+def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -> None:
+    """At once: not at the next look at the store, which is up to 200 ms later."""
+    key = market.key()
+    with Wire(market.stage) as wire:
+        for _ in range(2):
+            assert b'"dataSource":"delayed"' in wire.ask(plain(key))
+        shown = Shown(market.board)
+        for _ in range(5):
+            began = time.monotonic()
+            assert b'"dataSource":"shared"' in wire.ask(plain(key))
+            assert b'"dataSource":"shared"' in wire.ask(plain(key))
+            shown.stop("stale_link")
+            gone = wire.ask(plain(key))
+            assert b'"dataSource":"delayed"' in gone
+            assert b'"lastPrice":null' in gone
+            market.board.stand(shown.channel, LIVE)
+            assert time.monotonic() - began < 0.15
+        market.board.drop(shown.channel.key)
+        assert b'"dataSource":"delayed"' in wire.ask(plain(key))
+
+
+def test_symbols_and_context_follow_at_once_too(market: Market) -> None:
+    shown, key = Shown(market.board), market.key()
+    for path, live in (("/api/symbols", b'"live":true'), ("/api/context?symbol=ES", b'"state":"live"')):
+        assert live in market.stage.get(path, key).body
+        shown.stop("catching_up")
+        got = market.stage.get(path, key).body
+        assert live not in got
+        assert b'"catching_up"' in got
+        market.board.stand(shown.channel, LIVE)
+
+
+def test_tags_tell_versions_apart(market: Market) -> None:
+    shown, key = Shown(market.board), market.key()
+    tag = market.stage.get(LEVELS, key).headers["etag"]
+    assert market.stage.get(LEVELS, key, headers={"If-None-Match": tag}).status == 304
+    shown.trade(27000)
+    time.sleep(PAUSE_S)
+    got = market.stage.get(LEVELS, key, headers={"If-None-Match": tag})
+    assert (got.status, got.headers["etag"] == tag) == (200, False)
+
+
+def test_a_view_that_ends_before_anyone_was_told_is_answered_by_the_past(market: Market) -> None:
+    shown, key = Shown(market.board), market.key()
+    with Wire(market.stage) as wire:
+        for _ in range(3):
+            assert b'"live":true' in wire.ask(plain(key))
+        shown.view = None
+        shown.channel.version += 1  # and the standing says it is live
+        time.sleep(PAUSE_S)
+        for _ in range(3):
+            assert b'"dataSource":"delayed"' in wire.ask(plain(key))
+
+
+def test_a_grant_taken_back_ends_the_live_answer_within_a_second(market: Market) -> None:
+    Shown(market.board)
+    key = market.key()
+    with Wire(market.stage) as wire:
+        assert b'"dataSource":"shared"' in wire.ask(plain(key))
+        assert b'"dataSource":"shared"' in wire.ask(plain(key))
+        market.stage.accounts.revoke_grant(2, 0)
+        deadline = time.monotonic() + 1
+        while b'"dataSource":"shared"' in wire.ask(plain(key)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert b'"dataSource":"delayed"' in wire.ask(plain(key))
+
+
+# -- made once
+
+
+def test_a_version_is_made_once_however_many_ask(market: Market) -> None:
+    shown = Shown(market.board)
+    keys = [market.key(f"user{number}") for number in range(20)]
+    for ticks in (27652, 27653, 27654):
+        shown.trade(ticks)
+        time.sleep(PAUSE_S)
+        before = shown.peeks
+        for key in keys:
+            assert market.levels(key)["lastPrice"] == ticks * 0.25
+        assert shown.peeks == before + 1
+
+
+def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ann's request is known. After each trade it is Bob who has the answer made; Ann gets it from memory."""
+    shown = Shown(market.board)
+    ann, bob = market.key("ann"), market.key("bob")
+    served_hot: list[bool] = []
+    serve = market.stage.app.hot.serve
+
+    def watched(*args: Any) -> Any:
+        parts = serve(*args)
+        served_hot.append(parts is not None)
+        return parts
+
+    monkeypatch.setattr(market.stage.app.hot, "serve", watched)
+    with Wire(market.stage) as wire, Wire(market.stage) as other:
+        wire.ask(plain(ann))
+        served_hot.clear()
+        for ticks in (27700, 27701, 27702):
+            shown.trade(ticks)
+            time.sleep(PAUSE_S)
+            assert price(other.ask(plain(bob, "/api/levels?symbol=esh6"))) == ticks * 0.25
+            assert price(wire.ask(plain(ann))) == ticks * 0.25
+        assert served_hot == [False, True] * 3
+        assert hot_count(market.stage) == 2, "the requests stay known while the answer moves"
+
+
+@pytest.mark.parametrize("path", [LEVELS, "/api/alerts", "/api/context?symbol=ES", "/api/profile?symbol=ES"])
+@pytest.mark.parametrize("tier", ["free", "admin"])
+def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
+    answers: dict[bool, list[bytes]] = {}
+    for fastpath in (True, False):
+        with open_market(fastpath=fastpath) as market, Wire(market.stage) as wire:
+            shown = Shown(market.board)
+            market.board.post([alert_row(1)])
+            request = plain(market.stage.key(tier), path)  # type: ignore[arg-type]
+            said: list[bytes] = []
+            for ticks in (27652, 27653, 27654):
+                shown.trade(ticks)
+                time.sleep(PAUSE_S)
+                said += [masked(wire.ask(request)) for _ in range(3)]
+            answers[fastpath] = said
+            assert hot_count(market.stage) == (1 if fastpath else 0)
+    assert answers[True] == answers[False]
+    assert all(answer.startswith(b"HTTP/1.1 200 ") for answer in answers[True])
+
+
+def test_ones_own_live_answer_is_never_anothers(market: Market) -> None:
+    Shown(market.board)
+    ann, bob = market.key("ann"), market.key("bob")
+    with Wire(market.stage) as wire:
+        for _ in range(3):
+            assert price(wire.ask(plain(ann))) == price(wire.ask(plain(bob))) == 6913.0
+        own = Shown(market.board, owner=1, feed="hers", view=replace(VIEW, last_ticks=27000))
+        for ticks in (27001, 27002, 27003):
+            own.trade(ticks)
+            time.sleep(PAUSE_S)
+            for _ in range(2):
+                hers, his = wire.ask(plain(ann)), wire.ask(plain(bob))
+                assert b'"dataSource":"personal"' in hers
+                assert price(hers) == ticks * 0.25
+                assert b'"dataSource":"shared"' in his
+                assert price(his) == 6913.0
+
+
+def test_prices_never_go_back_under_load(market: Market) -> None:
+    """A feed trades a thousand times a second while four clients ask without pause: each sees it only go up."""
+    shown, key = Shown(market.board), market.key()
+    ended = threading.Event()
+    wrong: list[tuple[float, float]] = []
+    asked: list[int] = []
+
+    def ask() -> None:
+        last, count = 0.0, 0
+        with Wire(market.stage) as wire:
+            while not ended.is_set():
+                market.stage.clock.at_ns += 200_000_000  # so that the limit lets them
+                now = price(wire.ask(plain(key)))
+                if now < last:
+                    wrong.append((last, now))
+                last, count = now, count + 1
+        asked.append(count)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for ticks in range(27652, 28652):
+        shown.trade(ticks)
+        time.sleep(0.001)
+    time.sleep(PAUSE_S)
+    assert market.levels(key)["lastPrice"] == 28651 * 0.25
+    ended.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert sum(asked) > 200
+    assert shown.peeks < 1000
+
+
+def test_a_feed_that_hangs_is_a_502_and_holds_up_nobody_else() -> None:
+    with open_market(query_timeout_s=0.2) as market:
+        shown, key = Shown(market.board), market.key()
+        gate = threading.Event()
+
+        def hang() -> Any:
+            gate.wait(5)
+            return VIEW
+
+        shown.channel._peek = hang  # pyright: ignore[reportPrivateUsage]
+        assert market.stage.get(LEVELS, key).status == 502
+        assert market.stage.get("/api/alerts", key).status == 200
+        gate.set()
+        time.sleep(0.1)
+        assert market.levels(key)["live"]
+
+
+# -- alerts
+
+
+def test_an_alert_is_there_as_soon_as_it_is_posted(market: Market) -> None:
+    Shown(market.board)
+    key = market.key()
+    with Wire(market.stage) as wire:
+        request = plain(key, "/api/alerts?symbol=ES")
+        for count in range(4):
+            body = json.loads(wire.ask(request).partition(b"\r\n\r\n")[2])
+            assert list(body) == ["updatedAt", "count", "alerts"]
+            assert (body["count"], len(body["alerts"])) == (count, count)
+            market.board.post([alert_row(count + 1)])
+            time.sleep(PAUSE_S)
+    assert list(body["alerts"][0]) == ["symbol", "type", "severity", "price", "ref", "message"]
+
+
+def test_an_unknown_symbol_has_no_alerts(market: Market) -> None:
+    Shown(market.board)
+    market.board.post([alert_row(1)])
+    for symbol in ("ZZZ", "E%00S", "A" * 3000, "%F0%9F%8C%B5"):
+        got = market.stage.get(f"/api/alerts?symbol={symbol}", market.key())
+        assert (got.status, json.loads(got.body)["count"]) == (200, 0)
+    assert json.loads(market.stage.get("/api/alerts", market.key()).body)["count"] == 1
+
+
+def test_a_key_without_a_live_feed_gets_an_empty_list(market: Market) -> None:
+    Shown(market.board, owner=7, feed="his")
+    market.board.post([alert_row(1, owner=7, feed="his")])
+    assert json.loads(market.stage.get("/api/alerts", market.key()).body)["alerts"] == []
+
+
+def test_the_past_is_asked_for_anew_each_time(market: Market) -> None:
+    key = market.key()
+    with Wire(market.stage) as wire:
+        request = plain(key, "/api/alerts/history?limit=2")
+        for count in range(4):
+            body = json.loads(wire.ask(request).partition(b"\r\n\r\n")[2])
+            assert body["count"] == min(count, 2)
+            market.alerts.rows.append(alert_row(count + 1))
+    older = json.loads(market.stage.get("/api/alerts/history?before=2", key).body)
+    assert ([alert["seq"] for alert in older["alerts"]], older["nextBefore"]) == ([1], None)

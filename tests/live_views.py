@@ -1,0 +1,196 @@
+"""A live session written by hand, every number of it different, and channels that show it.
+
+ES, tick 0.25. RTH of Tuesday 2026-01-06, 14:30 to 21:15 UTC, two brackets traded; prior session Monday 2026-01-05.
+In ticks and prices: prior POC 27600 = 6900, VAH 27650 = 6912.5, VAL 27559 = 6889.75; last 27652 = 6913.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+from outcry.accounts.licences import Grant, Scope
+from outcry.core.bias import Bias, BiasReading, Votes
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.core.ladder import Bracket, Ladder
+from outcry.core.levels import Carried, Dated
+from outcry.core.live import LiveView
+from outcry.core.opening import Opening, Prior
+from outcry.core.playbook import Condition, LevelKind, LevelLine, ScenarioState, Status
+from outcry.core.profile import SessionProfile
+from outcry.core.snapshot import dump
+from outcry.core.structure.machine import AlertType
+from outcry.ports.live import AlertRow, StreamKey
+from outcry.ports.records import Quality
+from outcry.ports.store import SessionRow
+from outcry.services.live.board import Board, Channel, Standing
+from outcry.services.query import Query
+from outcry.store.reference import load_reference
+
+ESH26 = Contract("ES", 2026, 3)
+ESM26 = Contract("ES", 2026, 6)
+NQH26 = Contract("NQ", 2026, 3)
+DAY, PRIOR_DAY = date(2026, 1, 6), date(2026, 1, 5)
+OPEN_NS = 1_767_709_800_000_000_000  # 2026-01-06T14:30Z
+CLOSE_NS = OPEN_NS + (6 * 60 + 45) * 60 * 10**9
+LAST_NS = OPEN_NS + 2_096_123_456_789  # 15:04:56.123456789
+LIVE = Standing(live=True, reason="live", market_ns=LAST_NS, trade_date=DAY)
+
+NOW_NS = CLOSE_NS - 3600 * 10**9  # 2026-01-06T20:15Z
+COMPLETED = Grant("everyone", "completed", (), None, None, 0)
+SHARED = Grant("everyone", "live", (), None, None)
+#: Ann sees the operator's live feeds, Bob only what has completed.
+ANN, BOB = Scope(1, (COMPLETED, SHARED)), Scope(2, (COMPLETED,))
+REFERENCE = load_reference()
+
+PRIOR = Prior(PRIOR_DAY, poc=27600, vah=27650, val=27559, high=27687, low=27522, close=27633)
+CARRIED = Carried(
+    naked_pocs=(Dated(27600, PRIOR_DAY), Dated(27400, date(2025, 12, 30))),
+    poor_highs=(Dated(27687, PRIOR_DAY),),
+    poor_lows=(),
+)
+OPENING = Opening(
+    contract="ESH2026", root="ES", kind=SessionKind.RTH, trade_date=DAY, segments=((OPEN_NS, CLOSE_NS),), short=False,
+    prior=PRIOR, carried=CARRIED, overnight=(27666, 27577), average_range=160,
+)  # fmt: skip
+
+LADDER = Ladder(
+    brackets=(
+        Bracket(0, 27640, 27644, 27638, 27642, OPEN_NS + 1_000_000, OPEN_NS + 1_790_000_000_000),
+        Bracket(1, 27642, 27653, 27641, 27652, OPEN_NS + 1_800_000_000_000, LAST_NS),
+    ),
+    low_ticks=27638, volume=(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16), touched=((27638, 27653),),
+    source="trades",
+)  # fmt: skip
+
+PROFILE = SessionProfile(
+    poc=27643, val=27641, vah=27648, poc_candidates=(27643,), vpoc=27651, volume_va=(27645, 27652), high=27653,
+    low=27638, open=27640, close=27652, ib_high=27654, ib_low=27637,
+    tpos=(1, 1, 1, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1), upper_tail_rows=9, lower_tail_rows=3,
+    upper_tail_provisional=True, lower_tail_provisional=False, single_prints=(),
+)  # fmt: skip
+
+VIEW = LiveView(
+    opening=OPENING, ladder=LADDER, profile=PROFILE, last_ticks=27652, last_ns=LAST_NS, ib_complete=False,
+    overnight=(27666, 27577),
+    bias=BiasReading(Bias.LEAN_UP, Votes(last=1, poc=0, value=0, extension=1, one_timeframing=1)),
+    levels=(
+        LevelLine(27666, "ONH", LevelKind.ON_HIGH, "above", 14),
+        LevelLine(27650, "VAH", LevelKind.PRIOR_VAH, "below", 2),
+    ),
+    scenarios=(
+        ScenarioState(
+            id="accept_above", if_=Condition("trade", ">", 27650), then="It would be consistent with acceptance.",
+            reference=("Prior high", 27687), confirm=Condition("bracket_close", ">", 27650, 2),
+            invalidate=Condition("bracket_close", "<=", 27650), status=Status.PENDING,
+        ),
+    ),
+    revision=0,
+)  # fmt: skip
+
+
+def eth(view: LiveView = VIEW) -> LiveView:
+    """The same as an overnight session."""
+    opening = replace(view.opening, kind=SessionKind.ETH, overnight=None)
+    return replace(view, opening=opening, overnight=(view.profile.high, view.profile.low))
+
+
+class Shown:
+    """A channel on a board, and the view it shows; counts how often that was worked out."""
+
+    def __init__(
+        self, board: Board, owner: int = 0, contract: Contract = ESH26, feed: str = "demo",
+        view: LiveView | None = VIEW, *, invented: bool = False, standing: Standing = LIVE,
+    ) -> None:  # fmt: skip
+        self.view, self.peeks, self.board = view, 0, board
+        self.channel = Channel(StreamKey(owner, feed, contract), invented=invented, peek=self._peek)
+        self.channel.version = 1
+        board.put(self.channel)
+        board.stand(self.channel, standing)
+
+    def _peek(self) -> LiveView | None:
+        self.peeks += 1
+        return self.view
+
+    def trade(self, last_ticks: int) -> None:
+        """Another last price."""
+        assert self.view is not None
+        self.view = replace(self.view, last_ticks=last_ticks)
+        self.channel.version += 1
+
+    def stop(self, reason: str) -> None:
+        self.board.stand(self.channel, replace(LIVE, live=False, reason=reason))
+
+
+def alert_row(seq: int, **more: Any) -> AlertRow:
+    """A test of prior VAH at 6912 by the operator's demo feed, a second after the one before."""
+    at_ns = OPEN_NS + seq * 1_000_000_000
+    row = AlertRow(
+        owner=0, feed="demo", contract="ESH2026", symbol="ES", type=AlertType.VA_TEST_HIGH, severity="info",
+        session=SessionKind.RTH, trade_date=DAY, key=f"ES:va-test-high:{at_ns // 1_000_000}", at_ns=at_ns,
+        price_e9=6912_000_000_000, ref="VAH",
+        params={"vah": 6912_500_000_000, "tolTicks": 2, "approach": "inside", "brackets": [1, 2], "probeExtreme": None},
+        invented=False, seq=seq,
+    )  # fmt: skip
+    return replace(row, **more)
+
+
+class MemoryAlerts:
+    """The part of a `LiveStore` that questions are put to."""
+
+    def __init__(self, rows: Sequence[AlertRow] = ()) -> None:
+        self.rows = list(rows)
+        self.asked: list[tuple[int, ...]] = []
+
+    def alerts(
+        self, owners: Sequence[int], *, after_seq: int = 0, symbol: str | None = None, first: date | None = None,
+        last: date | None = None, before_seq: int | None = None, limit: int = 1000, newest_first: bool = False,
+    ) -> Sequence[AlertRow]:  # fmt: skip
+        self.asked.append(tuple(owners))
+        found = [
+            row
+            for row in sorted(self.rows, key=lambda row: row.seq)
+            if row.owner in owners and row.seq > after_seq and symbol in (None, row.symbol)
+            and (before_seq is None or row.seq < before_seq)
+            and (first is None or row.trade_date >= first) and (last is None or row.trade_date <= last)
+        ]  # fmt: skip
+        return (found[::-1] if newest_first else found)[:limit]
+
+
+class MemorySessions:
+    """The part of a `SessionStore` that questions are put to: one completed session of ES unless told otherwise."""
+
+    def __init__(self, *owners: int, source: str = "dbn") -> None:
+        self.rows = [completed(owner, source) for owner in owners]
+        self.moves = 0
+
+    def revision(self) -> int:
+        return self.moves
+
+    def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
+        return [row for row in self.rows if row.owner in owners and row.root == root]
+
+    def roots(self, owners: Sequence[int]) -> Sequence[str]:
+        return sorted({row.root for row in self.rows if row.owner in owners})
+
+
+def query(board: Board, store: Any = None, alerts: Any = None) -> Query:
+    """The query service over a board, one completed session of the operator's, and alerts of the past."""
+    kept: Any = store or MemorySessions(0)
+    return Query(kept, REFERENCE.universe, REFERENCE.calendar, board, alerts)
+
+
+def completed(owner: int, source: str) -> SessionRow:
+    """Monday's session: 28 lots at one price, 6900, in fourteen brackets."""
+    opened = OPEN_NS - 86_400 * 10**9
+    step = 1800 * 10**9
+    brackets = tuple(
+        Bracket(n, 27600, 27600, 27600, 27600, opened + n * step, opened + n * step + 1) for n in range(14)
+    )
+    return SessionRow(
+        owner=owner, root="ES", contract="ESH2026", trade_date=PRIOR_DAY, kind=SessionKind.RTH, open_ns=opened,
+        close_ns=CLOSE_NS - 86_400 * 10**9, source=source, quality=Quality.TICKS, complete=True, short=False, rows=28,
+        volume=28, off_tick=0, out_of_order=0, first_ns=opened, last_ns=opened + 13 * step + 1, received_ns=0,
+        profile=dump(Ladder(brackets, 27600, (28,), ((27600, 27600),), "trades")),
+    )  # fmt: skip

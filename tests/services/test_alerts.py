@@ -1,0 +1,259 @@
+"""Alerts of today and of the past: whose, of what, in which order; and the sentences that tell of them."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import msgspec
+import pytest
+from tests.live_views import ANN, BOB, LIVE, NOW_NS, NQH26, PRIOR_DAY, MemoryAlerts, Shown, alert_row, query
+
+from outcry.accounts.licences import Grant, Scope
+from outcry.core.structure.machine import AlertType
+from outcry.services import wording
+from outcry.services.alerts import AlertsHistoryAnswer
+from outcry.services.errors import InvalidParameter
+from outcry.services.live.board import Board
+
+# -- alerts of today
+
+
+def posted(board: Board, *rows: Any) -> None:
+    board.post(rows)
+
+
+def keys(found: Any) -> list[str]:
+    return [f"{alert.symbol} {alert.type} {alert.price:g} {alert.ref}" for alert in found.alerts]
+
+
+def test_alerts_are_todays_newest_first_with_exactly_the_fields_of_the_interface() -> None:
+    board = Board()
+    Shown(board)
+    posted(board, alert_row(1, trade_date=PRIOR_DAY), alert_row(2), alert_row(3, price_e9=6912_250_000_000))
+    found = query(board).alerts(ANN, None, NOW_NS).answer
+    body = msgspec.json.decode(msgspec.json.encode(found))
+    assert list(body) == ["updatedAt", "count", "alerts"]
+    assert (body["updatedAt"], body["count"]) == ("2026-01-06T20:15:00.000Z", 2)
+    assert body["alerts"][0] == {
+        "symbol": "ES", "type": "va-test-high", "severity": "info", "price": 6912.25, "ref": "VAH",
+        "message": "ES traded at 6912.25, at the upper edge of prior value (VAH 6912.5).",
+    }  # fmt: skip
+    assert body["alerts"][1]["price"] == 6912.0
+
+
+def test_alerts_of_a_feed_only_for_those_who_see_it() -> None:
+    board = Board()
+    Shown(board)
+    Shown(board, owner=2, feed="mine")
+    posted(board, alert_row(1), alert_row(2, owner=2, feed="mine", price_e9=6913_000_000_000))
+    asked = query(board)
+    for _ in range(2):  # whoever asks first
+        assert keys(asked.alerts(ANN, None, NOW_NS).answer) == ["ES va-test-high 6912 VAH"]
+        assert keys(asked.alerts(BOB, None, NOW_NS).answer) == ["ES va-test-high 6913 VAH"]
+        assert asked.alerts(Scope(3, ()), None, NOW_NS).answer.count == 0
+
+
+def test_a_feed_connected_later_tells_nobody_else_though_they_shared_a_list_before() -> None:
+    """Ann and Cid saw the same feeds, and had one list. Then Ann connects her own: it is hers alone."""
+    board = Board()
+    Shown(board)
+    asked = query(board)
+    cid = Scope(3, ANN.grants)
+    first = asked.alerts(ANN, None, NOW_NS).living
+    assert asked.alerts(cid, None, NOW_NS).living is first
+    Shown(board, owner=1, feed="hers")
+    posted(board, alert_row(1, owner=1, feed="hers"))
+    assert asked.alerts(cid, None, NOW_NS).answer.count == 0
+    assert asked.alerts(ANN, None, NOW_NS).answer.count == 1
+    assert first is not None
+    made = first.render(NOW_NS)
+    assert made is not None
+    assert made.answer.count == 0, "not even through the list they had"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "count"),
+    [
+        (None, 2), ("ES", 1), ("es", 1), ("MES", 1), ("ESH6", 1), ("CON.F.US.EP.H26", 1), ("ESM6", 0), ("NQ", 1),
+        ("GC", 0), ("ZZZ", 0), ("\x00", 0), ("A" * 5000, 0), ("💥", 0),
+    ],
+)  # fmt: skip
+def test_alerts_of_a_symbol_in_any_spelling_and_none_of_an_unknown_one(
+    symbol: str | None, count: int
+) -> None:
+    board = Board()
+    Shown(board)
+    Shown(board, contract=NQH26)
+    posted(board, alert_row(1), alert_row(2, contract="NQH2026", symbol="NQ"))
+    assert query(board).alerts(ANN, symbol, NOW_NS).answer.count == count
+
+
+def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [10**12]
+    monkeypatch.setattr("outcry.services.living.monotonic_ns", lambda: now[0])
+    board = Board()
+    Shown(board)
+    asked = query(board)
+    living = asked.alerts(ANN, None, NOW_NS).living
+    assert living is not None
+    now[0] += 3_000_000
+    assert living.current() is not None
+    posted(board, alert_row(1))
+    assert living.current() is None
+    made = living.render(NOW_NS + 1)
+    assert made is not None
+    assert made.answer.count == 1
+    now[0] += 999_999_999
+    assert living.current() is made
+    now[0] += 1
+    assert living.current() is None
+    again = living.render(NOW_NS + 10**9)
+    assert again is not None
+    assert again.answer.updated_at == "2026-01-06T20:15:01.000Z"
+
+
+def test_lists_kept_for_feeds_that_are_gone_are_let_go() -> None:
+    board = Board()
+    asked = query(board)
+    for user in range(1, 20):
+        shown = Shown(board, owner=user, feed="own")
+        asked.alerts(Scope(user, ()), None, NOW_NS)
+        board.drop(shown.channel.key)
+    assert len(asked._alerts._living) <= 1  # pyright: ignore[reportPrivateUsage]
+
+
+# -- alerts of the past
+
+
+def history(rows: Sequence[Any], scope: Scope = ANN, **asked: Any) -> AlertsHistoryAnswer:
+    given: dict[str, Any] = dict.fromkeys(("symbol", "from_", "to", "before", "after", "limit")) | asked
+    found = query(Board(), alerts=MemoryAlerts(rows)).alerts_history(scope, **given, now_ns=NOW_NS)
+    assert found.fresh_until_ns is not None
+    assert found.fresh_until_ns <= NOW_NS, "alerts come without any revision moving"
+    return found.answer
+
+
+def test_an_alert_of_the_past_with_everything_known_of_it() -> None:
+    body = msgspec.json.decode(msgspec.json.encode(history([alert_row(7, invented=True)])))
+    assert body == {
+        "count": 1,
+        "alerts": [{
+            "symbol": "ES", "type": "va-test-high", "severity": "info", "price": 6912.0, "ref": "VAH",
+            "message": "ES traded at 6912, at the upper edge of prior value (VAH 6912.5).",
+            "key": "ES:va-test-high:1767709807000", "seq": 7, "at": "2026-01-06T14:30:07.000Z", "session": "rth",
+            "contract": "ESH2026", "tradeDate": "2026-01-06", "dataSource": "shared", "invented": True,
+            "params": {"vah": 6912.5, "tolTicks": 2, "approach": "inside", "brackets": [1, 2], "probeExtreme": None},
+        }],
+        "nextBefore": None,
+    }  # fmt: skip
+
+
+def seqs(found: AlertsHistoryAnswer) -> list[int]:
+    return [alert.seq for alert in found.alerts]
+
+
+def test_pages_follow_one_another_without_gap_or_repeat() -> None:
+    rows = [alert_row(seq) for seq in range(1, 8)]
+    pages, before = list[list[int]](), None
+    while True:
+        found = history(rows, before=before, limit=3)
+        pages.append(seqs(found))
+        before = found.next_before
+        if before is None:
+            break
+    assert pages == [[7, 6, 5], [4, 3, 2], [1]]
+
+
+def test_bounds_of_date_and_seq() -> None:
+    rows = [alert_row(seq, trade_date=date(2026, 1, seq)) for seq in range(2, 7)]
+    assert seqs(history(rows, from_="2026-01-03", to="2026-01-05")) == [5, 4, 3]
+    assert seqs(history(rows, after=4)) == [6, 5]
+    assert seqs(history(rows, after=2, before=5)) == [4, 3]
+    assert seqs(history(rows, from_="2026-01-05", to="2026-01-03")) == []
+    with pytest.raises(InvalidParameter):
+        history(rows, from_="yesterday")
+
+
+def test_past_alerts_are_of_feeds_the_caller_sees_now() -> None:
+    rows = [
+        alert_row(1), alert_row(2, owner=1, feed="hers"), alert_row(3, owner=2, feed="his"),
+        alert_row(4, contract="NQH2026", symbol="NQ"), alert_row(5, contract="QQH2026", symbol="QQ"),
+    ]  # fmt: skip
+    assert [(a.seq, a.data_source) for a in history(rows).alerts] == [
+        (4, "shared"),
+        (2, "personal"),
+        (1, "shared"),
+    ]
+    assert [(a.seq, a.data_source) for a in history(rows, BOB).alerts] == [(3, "personal")]
+    nq = Scope(1, (Grant("everyone", "live", ("NQ",), None, None),))
+    assert seqs(history(rows, nq)) == [4, 2]
+    assert seqs(history(rows, symbol="NQ")) == [4]
+    assert seqs(history(rows, symbol="MESH6")) == [2, 1]
+    assert seqs(history(rows, symbol="ESM6")) == []
+    assert seqs(history(rows, symbol="ZZZ")) == []
+
+
+def test_rows_of_others_are_not_even_asked_for_and_what_may_not_be_seen_does_not_end_a_page() -> None:
+    store = MemoryAlerts(
+        [alert_row(seq, symbol="NQ", contract="NQH2026") for seq in range(2, 2500)] + [alert_row(1)]
+    )
+    es = Scope(1, (Grant("everyone", "live", ("ES",), None, None),))
+    found = query(Board(), alerts=store).alerts_history(es, None, None, None, None, None, None, NOW_NS).answer
+    assert (seqs(found), found.next_before) == ([1], None)
+    assert set(store.asked) == {(1, 0)}
+    query(Board(), alerts=store).alerts_history(BOB, None, None, None, None, None, None, NOW_NS)
+    assert store.asked[-1] == (2,)
+
+
+def test_a_search_too_long_for_one_answer_goes_on_on_the_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outcry.services.alerts._PAGE", 10)
+    monkeypatch.setattr("outcry.services.alerts._MOST_PAGES", 2)
+    rows = [alert_row(1), *(alert_row(seq, symbol="NQ", contract="NQH2026") for seq in range(2, 40))]
+    es = Scope(1, (Grant("everyone", "live", ("ES",), None, None),))
+    first = history(rows, es)
+    assert (seqs(first), first.next_before) == ([], 20)
+    assert seqs(history(rows, es, before=20)) == [1]
+
+
+def test_without_a_store_there_is_no_past() -> None:
+    found = query(Board()).alerts_history(ANN, None, None, None, None, None, None, NOW_NS).answer
+    assert (found.count, found.next_before) == (0, None)
+
+
+# -- wording
+
+
+@pytest.mark.parametrize(
+    ("kind", "ref", "params", "said"),
+    [
+        (AlertType.VA_TEST_LOW, "VAL", {"val": 6889_750_000_000},
+         "ES traded at 6912, at the lower edge of prior value (VAL 6889.75)."),
+        (AlertType.VA_REJECT_HIGH, "VAH", {"vah": 6912_500_000_000, "probeExtreme": 6914_000_000_000},
+         "ES traded above prior value (VAH 6912.5) as far as 6914 and closed five minutes back inside it, at 6912."),
+        (AlertType.VA_REJECT_LOW, "VAL", {},
+         "ES traded below prior value (VAL) and closed five minutes back inside it, at 6912."),
+        (AlertType.VA_ACCEPT_ABOVE, "VAH", {"vah": 6912_500_000_000},
+         "ES closed two half-hours in a row above prior value (VAH 6912.5), the second at 6912."),
+        (AlertType.IB_BREAK_UP, "IBH", {"ibHigh": 6911_000_000_000, "otherSideBroken": False},
+         "ES traded at 6912, above the initial balance (IBH 6911)."),
+        (AlertType.IB_BREAK_DOWN, "IBL", {"ibLow": 6913_000_000_000, "otherSideBroken": True},
+         "ES traded at 6912, below the initial balance (IBL 6913); both sides have been broken."),
+        (AlertType.NAKED_POC, "2026-01-02", {},
+         "ES traded at 6912, the point of control of 2026-01-02, untouched since."),
+        (AlertType.POOR_HIGH, "2026-01-02", {"event": "revisit"},
+         "ES traded at 6912, near the unfinished high of 2026-01-02."),
+        (AlertType.POOR_LOW, "2026-01-02", {"event": "repaired"},
+         "ES traded at 6912, beyond the unfinished low of 2026-01-02."),
+    ],
+)  # fmt: skip
+def test_messages_are_plain_facts(kind: AlertType, ref: str, params: Any, said: str) -> None:
+    assert wording.message(alert_row(1, type=kind, ref=ref, params=params)) == said
+
+
+def test_every_alert_and_every_state_has_a_sentence() -> None:
+    for kind in AlertType:
+        assert wording.message(alert_row(1, type=kind, params={})).startswith("ES ")
+    assert all(text.endswith(".") for text in wording.STATES.values())
+    assert LIVE.reason in wording.STATES

@@ -1,0 +1,430 @@
+"""What is answered from a live feed, to whom, when not, and how often it is worked out.
+
+Expected prices are those of `tests.live_views`, times a tick of 0.25.
+"""
+
+import threading
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import msgspec
+import pytest
+from tests.live_views import (
+    ANN,
+    BOB,
+    COMPLETED,
+    ESM26,
+    LIVE,
+    NOW_NS,
+    NQH26,
+    OPENING,
+    REFERENCE,
+    SHARED,
+    VIEW,
+    MemorySessions,
+    Shown,
+    eth,
+    query,
+)
+
+from outcry.accounts.licences import Grant, Scope
+from outcry.services import wording
+from outcry.services.answers import LevelsAnswer
+from outcry.services.errors import NoLicensedSource, UnknownSymbol
+from outcry.services.live.board import Board, Seen
+from outcry.services.living import Encoder
+from outcry.services.query import Query
+
+MIDNIGHT_NS = 1_767_744_000_000_000_000  # 2026-01-07T00:00Z
+
+
+def levels(asked: Query, scope: Scope, symbol: str = "ES") -> LevelsAnswer:
+    return asked.levels(scope, symbol, NOW_NS).answer
+
+
+# -- levels
+
+
+def test_a_live_answer_field_by_field() -> None:
+    board = Board()
+    Shown(board)
+    body = msgspec.json.decode(msgspec.json.encode(levels(query(board), ANN)))
+    assert body == {
+        "symbol": "ES", "dataSource": "shared", "live": True, "asOf": None,
+        "updatedAt": "2026-01-06T15:04:56.123Z", "lastPrice": 6913.0, "bias": "lean_up",
+        "developing": {"poc": 6910.75, "vah": 6912.0, "val": 6910.25, "vpoc": 6912.75, "ibHigh": 6913.5,
+                       "ibLow": 6909.25, "high": 6913.25, "low": 6909.5},
+        "prior": {"poc": 6900.0, "vah": 6912.5, "val": 6889.75},
+        "overnight": {"high": 6916.5, "low": 6894.25},
+        "nakedPocs": [{"price": 6900.0, "date": "2026-01-05"}, {"price": 6850.0, "date": "2025-12-30"}],
+        "poorHighs": [{"price": 6921.75, "date": "2026-01-05"}], "poorLows": [],
+        "playbook": {
+            "bias": "lean_up",
+            "levels": [
+                {"price": 6916.5, "label": "ONH", "kind": "on_high", "side": "above", "distanceTicks": 14},
+                {"price": 6912.5, "label": "VAH", "kind": "prior_vah", "side": "below", "distanceTicks": 2},
+            ],
+            "scenarios": [{
+                "id": "accept_above", "if": "trade > 6912.50", "then": "It would be consistent with acceptance.",
+                "reference": "Prior high 6921.75", "confirm": "bracket_close > 6912.50 x2",
+                "invalidate": "bracket_close <= 6912.50", "status": "pending",
+            }],
+        },
+    }  # fmt: skip
+
+
+def test_no_overnight_range_is_null() -> None:
+    board = Board()
+    Shown(board, view=replace(VIEW, overnight=None))
+    assert levels(query(board), ANN).overnight is None
+
+
+def test_the_delayed_answer_has_no_live_field_and_a_date() -> None:
+    board = Board()
+    shown = Shown(board)
+    asked = query(board)
+    assert levels(asked, ANN).live
+    shown.stop("stale_link")
+    found = levels(asked, ANN)
+    assert (found.data_source, found.live, found.as_of, found.prior.poc) == (
+        "delayed",
+        False,
+        "2026-01-05",
+        6900.0,
+    )
+    nulls = [
+        found.updated_at,
+        found.last_price,
+        found.bias,
+        found.developing,
+        found.overnight,
+        found.playbook,
+    ]
+    assert nulls == [None] * 6
+    board.stand(shown.channel, LIVE)
+    assert levels(asked, ANN).live, "it returns by itself"
+
+
+@pytest.mark.parametrize("view", [None, replace(VIEW, opening=replace(OPENING, prior=None))])
+def test_without_a_view_or_prior_levels_it_is_delayed(view: Any) -> None:
+    board = Board()
+    Shown(board, view=view)
+    assert levels(query(board), ANN).data_source == "delayed"
+    with pytest.raises(NoLicensedSource):
+        levels(query(board, MemorySessions()), ANN)
+
+
+def test_a_live_answer_needs_no_completed_session() -> None:
+    board = Board()
+    Shown(board)
+    assert levels(query(board, MemorySessions()), ANN).live
+
+
+def test_who_sees_which_feed() -> None:
+    board = Board()
+    Shown(board)
+    asked = query(board)
+    assert levels(asked, ANN).data_source == "shared"
+    assert levels(asked, BOB).data_source == "delayed", "no grant of the live feed"
+    nq_only = Scope(3, (COMPLETED, Grant("everyone", "live", ("NQ",), None, None)))
+    assert levels(asked, nq_only).data_source == "delayed"
+    own = Shown(board, owner=2, feed="mine", view=replace(VIEW, last_ticks=27000))
+    assert (levels(asked, BOB).data_source, levels(asked, BOB).last_price) == ("personal", 6750.0)
+    assert levels(asked, ANN).last_price == 6913.0, "another's feed is not hers"
+    Shown(board, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
+    assert (levels(asked, ANN).data_source, levels(asked, ANN).last_price) == ("personal", 6775.0)
+    own.stop("disconnected")
+    assert levels(asked, BOB).data_source == "delayed"
+
+
+def test_ones_own_feed_falls_back_to_the_shared_one() -> None:
+    board = Board()
+    Shown(board)
+    own = Shown(board, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
+    asked = query(board)
+    assert levels(asked, ANN).data_source == "personal"
+    own.stop("catching_up")
+    assert levels(asked, ANN).data_source == "shared"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "live"),
+    [("ES", True), ("mes", True), ("ESH6", True), ("/ESH26", True), ("MESH2026", True), ("ESM6", False)],
+)
+def test_a_named_contract_is_answered_by_its_own_feed(symbol: str, *, live: bool) -> None:
+    board = Board()
+    Shown(board)
+    asked = query(board, MemorySessions(0))
+    if live:
+        assert levels(asked, ANN, symbol).symbol == "ES"
+        assert levels(asked, ANN, symbol).live
+    else:
+        with pytest.raises(NoLicensedSource):
+            levels(asked, ANN, symbol)
+
+
+def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
+    board = Board()
+    Shown(board, contract=ESM26, view=replace(VIEW, opening=replace(OPENING, front=False)))
+    asked = query(board)
+    assert levels(asked, ANN).data_source == "delayed"
+    assert levels(asked, ANN, "ESM6").live
+    Shown(board)
+    assert levels(asked, ANN).live
+    assert asked.context(ANN, "ES", NOW_NS).answer.contract == "ESH2026"
+    assert asked.context(ANN, "ESM6", NOW_NS).answer.contract == "ESM2026"
+
+
+def test_a_replay_of_the_past_is_asked_for_as_it_was_called_then() -> None:
+    """In 2026 ESZ3 means the contract of 2033; the feed that plays 2013 back calls it the one of 2013."""
+    board = Board()
+    day = date(2013, 10, 8)
+    contract = replace(ESM26, year=2013, month=12)
+    opening = replace(OPENING, contract=contract.key, trade_date=day)
+    standing = replace(LIVE, trade_date=day)
+    Shown(board, contract=contract, view=replace(VIEW, opening=opening), standing=standing)
+    asked = query(board)
+    assert levels(asked, ANN, "ESZ3").live
+    assert levels(asked, ANN, "ESZ2013").live
+    with pytest.raises(NoLicensedSource):
+        levels(asked, ANN, "ESZ2033")
+
+
+def test_unknown_names_stay_unknown() -> None:
+    board = Board()
+    Shown(board)
+    with pytest.raises(UnknownSymbol):
+        levels(query(board), ANN, "ZZZ")
+
+
+def test_an_answer_says_when_its_name_may_mean_another_contract() -> None:
+    board = Board()
+    Shown(board)
+    assert query(board).levels(ANN, "ES", NOW_NS).fresh_until_ns == MIDNIGHT_NS
+
+
+# -- made once
+
+
+def test_one_answer_is_made_for_all_who_see_the_feed_alike() -> None:
+    board = Board()
+    shown = Shown(board)
+    asked = query(board)
+    found = [
+        asked.levels(Scope(user, (SHARED,)), symbol, NOW_NS)
+        for user in range(1, 50)
+        for symbol in ("ES", "mesh6")
+    ]
+    assert shown.peeks == 1
+    assert len({id(one.living) for one in found}) == 1
+    assert len({id(one.answer) for one in found}) == 1
+
+
+def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0]
+    monkeypatch.setattr("outcry.services.living.monotonic_ns", lambda: now[0])
+    board = Board()
+    shown = Shown(board)
+    living = query(board).levels(ANN, "ES", NOW_NS).living
+    assert living is not None
+    shown.trade(27000)
+    now[0] = 1_999_999
+    held = living.current()
+    assert held is not None
+    assert (held.answer.last_price, shown.peeks) == (6913.0, 1)
+    now[0] = 2_000_000
+    assert living.current() is None
+    made = living.render(0)
+    assert made is not None
+    assert (made.answer.last_price, made.version, shown.peeks) == (6750.0, shown.channel.version, 2)
+    now[0] = 10**18
+    assert living.current() is made, "nothing has moved: however long"
+    assert shown.peeks == 2
+
+
+def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
+    board = Board()
+    shown = Shown(board)
+    view = VIEW
+
+    def peek() -> Any:
+        shown.channel.version += 1  # a trade comes while the view is worked out
+        return view
+
+    shown.channel._peek = peek  # pyright: ignore[reportPrivateUsage]
+    made = Encoder(REFERENCE.universe).levels(Seen(shown.channel, "shared")).render(0)
+    assert made is not None
+    assert made.version < shown.channel.version
+
+
+def test_from_many_threads_it_is_made_once() -> None:
+    board = Board()
+    shown = Shown(board)
+    asked = query(board)
+    gate = threading.Barrier(8)
+
+    def ask() -> None:
+        gate.wait()
+        asked.levels(ANN, "ES", NOW_NS)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert shown.peeks <= 2, "the view is looked at before the answer is made, by whoever comes first"
+
+
+def test_the_stream_gets_the_same_bytes() -> None:
+    board = Board()
+    shown = Shown(board)
+    encoder, seen = Encoder(REFERENCE.universe), Seen(shown.channel, "shared")
+    found = encoder.live_bytes(seen)
+    assert found is not None
+    version, body, price, updated = found
+    assert (version, price, updated) == (shown.channel.version, 6913.0, "2026-01-06T15:04:56.123Z")
+    assert msgspec.json.decode(body, type=LevelsAnswer) == levels(query(board), ANN)
+    assert query(board).levels(ANN, "ES", NOW_NS).living is encoder.levels(seen)
+    shown.stop("closed")
+    assert encoder.live_bytes(seen) is None
+
+
+# -- context, profile, symbols
+
+
+def test_context_of_a_live_session() -> None:
+    board = Board()
+    Shown(board, invented=True, view=replace(VIEW, opening=replace(OPENING, rolled_from="ESZ2025")))
+    found = query(board).context(ANN, "ES", NOW_NS).answer
+    assert (found.data_source, found.live, found.as_of, found.state, found.feed) == (
+        "shared",
+        True,
+        None,
+        "live",
+        "demo",
+    )
+    assert (found.contract, found.rolled_from, found.invented) == ("ESH2026", "ESZ2025", True)
+    assert found.updated_at == "2026-01-06T15:04:56.123Z"
+    votes = found.bias_votes
+    assert votes is not None
+    assert (found.bias, votes.last, votes.poc, votes.value, votes.extension, votes.one_timeframing, votes.total) == (
+        "lean_up", 1, 0, 0, 1, 1, 3)  # fmt: skip
+    session = found.session
+    assert (session.session, session.date, session.final, session.day_type_final) == (
+        "rth",
+        "2026-01-06",
+        False,
+        False,
+    )
+    assert (session.open, session.close) == ("2026-01-06T14:30:00.000Z", "2026-01-06T21:15:00.000Z")
+    assert (session.ib_complete, session.open_price, session.close_price) == (False, 6910.0, 6913.0)
+    data = session.data
+    assert (data.source, data.quality, data.complete, data.volume, data.rows) == (
+        "demo",
+        "ticks",
+        False,
+        136,
+        None,
+    )
+    assert (data.first, data.last) == ("2026-01-06T14:30:00.001Z", "2026-01-06T15:04:56.123Z")
+    assert (found.method.vpoc_source, found.overnight and found.overnight.high) == ("trades", 6916.5)
+    # IB 27637 to 27654, 17 ticks: half of it is 8.5, away from the balance 9: 27663 is 6915.75, 27628 is 6907
+    assert (found.ib_extensions[0].up, found.ib_extensions[0].down) == (6915.75, 6907.0)
+
+
+def test_an_overnight_session_has_no_kind_of_day_and_its_own_range() -> None:
+    board = Board()
+    Shown(board, view=eth())
+    found = query(board).context(ANN, "ES", NOW_NS).answer
+    assert (found.session.session, found.session.day_type, found.session.open_type) == ("eth", None, None)
+    assert found.overnight is not None
+    assert (found.overnight.high, found.overnight.low) == (6913.25, 6909.5)
+
+
+def test_context_of_a_session_of_bars_says_so() -> None:
+    board = Board()
+    Shown(board, view=replace(VIEW, ladder=replace(VIEW.ladder, source="bars")))
+    found = query(board).context(ANN, "ES", NOW_NS).answer
+    assert (found.session.data.quality, found.method.vpoc_source) == (None, "bars")
+
+
+@pytest.mark.parametrize("reason", ["stale_link", "catching_up", "closed", "no_trades", "a_new_code"])
+def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
+    board = Board()
+    Shown(board).stop(reason)
+    found = query(board).context(ANN, "ES", NOW_NS).answer
+    assert (found.state, found.live, found.feed, found.bias, found.bias_votes) == (
+        reason,
+        False,
+        None,
+        None,
+        None,
+    )
+    assert found.reason == wording.STATES.get(reason, reason)
+    assert (found.session.final, found.session.day_type_final, found.invented) == (True, True, False)
+    mine = query(board).context(BOB, "ES", NOW_NS).answer
+    assert mine.state == "no_connection", "of a feed he may not see he learns nothing"
+
+
+def test_ones_own_feed_says_why_before_the_shared_one_and_a_back_month_last() -> None:
+    board = Board()
+    back = replace(VIEW, opening=replace(OPENING, front=False))
+    Shown(board, owner=1, feed="hers", contract=ESM26, view=back)
+    asked = query(board)
+    assert asked.context(ANN, "ES", NOW_NS).answer.state == "not_front"
+    Shown(board).stop("closed")
+    assert asked.context(ANN, "ES", NOW_NS).answer.state == "closed"
+    Shown(board, owner=1, feed="other").stop("stale_link")
+    assert asked.context(ANN, "ES", NOW_NS).answer.state == "stale_link"
+
+
+def test_a_completed_session_of_the_simulator_is_invented() -> None:
+    asked = query(Board(), MemorySessions(0, source="simulator"))
+    assert asked.context(ANN, "ES", NOW_NS).answer.invented
+
+
+def test_profile_without_a_date_is_of_the_open_session() -> None:
+    board = Board()
+    shown = Shown(board)
+    asked = query(board)
+    found = asked.profile(ANN, "ES", None, NOW_NS).answer
+    assert (found.levels.final, len(found.rows), found.tick_size) == (False, 16, 0.25)
+    # the highest row is 27653, in bracket B alone; 27642 is row 4 from below, in both
+    assert (found.rows[0].price, found.rows[0].letters, found.rows[0].volume) == (6913.25, "B", 16)
+    assert (found.rows[-5].price, found.rows[-5].letters, found.rows[-5].volume) == (6910.5, "AB", 5)
+    dated = asked.profile(ANN, "ES", "2026-01-05", NOW_NS).answer
+    assert (dated.levels.date, dated.levels.final) == ("2026-01-05", True)
+    shown.stop("closed")
+    assert asked.profile(ANN, "ES", None, NOW_NS).answer.levels.date == "2026-01-05"
+
+
+def test_symbols_tell_live_from_delayed_from_nothing() -> None:
+    board = Board()
+    shown = Shown(
+        board, contract=NQH26, view=replace(VIEW, opening=replace(OPENING, contract="NQH2026", root="NQ"))
+    )
+    asked = query(board)
+    found = {state.symbol: state for state in asked.symbols(ANN, NOW_NS).answer.symbols}
+    nq, es, gc = found["NQ"], found["ES"], found["GC"]
+    assert (nq.live, nq.data_source, nq.contract, nq.as_of, nq.state) == (
+        True,
+        "shared",
+        "NQH2026",
+        None,
+        "live",
+    )
+    assert (es.live, es.data_source, es.as_of, es.state) == (False, "delayed", "2026-01-05", "no_connection")
+    assert (gc.live, gc.data_source, gc.contract, gc.state) == (False, None, None, "no_connection")
+    shown.stop("closed")
+    nq = next(state for state in asked.symbols(ANN, NOW_NS).answer.symbols if state.symbol == "NQ")
+    assert (nq.live, nq.data_source, nq.state) == (False, None, "closed")
+
+
+def test_history_is_of_completed_sessions_whatever_is_live() -> None:
+    board = Board()
+    Shown(board)
+    found = query(board).history(ANN, "ES", None, None, NOW_NS).answer
+    assert [(session.date, session.final) for session in found.sessions] == [("2026-01-05", True)]
