@@ -7,6 +7,8 @@ from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports.feed import LIVE_TRADE, RowFlag
 from outcry.ports.records import Quality, Rows
 
+#: Why there is a gap in what files bring.
+NOT_RECORDED = "not_recorded"
 #: How long after its stamp a row is known, in ns: a trade at once, a bar at its end.
 LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
 

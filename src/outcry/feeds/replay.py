@@ -17,6 +17,7 @@ from outcry.core.calendar import Calendar
 from outcry.core.instruments import Contract, Universe
 from outcry.core.units import NANOS_PER_DAY
 from outcry.core.windows import LONGEST_CLOSURE_DAYS
+from outcry.feeds.live_rows import NOT_RECORDED
 from outcry.feeds.pace import Pace
 from outcry.feeds.recording import Recording, Run, record
 from outcry.ports.feed import (
@@ -35,8 +36,6 @@ from outcry.ports.feed import (
 from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Quality
 
-#: Why there is a gap in a replay.
-NOT_RECORDED = "not_recorded"
 BATCH_ROWS = 4096
 
 _CAPS = FeedCaps(

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +35,7 @@ from outcry.feeds.files.scid import (
     read_sample,
     unix_ns,
 )
-from outcry.feeds.live_rows import LENGTH_NS, as_live
+from outcry.feeds.live_rows import LENGTH_NS, NOT_RECORDED, as_live
 from outcry.ports.clock import Clock
 from outcry.ports.feed import (
     Backfill,
@@ -47,6 +46,7 @@ from outcry.ports.feed import (
     FeedCaps,
     FeedLost,
     FeedRefused,
+    Gap,
     Heartbeat,
     Resume,
     RowFlag,
@@ -54,6 +54,7 @@ from outcry.ports.feed import (
 )
 from outcry.ports.files import FileRefused, ReadCounts
 from outcry.ports.records import Batch, Quality
+from outcry.services.coverage import GRACE_NS
 
 #: How often Sierra writes what it has received, unless told otherwise, in seconds.
 FLUSH_S = 5.0
@@ -80,19 +81,6 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
     if contract is None:
         raise FileRefused(
             path, "", "its name says no contract", "name it as Sierra Chart does: ESZ26_FUT_CME.scid"
-        )
-    return ScidTail(path, contract, universe, clock)
-
-
-def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidTail":
-    """The feed of a file that is named after its contract, as Sierra names them; raise `FileRefused` for another.
-
-    today: for the century of its year.
-    """
-    contract = ContractNames(universe).in_file_name(path, today)
-    if contract is None:
-        raise FileRefused(
-            path, "", "its name tells no contract", "name it as Sierra does: ESZ26_FUT_CME.scid"
         )
     return ScidTail(path, contract, universe, clock)
 
@@ -140,6 +128,8 @@ class ScidTail:
                     yield self._event(batch, backfill=True)
                 more = read.more
                 if not more:
+                    if hole := await asyncio.to_thread(tail.not_held, read.reached_ns):
+                        yield hole
                     yield CaughtUp(read.reached_ns, worst)
             while not self._closed:
                 if not more:
@@ -228,6 +218,17 @@ class _Tail:
             batches = [batch for batch in batches if len(batch.rows)]
             batches.sort(key=lambda batch: int(batch.rows["ts_event"][0]))
             return self._read(batches, settled_ns, limit_ns, more=more)
+
+    def not_held(self, until_ns: int) -> Gap | None:
+        """What lies between the cursor and the first record: a file holds everything from that on, and nothing before.
+
+        Not told of less than the five minutes that a session may begin without a trade.
+        """
+        with self._lock, _losing():
+            start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns
+        if not 0 < self._since_ns < start_ns - GRACE_NS:
+            return None
+        return Gap(self._since_ns, start_ns, NOT_RECORDED)
 
     def _read(self, batches: list[Batch], settled_ns: int, limit_ns: int, *, more: bool) -> _Read:
         self._reached_ns = max(self._reached_ns, min(settled_ns, limit_ns))
