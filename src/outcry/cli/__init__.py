@@ -9,7 +9,7 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
-from outcry.cli import accounts, importing, reading, serving, sessions
+from outcry.cli import accounts, importing, reading, replaying, serving, sessions
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
@@ -49,6 +49,7 @@ app.command(importing.refold)
 app.command(accounts.keys)
 app.command(accounts.grants)
 app.command(reading.levels)
+app.command(replaying.replay)
 app.command(sessions.session_at, name="session")
 app.command(sessions.sessions_between, name="sessions")
 app.command(serving.migrate_database, name="migrate")
