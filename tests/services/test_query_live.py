@@ -121,6 +121,18 @@ def test_a_live_answer_needs_no_completed_session() -> None:
     assert levels(query(board, MemorySessions()), ANN).live
 
 
+def test_409_says_why_the_feed_does_not_answer() -> None:
+    board = Board()
+    Shown(board).stop("catching_up")
+    asked = query(board, MemorySessions())
+    with pytest.raises(NoLicensedSource) as caught:
+        levels(asked, ANN)
+    assert caught.value.details["reasons"] == ["catching_up", "no_completed_session"]
+    with pytest.raises(NoLicensedSource) as caught:
+        levels(asked, BOB)
+    assert caught.value.details["reasons"] == ["no_connection", "no_completed_session"]
+
+
 def test_who_sees_which_feed() -> None:
     board = Board()
     Shown(board)

@@ -4,9 +4,6 @@ Rules kept: an answer that is not live is `delayed`, and its live-only fields ar
 rests on a session or feed its caller may not see; one's own feed goes before a shared one.
 """
 
-import threading
-from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TypeVar
@@ -14,7 +11,7 @@ from typing import TypeVar
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Contract, Product, Universe, UnknownName
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.live import LiveStore
 from outcry.ports.store import SessionStore
 from outcry.services import describe
@@ -33,13 +30,12 @@ from outcry.services.answers import (
 from outcry.services.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.services.live.board import Board, Channel, Seen
 from outcry.services.living import Encoder, Found, Living
-from outcry.services.shelf import Place, Shelf, StoredSession, visible
+from outcry.services.shelf import Place, Shelf, Shelves, next_midnight
 from outcry.services.wording import state_text
 
 __all__ = ["Found", "Query", "Watched"]
 
 MAX_HISTORY = 500
-_KEPT_PRODUCTS = 256
 #: Feeds whose trades nobody made.
 INVENTED_SOURCES = frozenset({"simulator"})
 
@@ -86,10 +82,8 @@ class Query:
         self._board = board or Board()
         self._encoder = Encoder(universe)
         self._alerts = AlertAnswers(self._board, universe, alerts)
-        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = (
-            OrderedDict()
-        )
-        self._lock = threading.Lock()
+        self._shelves = Shelves(store, universe)
+        self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
         """The store's revision."""
@@ -200,33 +194,39 @@ class Query:
     def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
         """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
         held = set(self._store.roots(scope.owners))
-        fresh = _next_midnight(now_ns)
+        fresh = next_midnight(now_ns)
         states: list[SymbolState] = []
         for product in self._universe.products.values():
             if product.parent is None:
                 place = None
                 if product.root in held:
-                    shelf, until, _ = self._shelf(scope, product, now_ns)
+                    shelf, until, _ = self._shelves.of(scope, product, now_ns)
                     fresh = min(fresh, until)
                     place = next(reversed(shelf.places(None)), None)
                 states.append(self._state(scope, product, place, now_ns))
         return Found(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
     def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
-        day = _utc_date(now_ns)
-        near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))
-        regular = [session for session in near if session.kind is SessionKind.RTH]
         seen, state = self._live(scope, _Named(product.root, product, None))
         contract = place.session.contract.key if place else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
             tick_size=number(product.tick_e9), tick_value=number(product.tick_value_e9), months=product.months,
             micro=[micro.root for micro in self._universe.products.values() if micro.parent == product.root],
-            rth=describe.hours(regular, product.zone), time_zone=product.zone,
+            rth=self._hours_of(product, _utc_date(now_ns)), time_zone=product.zone,
             contract=seen.channel.key.contract.key if seen else contract,
             data_source=seen.source if seen else "delayed" if place else None, live=seen is not None,
             as_of=str(place.session.row.trade_date) if place and not seen else None, state=state,
         )  # fmt: skip
+
+    def _hours_of(self, product: Product, day: date) -> str:
+        """The regular hours around a day, worked out once a day."""
+        held = self._hours.get(product.root)
+        if held is None or held[0] != day:
+            near = self._calendar.sessions(product.root, day - timedelta(days=10), day + timedelta(days=10))
+            regular = [session for session in near if session.kind is SessionKind.RTH]
+            held = self._hours[product.root] = (day, describe.hours(regular, product.zone))
+        return held[1]
 
     def _live(self, scope: Scope, named: _Named) -> tuple[Seen | None, str]:
         """The channel that answers live, one's own first, and the state: `live`, or why none does.
@@ -257,7 +257,7 @@ class Query:
         return _Named(symbol, meant.product, meant.contract)
 
     def _ask(self, scope: Scope, named: _Named, now_ns: int) -> _Asked:
-        shelf, fresh, reasons = self._shelf(scope, named.product, now_ns)
+        shelf, fresh, reasons = self._shelves.of(scope, named.product, now_ns)
         root, contract, today = named.product.root, named.contract, _utc_date(now_ns)
         if contract is not None:
             held = shelf.contract_named(named.symbol)
@@ -266,7 +266,8 @@ class Query:
                 raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = held or contract
         if not shelf.places(contract):
-            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=reasons)
+            state = self._live(scope, named)[1]  # nothing is live, or this would not be asked
+            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons])
         return _Asked(named.product, contract, shelf, fresh)
 
     def _newest(self, asked: _Asked) -> Place:
@@ -274,36 +275,6 @@ class Query:
 
     def _session(self, place: Place, shelf: Shelf, tick_e9: int) -> describe.SessionLevels:
         return describe.session(place, shelf.overnight_of(place.session), tick_e9)
-
-    def _shelf(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int, list[str]]:
-        """What the scope may see of a product, until when that holds, and why it may be too little."""
-        seen, next_ns, denied = visible(self._sessions(scope.owners, product.root), scope, now_ns)
-        reasons = ["no_connection"]
-        if next_ns is not None:
-            reasons.append("embargo")
-        if denied or not scope.grants:
-            reasons.append("not_granted")
-        if next_ns is None and not denied:
-            reasons.append("no_completed_session")
-        midnight = _next_midnight(now_ns)  # a contract's one-digit year may mean another from then on
-        fresh = midnight if next_ns is None else min(midnight, next_ns)
-        return Shelf(product, self._universe, seen), fresh, reasons
-
-    def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
-        key = (tuple(owners), root)
-        revision = self._store.revision()
-        with self._lock:
-            held = self._stored.get(key)
-            if held and held[0] == revision:
-                self._stored.move_to_end(key)
-                return held[1]
-        rows = self._store.sessions(owners, root)
-        sessions = [StoredSession(row, self._universe.contract(row.contract)) for row in rows]
-        with self._lock:
-            self._stored[key] = (revision, sessions)
-            while len(self._stored) > _KEPT_PRODUCTS:
-                self._stored.popitem(last=False)
-        return sessions
 
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:
@@ -320,15 +291,11 @@ def _why_not(channel: Channel, named: Contract | None) -> str | None:
 
 def _followed(living: Living[A], now_ns: int) -> Found[A] | None:
     made = living.render(now_ns)
-    return Found(made.answer, _next_midnight(now_ns), living) if made else None
+    return Found(made.answer, next_midnight(now_ns), living) if made else None
 
 
 def _utc_date(now_ns: int) -> date:
     return datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-
-
-def _next_midnight(now_ns: int) -> int:
-    return (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY
 
 
 def _day(text: str, parameter: str) -> date:

@@ -4,6 +4,8 @@ Rules kept: only what the scope shows, now; a person's own recording before the 
 front contract by volume, between sessions only.
 """
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,9 +19,11 @@ from outcry.core.levels import Carried, Completed, carried
 from outcry.core.profile import SessionProfile, profile_of
 from outcry.core.roll import Front, fronts
 from outcry.core.snapshot import load
-from outcry.ports.store import SessionRow
+from outcry.core.units import NANOS_PER_DAY
+from outcry.ports.store import SessionRow, SessionStore
 
 ADR_SESSIONS = 20
+_KEPT_PRODUCTS = 256
 
 
 class StoredSession:
@@ -160,3 +164,49 @@ def visible(
             if key not in best or _rank(session, scope) > _rank(best[key], scope):
                 best[key] = session
     return list(best.values()), next_ns, denied
+
+
+def next_midnight(now_ns: int) -> int:
+    """The end of the UTC day."""
+    return (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY
+
+
+class Shelves:
+    """The shelf of any scope and product. Safe to call from several threads."""
+
+    def __init__(self, store: SessionStore, universe: Universe) -> None:
+        self._store, self._universe = store, universe
+        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = (
+            OrderedDict()
+        )
+        self._lock = threading.Lock()
+
+    def of(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int, list[str]]:
+        """What the scope may see of a product, until when that holds, and why that may be too little."""
+        seen, next_ns, denied = visible(self._sessions(scope.owners, product.root), scope, now_ns)
+        reasons: list[str] = []
+        if next_ns is not None:
+            reasons.append("embargo")
+        if denied or not scope.grants:
+            reasons.append("not_granted")
+        if next_ns is None and not denied:
+            reasons.append("no_completed_session")
+        midnight = next_midnight(now_ns)  # a contract's one-digit year may mean another from then on
+        fresh = midnight if next_ns is None else min(midnight, next_ns)
+        return Shelf(product, self._universe, seen), fresh, reasons
+
+    def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
+        key = (tuple(owners), root)
+        revision = self._store.revision()
+        with self._lock:
+            held = self._stored.get(key)
+            if held and held[0] == revision:
+                self._stored.move_to_end(key)
+                return held[1]
+        rows = self._store.sessions(owners, root)
+        sessions = [StoredSession(row, self._universe.contract(row.contract)) for row in rows]
+        with self._lock:
+            self._stored[key] = (revision, sessions)
+            while len(self._stored) > _KEPT_PRODUCTS:
+                self._stored.popitem(last=False)
+        return sessions

@@ -73,7 +73,8 @@ class Board:
     """All channels and the newest alerts. Written by the engine's thread, read by any."""
 
     def __init__(self) -> None:
-        self._channels: dict[str, dict[StreamKey, Channel]] = {}
+        #: By owner and root: of a thousand users' feeds nobody looks at more than their own and the operator's.
+        self._channels: dict[int, dict[str, dict[StreamKey, Channel]]] = {}
         self._alerts: deque[AlertRow] = deque(maxlen=ALERTS_KEPT)
         self._lock = threading.Lock()
         #: Moves when a channel comes, goes, or changes its standing: cached answers no longer hold.
@@ -86,12 +87,13 @@ class Board:
 
     def put(self, channel: Channel) -> None:
         """Show a channel."""
-        self._channels.setdefault(channel.key.contract.root, {})[channel.key] = channel
+        roots = self._channels.setdefault(channel.key.owner, {})
+        roots.setdefault(channel.key.contract.root, {})[channel.key] = channel
         self.generation += 1
 
     def drop(self, key: StreamKey) -> None:
         """Take a channel off."""
-        if self._channels.get(key.contract.root, {}).pop(key, None) is not None:
+        if self._channels.get(key.owner, {}).get(key.contract.root, {}).pop(key, None) is not None:
             self.generation += 1
 
     def stand(self, channel: Channel, standing: Standing) -> None:
@@ -133,13 +135,14 @@ class Board:
 
     def channels(self, scope: Scope, root: str | None = None) -> Iterator[Seen]:
         """Every channel the scope may see, its own first; live or not."""
-        roots = [root] if root is not None else sorted(self._channels)
+        owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
+        roots = [root] if root is not None else sorted({name for kept in owned for name in list(kept)})
         for name in roots:
-            found = list(self._channels.get(name, {}).values())
-            for channel in sorted(found, key=lambda c: (c.key.owner == OPERATOR, c.key)):
-                source = sees(scope, channel.key)
-                if source is not None:
-                    yield Seen(channel, source)
+            for kept in owned:
+                for channel in sorted(kept.get(name, {}).values(), key=lambda channel: channel.key):
+                    source = sees(scope, channel.key)
+                    if source is not None:
+                        yield Seen(channel, source)
 
     def find(self, scope: Scope, root: str, contract: Contract | None) -> Seen | None:
         """The channel that answers live: the caller's own before a shared one; of the contract, if one is named."""
