@@ -20,6 +20,7 @@ from outcry.services.answers import Answer, HistoryAnswer, LevelsAnswer, Profile
 from outcry.services.errors import NoLicensedSource, NotFound, UnknownSymbol
 from outcry.services.live.board import Board
 from outcry.services.living import Living
+from outcry.services.query import Watched
 
 SECOND = 1_000_000_000
 START_NS = 1_767_366_245_123_000_000  # 2026-01-02T15:04:05.123Z
@@ -155,6 +156,11 @@ class FakeQuery:
         self._ask("history", scope, symbol, from_, to)
         return FakeFound(HistoryAnswer(symbol="ES", from_=from_ or "", to=to or "", count=0, sessions=[]))
 
+    def watch(self, scope: Scope, symbol: str, now_ns: int) -> Any:
+        if symbol.upper() not in ("ES", "NQ"):
+            raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=["ES"])
+        return Watched(symbol.upper(), None, None, "no_connection")
+
     def context(self, scope: Scope, symbol: str, now_ns: int) -> Any:
         self._ask("context", scope, symbol)
         return FakeFound(ANSWERS["ContextAnswer"])
@@ -211,12 +217,16 @@ class Got:
 
 
 def build_stage(
-    make_query: Callable[[MemoryAccounts], Any] = FakeQuery, board: Board | None = None, **options: Any
+    make_query: Callable[[MemoryAccounts], Any] = FakeQuery,
+    board: Board | None = None,
+    parts: dict[str, Any] | None = None,
+    **options: Any,
 ) -> Stage:
+    """`parts`: more of what the application answers from."""
     accounts, clock, log = MemoryAccounts(), HandClock(), io.BytesIO()
     query = make_query(accounts)
     keys = KeyRing(accounts, SERVER_SECRET)
-    services = Services(query, keys, Licences(accounts), SlidingLog(), clock, board or Board())
+    services = Services(query, keys, Licences(accounts), SlidingLog(), clock, board or Board(), **parts or {})
     return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log)
 
 

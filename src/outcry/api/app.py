@@ -6,13 +6,16 @@ Rule kept: everything it needs is handed to it; it opens nothing and keeps nothi
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from outcry.api.dispatch import Dispatcher
+from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
+from outcry.api.lookup import LiveSide
 from outcry.api.probes import build_probes
 from outcry.api.query import Query
+from outcry.core.instruments import Universe
 from outcry.http.auth import Door
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import HotAnswers
@@ -24,15 +27,29 @@ from outcry.http.pulse import Pulse
 from outcry.http.requests import RequestIds
 from outcry.ports.clock import Clock
 from outcry.ports.limiter import Limiter
+from outcry.ports.live import LiveStore
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.live.board import Board
 from outcry.services.pushing import MOST_BODY_BYTES, Intake
 
 
+class Background(Protocol):
+    """What runs on the same event loop as long as the application does."""
+
+    async def start(self, tell: Callable[..., object]) -> None:
+        """Begin; `tell(event, **details)` is for the operator's log."""
+        ...
+
+    async def stop(self) -> None:
+        """End in order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the application answers from. `board`: what is live. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless
-    their part is ready; they run until all pass once."""
+    """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
+    alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
+    they run until all pass once. `live`: what runs beside the answers."""
 
     query: Query
     keys: KeyRing
@@ -40,7 +57,10 @@ class Services:
     limiter: Limiter
     clock: Clock
     board: Board = field(default_factory=Board)
+    universe: Universe = field(default_factory=lambda: Universe({}))
+    alerts: LiveStore | None = None
     pushes: Intake | None = None
+    live: Background | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
 
 
@@ -58,9 +78,14 @@ class Options:
 class Application:
     """An ASGI application with its edge and fast path; what `http.server` serves."""
 
-    def __init__(self, edge: Edge, hot: HotAnswers, dispatcher: Dispatcher, rest: AsgiApp) -> None:
+    def __init__(
+        self, edge: Edge, hot: HotAnswers, hub: Hub, dispatcher: Dispatcher, rest: AsgiApp,
+        live: Background | None,
+    ) -> None:  # fmt: skip
+        self._background = live
         self.edge = edge
         self.hot = hot
+        self.hub = hub
         self._dispatcher = dispatcher
         self._rest = rest
 
@@ -84,9 +109,19 @@ class Application:
         """Begin to watch the store, waiting a moment for it; without it the answer is `starting`."""
         self.edge.pulse.start()
         await self.edge.pulse.ensure(1.0)
+        self.hub.start()
+        if self._background is not None:
+            await self._background.start(self.edge.journal.warning)
+
+    def drain(self) -> None:
+        """End the streams: a server that stops would wait for them."""
+        self.hub.close()
 
     async def stop(self) -> None:
         """End the threads and write out the log."""
+        await self.hub.stop()
+        if self._background is not None:
+            await self._background.stop()
         await self.edge.pulse.stop()
         self._dispatcher.cache.close()
         self.edge.access_log.flush()
@@ -138,12 +173,19 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
         roomy={INGEST_PATH: MOST_HEAD_BYTES + MOST_BODY_BYTES},
     )
     edge.metrics.gauge("outcry_keys_live", "API keys not revoked.", lambda: services.keys.live_count)
-    edge.metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision)
+    edge.metrics.gauge(
+        "outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision
+    )
     edge.metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
     hot = HotAnswers(edge)
     edge.metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
-    dispatcher = Dispatcher(edge, services.query, hot, options.query_timeout_s, ingest)
+    live = LiveSide(services.board, services.universe, services.alerts)
+    hub = Hub(edge, services.query, live, options.query_timeout_s)
+    edge.metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.followers))
+    edge.metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
+    dispatcher = Dispatcher(edge, services.query, hot, hub, options.query_timeout_s, ingest)
     return Application(
-        edge, hot, dispatcher, edge.around(build_probes(edge, open_metrics=options.open_metrics))
-    )
+        edge, hot, hub, dispatcher, edge.around(build_probes(edge, open_metrics=options.open_metrics)),
+        services.live,
+    )  # fmt: skip

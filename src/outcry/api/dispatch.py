@@ -14,10 +14,13 @@ import msgspec
 
 from outcry.accounts.licences import Scope
 from outcry.api.endpoints import ENDPOINTS, Ask, Endpoint, Prepared
+from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
 from outcry.api.parameters import read_query
 from outcry.api.query import Query
+from outcry.api.stream import STREAM, TICKET, Opened, Streams
+from outcry.api.telling import tell
 from outcry.http.auth import Caller, anonymous
 from outcry.http.cache import AnswerCache, Computed, Encoded, Kept, Moving, names_etag
 from outcry.http.edge import Edge, Headers, Receive, Reply, Send
@@ -49,9 +52,17 @@ class Dispatcher:
     """Answers everything under `/api`. `timeout_s` bounds each wait for the store; `ingest` takes pushed feeds."""
 
     def __init__(
-        self, edge: Edge, query: Query, hot: HotAnswers, timeout_s: float, ingest: Ingest | None = None
+        self,
+        edge: Edge,
+        query: Query,
+        hot: HotAnswers,
+        hub: Hub,
+        timeout_s: float,
+        ingest: Ingest | None = None,
     ) -> None:
         self._edge = edge
+        self._hub = hub
+        self._streams = Streams(edge, hub)
         self._query = query
         self._hot = hot
         self._timeout_s = timeout_s
@@ -65,12 +76,15 @@ class Dispatcher:
         started_ns = monotonic_ns()
         asked = Asked(scope, edge.ids)
         endpoint = _ROUTES.get(asked.path)
-        route = endpoint.path if endpoint else UNKNOWN_ROUTE
+        route = endpoint.path if endpoint else asked.path if asked.path in (STREAM, TICKET) else UNKNOWN_ROUTE
         try:
             reply = await self._reply(asked, endpoint, route, receive)
         except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
             reply = edge.failed(asked, route, error)
-        await edge.send(asked, reply, started_ns, send)
+        if isinstance(reply, Opened):
+            await tell(edge, self._hub, asked, reply, started_ns, receive, send)
+        else:
+            await edge.send(asked, reply, started_ns, send)
 
     async def _reply(self, asked: Asked, endpoint: Endpoint | None, route: str, receive: Receive) -> Reply:
         """Admit and count the caller, then answer or refuse."""
@@ -79,7 +93,10 @@ class Dispatcher:
             caller = anonymous(asked.client)
             return edge.refuse(asked, route, caller, edge.uncounted(caller), STARTING)
         current = edge.pulse.fresh or await edge.pulse.ensure(self._timeout_s)
-        caller, reason = edge.door.admit(asked)
+        streams = self._streams if asked.path in (STREAM, TICKET) else None
+        caller, reason = edge.door.admit(asked) if streams is None else streams.admit(asked)
+        if streams is not None and streams.full(asked, caller):
+            return streams.too_many(route, asked, caller, edge.uncounted(caller))
         ingest = self._ingest if asked.path == INGEST_PATH else None
         counted = ingest is None or ingest.counts(caller)
         if counted:
@@ -96,6 +113,8 @@ class Dispatcher:
             return edge.refuse(asked, route, caller, verdict, unauthorized(reason))
         if ingest is not None:
             return await ingest.reply(asked, receive, caller, verdict, current=current)
+        if streams is not None:
+            return await streams.reply(asked, caller, verdict, current=current)
         if endpoint is None:
             return edge.refuse(asked, route, caller, verdict, NOT_FOUND)
         if asked.method not in ("GET", "HEAD"):

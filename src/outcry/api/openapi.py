@@ -13,6 +13,7 @@ from outcry import __version__
 from outcry.api.endpoints import ENDPOINTS, Endpoint, Parameter
 from outcry.api.examples import ANSWERS, ERROR
 from outcry.api.parameters import LONGEST_SYMBOL
+from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
 from outcry.http.errors import FIX, JSON_TYPE, PROBLEM_TYPE, STATUS
 from outcry.services.accounts import KeyRefusal
 from outcry.services.answers import DISCLAIMER, Answer
@@ -68,7 +69,8 @@ HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def build_document() -> dict[str, Any]:
     """Return the document."""
-    _, schemas = msgspec.json.schema_components([row.answer for row in ENDPOINTS], ref_template=_REF)
+    answers = [*(row.answer for row in ENDPOINTS), *STREAM_SCHEMAS]
+    _, schemas = msgspec.json.schema_components(answers, ref_template=_REF)
     schemas = {name: _untitled(schema) for name, schema in sorted(schemas.items())}
     schemas["Error"] = _error_schema()
     return {
@@ -82,13 +84,14 @@ def build_document() -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "security": [{"ApiKey": []}],
-        "paths": {row.path: {"get": _operation(row)} for row in ENDPOINTS},
+        "paths": {row.path: {"get": _operation(row)} for row in ENDPOINTS}
+        | stream_paths(_headers(), _refused(STREAM_ERRORS), _refused(())),
         "components": {
             "schemas": schemas,
             "responses": {
                 ".".join(codes): _refusal(status, codes)
-                for row in ENDPOINTS
-                for status, codes in _refusals(row)
+                for errors in (*(row.errors for row in ENDPOINTS), STREAM_ERRORS, ())
+                for status, codes in _refusals(errors)
             },
             "headers": {
                 name: {"description": text, "required": True, "schema": schema}
@@ -100,16 +103,15 @@ def build_document() -> dict[str, Any]:
                     "in": "header",
                     "name": "x-api-key",
                     "description": "Only in this header, once. A key in the address is refused.",
-                }
+                },
+                "Ticket": TICKET_SCHEME,
             },
         },
     }
 
 
 def _operation(row: Endpoint) -> dict[str, Any]:
-    responses: dict[str, Any] = {"200": _success(row.answer), "304": _not_modified()}
-    for status, codes in _refusals(row):
-        responses[str(status)] = {"$ref": f"#/components/responses/{'.'.join(codes)}"}
+    responses = {"200": _success(row.answer), "304": _not_modified(), **_refused(row.errors)}
     return {
         "operationId": row.operation,
         "summary": row.summary,
@@ -126,10 +128,17 @@ def _operation(row: Endpoint) -> dict[str, Any]:
     }
 
 
-def _refusals(row: Endpoint) -> list[tuple[int, list[str]]]:
-    """Return the statuses an endpoint refuses with, and the codes of each."""
+def _refused(errors: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        str(status): {"$ref": f"#/components/responses/{'.'.join(codes)}"}
+        for status, codes in _refusals(errors)
+    }
+
+
+def _refusals(errors: tuple[str, ...]) -> list[tuple[int, list[str]]]:
+    """Return the statuses an endpoint of these codes refuses with, and the codes of each."""
     found: dict[int, list[str]] = {}
-    for code in dict.fromkeys((*row.errors, *_COMMON)):
+    for code in dict.fromkeys((*errors, *_COMMON)):
         found.setdefault(STATUS[code], []).append(code)
     return sorted(found.items())
 

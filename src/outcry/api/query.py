@@ -16,6 +16,7 @@ from outcry.services.answers import (
     SymbolsAnswer,
 )
 from outcry.services.living import Living
+from outcry.services.query import Watched
 
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
@@ -45,6 +46,10 @@ class Query(Protocol):
 
     def revision(self) -> int:
         """The store's revision: while it stays, so do answers that do not go stale by themselves."""
+        ...
+
+    def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
+        """What a symbol means, and which channel answers it live."""
         ...
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:

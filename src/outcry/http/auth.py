@@ -12,7 +12,7 @@ from outcry.accounts.licences import Scope
 from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
 from outcry.http.redaction import holds_key
 from outcry.http.requests import Asked
-from outcry.ports.store import Role
+from outcry.ports.store import KeyRow, Role
 from outcry.services.accounts import KeyRefusal, KeyRing, Licences
 
 _REMEMBERED = 4096
@@ -70,19 +70,31 @@ class Door:
         found = self._keys.known(value.decode("ascii"))
         if isinstance(found, KeyRefusal):
             return anonymous(client), found
-        caller = Caller(
-            f"key:{found.id}",
-            found.prefix,
-            found.tier,
-            requests_allowed(found.tier),
-            self._licences.scope(found),
-            generation,
-            found.role,
-        )
+        caller = self._caller(found, generation)
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known[value] = caller  # only ever a valid key, so strangers cannot fill this
         return caller, None
+
+    def again(self, caller: Caller) -> Caller | None:
+        """Return the caller of the same key as keys and grants stand now; None once the key is revoked."""
+        generation = self.generation
+        if caller.generation == generation:
+            return caller
+        row = self._keys.live(caller.name)
+        found = self._caller(row, generation) if row is not None else None
+        return found if found is not None and found.subject == caller.subject else None
+
+    def _caller(self, row: KeyRow, generation: int) -> Caller:
+        return Caller(
+            f"key:{row.id}",
+            row.prefix,
+            row.tier,
+            requests_allowed(row.tier),
+            self._licences.scope(row),
+            generation,
+            row.role,
+        )
 
 
 def anonymous(client: str) -> Caller:

@@ -28,6 +28,8 @@ AsgiApp = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 #: A server may offer, under this name in a scope's extensions, to write a response in one piece, given its head in
 #: parts; False: not now.
 WHOLE = "outcry.whole"
+#: And under this one its transport, for answers that go on for long.
+TRANSPORT = "outcry.transport"
 WriteWhole = Callable[[int, list[bytes], bytes], bool]
 
 SECURITY_HEADERS: Headers = [

@@ -83,6 +83,13 @@ def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
     return Problem("rate_limited", message_id, {"retry_after_ms": retry_after_ms}, headers, words)
 
 
+def too_many_streams(retry_after_ms: int, limit: int) -> Problem:
+    """The problem of a key that has all the streams open that it may have."""
+    headers = ((b"retry-after", b"%d" % -(-retry_after_ms // 1000)),)
+    words = {"limit": limit}
+    return Problem("rate_limited", "rate_limited.streams", {"retry_after_ms": retry_after_ms}, headers, words)
+
+
 def method_not_allowed(allowed: str, message_id: str = "method_not_allowed") -> Problem:
     """The problem of a known path asked with another method."""
     return Problem("method_not_allowed", message_id, {}, ((b"allow", allowed.encode("ascii")),))

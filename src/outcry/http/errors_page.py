@@ -11,7 +11,7 @@ from outcry.http.messages import Catalogue, load_catalogue
 
 _EXTRAS = {
     "invalid_parameter": "`parameter`, `errors[]` of `{parameter, message}`",
-    "unauthorized": "`reason`: `missing`, `malformed`, `unknown`, `revoked` or `key_in_query`",
+    "unauthorized": "`reason`: `missing`, `malformed`, `unknown`, `revoked`, `key_in_query` or `ticket`",
     "unknown_symbol": "`symbol`, `suggestions[]`",
     "not_found": "where a session is meant: `symbol`, `date`",
     "no_licensed_source": "`symbol`, `reasons[]`, `fix` with `account` and `brokerGuide`",
@@ -23,7 +23,8 @@ _EXTRAS = {
 _WHEN = {
     "missing_symbol": "`symbol` is absent or empty.",
     "invalid_parameter": "A parameter is repeated, not UTF-8 or not of its form; or the request is no HTTP.",
-    "unauthorized": "There is no valid key in the header `x-api-key`, or there is one in the address.",
+    "unauthorized": "There is no valid key in the header `x-api-key`, or there is one in the address; or a "
+    "stream's ticket is no good.",
     "forbidden": "The key is for something else: one that sends trades reads nothing, and one that reads sends none. "
     "Or `/metrics` is read from elsewhere than the machine itself.",
     "unknown_symbol": "No product or contract goes by that name.",
@@ -31,7 +32,8 @@ _WHEN = {
     "method_not_allowed": "The address is only read, or only sent to.",
     "no_licensed_source": "No completed session is licensed to this key yet.",
     "invalid_request": "What was sent is not of its form, or does not follow what came before.",
-    "rate_limited": "The limit of the key, or without a valid one of the address, is used up.",
+    "rate_limited": "The limit of the key, or without a valid one of the address, is used up; or it has all its "
+    "streams open.",
     "internal_error": "A fault of the service; the log has it under the request id.",
     "upstream_unavailable": "The data store does not respond, or not within two seconds.",
     "starting": "The service has not reached its store since it was started.",

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 import structlog
 
+from outcry.http.redaction import REDACTED
 from outcry.http.requests import Asked
 from outcry.ports.clock import Clock
 
@@ -97,7 +98,7 @@ class AccessLog:
                 "tier": tier,
             }
             known = msgspec.json.encode(fields)[:-1] + b',"caller":'
-            if len(asked.path) + len(asked.query) <= _LONGEST_QUERY:
+            if len(asked.path) + len(asked.query) <= _LONGEST_QUERY and REDACTED not in {path, query}:
                 if len(self._stems) >= _MOST_STEMS:
                     self._stems.clear()
                 self._stems[place] = known

@@ -5,7 +5,7 @@ together only when it is read. Labels are route templates, statuses and tiers: n
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -59,6 +59,7 @@ class Metrics(Collector):
     def __init__(self) -> None:
         self._tallies: dict[tuple[str, int, str], Tally] = {}
         self._gauges: list[tuple[str, str, Callable[[], float]]] = []
+        self._counters: list[tuple[str, str, str, Callable[[], Mapping[str, int]]]] = []
         self.refusals: dict[str, int] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -78,6 +79,10 @@ class Metrics(Collector):
     def gauge(self, name: str, text: str, read: Callable[[], float]) -> None:
         """Add a gauge, read when the metrics are."""
         self._gauges.append((name, text, read))
+
+    def counter(self, name: str, text: str, label: str, read: Callable[[], Mapping[str, int]]) -> None:
+        """Add counts by one label, read when the metrics are."""
+        self._counters.append((name, text, label, read))
 
     def collect(self) -> Iterator[Metric]:
         """Put the families together."""
@@ -100,6 +105,11 @@ class Metrics(Collector):
         yield refusals
         for name, text, read in self._gauges:
             yield GaugeMetricFamily(name, text, value=read())
+        for name, text, label, counts in self._counters:
+            family = CounterMetricFamily(name, text, labels=(label,))
+            for value, count in list(counts().items()):
+                family.add_metric((value,), count)
+            yield family
 
     def exposition(self) -> bytes:
         """All metrics as Prometheus reads them."""

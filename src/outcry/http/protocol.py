@@ -18,7 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from outcry.http.auth import anonymous
-from outcry.http.edge import WHOLE, Edge, fixed_headers
+from outcry.http.edge import TRANSPORT, WHOLE, Edge, fixed_headers
 from outcry.http.errors import Problem
 from outcry.http.fastpath import EXTENSION, HotAnswers, Offer, whole_request
 from outcry.http.limits import varying_headers, written
@@ -132,6 +132,7 @@ class EdgeProtocol(HttpToolsProtocol):
         """Note that the head was good: what follows belongs to a request being answered."""
         super().on_headers_complete()
         self._head_done = True
+        self.scope["extensions"][TRANSPORT] = self.transport  # type: ignore[typeddict-item]
         if self.whole:
             # Bound to this very answer: with pipelining, `self.cycle` may be a later one by the time it is written.
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]

@@ -1,10 +1,12 @@
 """Keys where they must not be: finding them in addresses, and keeping them out of logs.
 
 Rule kept: an address that holds a key, or a parameter named like one, is refused and never written anywhere
-as it came. Percent-encoding (also doubled) and letter case make no difference.
+as it came; nor is one with a stream's ticket, though that is not refused. Percent-encoding (also doubled) and letter
+case make no difference.
 """
 
 import re
+from collections.abc import Callable
 from urllib.parse import unquote
 
 REDACTED = "[redacted]"
@@ -15,6 +17,7 @@ _KEY_NAMES = frozenset(
     | {f"x{dash}api{mark}key" for dash in "-_" for mark in ("", "-", "_")}
 )
 _PARAMETERS = re.compile(r"[?&;]")
+_TICKET = "ticket"
 #: The queries of well-behaved clients, told by one match; it leaves no room for a `%`, `_` or a second
 #: parameter.
 _PLAIN = re.compile(rb"(?:(?:symbol|date|from|to)=[0-9A-Za-z./@-]*(?:&(?!$)|$))*")
@@ -36,20 +39,29 @@ def _shows_key(text: str) -> bool:
     return any(name in _KEY_NAMES for name in names)
 
 
-def _suspect(text: str) -> bool:
+def _shows_ticket(text: str) -> bool:
+    return _TICKET in text.lower()
+
+
+def _suspect(text: str, shows: Callable[[str], bool] = _shows_key) -> bool:
     for _ in range(_ROUNDS):
-        if _shows_key(text):
+        if shows(text):
             return True
         decoded = unquote(text, encoding="latin-1")
         if decoded == text:
             return False
         text = decoded
-    return _shows_key(text)
+    return shows(text)
+
+
+def _holds_ticket(query: bytes) -> bool:
+    return _PLAIN.fullmatch(query) is None and _suspect(query.decode("latin-1"), _shows_ticket)
 
 
 def for_log(path: str, query: bytes) -> tuple[str, str]:
-    """Return path and query as they may be logged: cut to 200 characters, redacted whole where a key
-    shows."""
+    """Return path and query as they may be logged: cut to 200 characters, redacted whole where a key or a
+    ticket shows."""
     shown_path = REDACTED if "outcry_" in path.lower() or _suspect(path) else path[:_LONGEST_LOGGED]
-    shown_query = REDACTED if holds_key(query) else query[:_LONGEST_LOGGED].decode("latin-1")
+    secret = holds_key(query) or _holds_ticket(query)
+    shown_query = REDACTED if secret else query[:_LONGEST_LOGGED].decode("latin-1")
     return shown_path, shown_query

@@ -36,6 +36,10 @@ class Service(Protocol):
         """The application itself."""
         ...
 
+    def drain(self) -> None:
+        """End the answers that would go on for ever: the server is about to stop."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Binding:
@@ -53,9 +57,15 @@ class Binding:
 class Server(uvicorn.Server):
     """A server that tells where it listens, and can be asked to stop from any thread."""
 
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[str, int], None] | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        on_started: Callable[[str, int], None] | None,
+        on_stopping: Callable[[], None],
+    ) -> None:
         super().__init__(config)
         self._on_started = on_started
+        self._on_stopping = on_stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then report the address bound."""
@@ -63,6 +73,11 @@ class Server(uvicorn.Server):
         if self.started and self._on_started is not None:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._on_started(host, port)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop; what has no end of its own is told first."""
+        self._on_stopping()
+        await super().shutdown(sockets)
 
     def stop(self) -> None:
         """Ask for a graceful end: answers under way are finished first."""
@@ -91,7 +106,7 @@ def build_server(
         timeout_keep_alive=binding.keep_alive_s,
         timeout_graceful_shutdown=binding.shutdown_s,
     )
-    return Server(config, on_started)
+    return Server(config, on_started, service.drain)
 
 
 def serve(service: Service, binding: Binding, on_started: Callable[[str, int], None] | None = None) -> None:

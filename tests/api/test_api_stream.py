@@ -1,0 +1,729 @@
+"""The event stream over real sockets: what is told, to whom, in which order, and what it costs to be slow."""
+
+import asyncio
+import json
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from livestage import DAY, LIVE, Ear, Event, Market, make_alert
+from stage import SECOND, served
+
+from outcry.accounts.tiers import streams_allowed
+from outcry.api import hub as hub_module
+from outcry.api import telling
+from outcry.api.examples import ANSWERS
+from outcry.services.live.board import Standing
+
+CLOSED = Standing(live=False, reason="closed", market_ns=0, trade_date=DAY)
+
+
+CL_STATE = {
+    "symbol": "CL", "dataSource": "delayed", "live": False, "asOf": "2026-01-02", "reason": "no_connection"
+}  # fmt: skip
+
+
+@pytest.fixture
+def market() -> Iterator[Market]:
+    market = Market()
+    market.grant("ES", "NQ")
+    with served(market.stage):
+        yield market
+
+
+def eventually(what: Callable[[], bool], within_s: float = 5) -> bool:
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.01)
+    return what()
+
+
+def open_streams(market: Market) -> int:
+    """Streams open whose first events are made."""
+    return sum(not follower.opening for follower in list(market.stage.app.hub.followers))
+
+
+# -- what is told
+
+
+def test_a_stream_begins_with_everything_as_it_stands(market: Market) -> None:
+    """ES is live and shared, CL has only a completed session; of GC there is nothing, and that is told too."""
+    market.feed("ES")
+    fired = market.alert("ES")
+    key = market.stage.key()
+    with market.ear(key, "/api/stream?symbols=mes,CL,GC") as ear:
+        first = ear.next()
+        assert ear.headers["content-type"] == "text/event-stream"
+        assert ear.headers["cache-control"] == "no-store"
+        assert ear.headers["x-accel-buffering"] == "no"
+        assert ear.headers["x-ratelimit-limit"] == "600"
+        assert ear.headers["x-ratelimit-remaining"] == "599"
+        assert ear.headers["x-api-tier"] == "admin"
+        assert ear.headers["x-content-type-options"] == "nosniff"
+        assert ear.headers["x-request-id"]
+        assert ear.retry == "2000"
+    assert (first.name, first.seq) == ("snapshot", fired.seq)
+    assert first.data["updatedAt"] == "2026-01-02T15:04:05.123Z"
+    assert (first.data["resumed"], first.data["missed"]) == (False, False)
+    assert [(each["symbol"], each["dataSource"]) for each in first.data["levels"]] == [
+        ("ES", "shared"),
+        ("CL", "delayed"),
+    ]
+    assert first.data["states"] == [
+        {"symbol": "ES", "dataSource": "shared", "live": True, "asOf": None, "reason": "live"},
+        CL_STATE,
+        {"symbol": "GC", "dataSource": None, "live": False, "asOf": None, "reason": "no_connection"},
+    ]  # fmt: skip
+    (alert,) = first.data["alerts"]
+    assert {name: alert[name] for name in ("symbol", "type", "severity", "price", "ref", "key")} == {
+        "symbol": "ES", "type": "ib-break-up", "severity": "critical", "price": 6900.25, "ref": "IBH",
+        "key": fired.key,
+    }  # fmt: skip
+    assert (alert["at"], alert["session"], alert["contract"]) == (
+        "2026-01-02T15:04:06.000Z",
+        "rth",
+        "ESH2026",
+    )
+    assert alert["params"] == {"ibHigh": 6900.0, "rule": "v1"}
+
+
+def test_without_symbols_everything_that_is_visible_is_told(market: Market) -> None:
+    """Live NQ and the completed sessions of CL and ES; the operator's GC is granted to nobody."""
+    market.feed("NQ")
+    market.feed("GC")
+    with market.ear(market.stage.key()) as ear:
+        states = ear.next().data["states"]
+    assert [(each["symbol"], each["dataSource"]) for each in states] == [
+        ("CL", "delayed"),
+        ("ES", "delayed"),
+        ("NQ", "shared"),
+    ]
+
+
+def test_a_product_that_comes_to_be_visible_is_told_of(market: Market) -> None:
+    with market.ear(market.stage.key()) as ear:
+        ear.next()
+        market.feed("NQ")
+        state, levels = ear.next(), ear.next()
+    assert (state.name, state.data["symbol"], state.data["dataSource"]) == ("state", "NQ", "shared")
+    assert (levels.name, levels.data["symbol"]) == ("levels", "NQ")
+
+
+def test_a_price_alone_is_a_quote_and_all_else_an_answer(market: Market) -> None:
+    """With each trade the answer's `distanceTicks` moves as well: that follows from the price, and is no more news."""
+    feed = market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        before = ear.next().data["levels"][0]
+        feed.move(price=6901.25)
+        quote = ear.next()
+        feed.move(poc=6895.5)
+        levels = ear.next()
+        feed.move(price=6902.0)
+        again = ear.next()
+    assert before["nakedPocs"][0]["price"] == 6890
+    assert (quote.name, quote.id) == ("quote", None)
+    assert quote.data == {"symbol": "ES", "lastPrice": 6901.25, "updatedAt": "2026-01-02T15:00:00.001Z"}
+    assert levels.name == "levels"
+    assert (levels.data["lastPrice"], levels.data["nakedPocs"][0]["price"]) == (6901.25, 6895.5)
+    assert (again.name, again.data["lastPrice"]) == ("quote", 6902.0)
+
+
+def test_many_trades_are_four_events_a_second_at_most_and_the_newest_wins(market: Market) -> None:
+    """200 trades within a second: no more than five events (the first may come at once), the last one the newest."""
+    feed = market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        ear.next()
+        for number in range(200):
+            feed.move(price=7000.0 + number)
+            time.sleep(0.005)
+        prices = [ear.until("quote").data["lastPrice"]]
+        while prices[-1] != 7199:
+            prices.append(ear.until("quote").data["lastPrice"])
+    assert len(prices) <= 6
+    assert prices == sorted(prices)
+
+
+def test_alerts_are_told_at_once_in_order(market: Market) -> None:
+    market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        assert ear.next().seq == 0
+        waits: list[float] = []
+        for number in range(1, 21):
+            posted = time.monotonic()
+            market.alert("ES")
+            alert = ear.next()
+            waits.append(time.monotonic() - posted)
+            assert (alert.name, alert.seq, alert.data["seq"]) == ("alert", number, number)
+    assert sorted(waits)[10] < 0.05, "alerts wait for the tick"
+
+
+def test_only_alerts_of_the_symbols_asked_for_are_told(market: Market) -> None:
+    market.feed("ES")
+    market.feed("NQ")
+    with market.ear(market.stage.key(), "/api/stream?symbols=NQ") as ear:
+        ear.next()
+        market.alert("ES")
+        told = market.alert("NQ")
+        assert ear.until("alert").seq == told.seq
+
+
+def test_a_feed_that_stops_answering_live_and_comes_back(market: Market) -> None:
+    """States and answers follow: live, closed with the completed session instead, live again."""
+    feed = market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        ear.next()
+        feed.stand(CLOSED)
+        assert [ear.next(), ear.next()] == [
+            Event("state", {**CL_STATE, "symbol": "ES", "reason": "closed"}, None),
+            Event("levels", msgspec.to_builtins(ANSWERS["LevelsAnswer"]), None),
+        ]
+        feed.stand(LIVE)
+        state, levels = ear.next(), ear.next()
+        assert (state.data["live"], state.data["reason"], levels.data["live"]) == (True, "live", True)
+        feed.stand(CLOSED)
+        assert [ear.next().name, ear.next().name] == ["state", "levels"]
+
+
+def test_a_new_completed_session_is_told(market: Market) -> None:
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        assert ear.next().data["levels"][0]["prior"]["poc"] == 6900.25
+        market.stage.query.poc = 6911.5
+        market.stage.accounts.moves += 1  # the store's revision
+        levels = ear.next()
+    assert (levels.name, levels.data["prior"]["poc"]) == ("levels", 6911.5)
+
+
+# -- coming back
+
+
+@pytest.mark.parametrize("where", ["header", "address"])
+def test_coming_back_tells_what_was_missed_and_nothing_twice(market: Market, where: str) -> None:
+    """Of five alerts the reader knows two: it is told 3, 4 and 5, then everything else as it stands."""
+    market.feed("ES")
+    for _ in range(5):
+        market.alert("ES")
+    key = market.stage.key()
+    ear = (
+        market.ear(key, Last_Event_ID="2")
+        if where == "header"
+        else market.ear(key, "/api/stream?lastEventId=2")
+    )
+    with ear:
+        told = [ear.next() for _ in range(4)]
+        market.alert("ES")
+        after = ear.next()
+    assert [(event.name, event.seq) for event in told] == [
+        ("alert", 3),
+        ("alert", 4),
+        ("alert", 5),
+        ("snapshot", 5),
+    ]
+    assert told[3].data["alerts"] == []
+    assert (told[3].data["resumed"], told[3].data["missed"]) == (True, False)
+    assert (after.name, after.seq) == ("alert", 6)
+
+
+@pytest.mark.parametrize(
+    "given_id", ["", "x", "-1", "1.5", "99999999999999999999", "٣", " ", "7", "1, 2", "0x1"]
+)
+def test_an_id_that_is_none_is_taken_for_none(market: Market, given_id: str) -> None:
+    """Also 7, where only two alerts were ever recorded."""
+    market.feed("ES")
+    market.alert("ES")
+    market.alert("ES")
+    sent = given_id.encode().decode("latin-1")
+    with market.ear(market.stage.key(), Last_Event_ID=sent) as ear:
+        first = ear.next()
+    assert (first.name, first.data["resumed"], len(first.data["alerts"])) == ("snapshot", False, 2)
+
+
+def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
+    """300 alerts, of which the reader sees those of ES, while it hangs up again and again."""
+    market.feed("ES")
+    market.feed("NQ")
+    key = market.stage.key()
+    chance = random.Random(20260102)
+    wanted: list[int] = []
+
+    def post() -> None:
+        for number in range(301):
+            row = market.alert("ES" if number == 300 else chance.choice(["ES", "ES", "NQ"]), ref=str(number))
+            if row.symbol == "ES":
+                wanted.append(row.seq)
+            time.sleep(chance.random() * 0.01)
+
+    poster = threading.Thread(target=post)
+    told: list[int] = []
+    last: dict[str, str] = {}
+    picky = random.Random(7)
+    poster.start()
+    over = False
+    while not over:
+        with market.ear(key, "/api/stream?symbols=ES", **last) as ear:
+            for _ in range(picky.randrange(1, 12)):
+                event = ear.next()
+                fired = {"alert": [event.data], "snapshot": event.data.get("alerts", [])[::-1]}[event.name]
+                told += [alert["seq"] for alert in fired]
+                last = {"Last_Event_ID": event.id or ""}
+                if over := "300" in [alert["ref"] for alert in fired]:
+                    break
+    poster.join()
+    assert told == wanted
+
+
+def test_what_the_board_forgot_is_told_from_the_store() -> None:
+    """A service that has just started: its board holds alert 8 only, 1 to 7 are in the store; 4 is another's."""
+    market = Market()
+    market.grant("ES")
+    market.feed("ES")
+    market.archive.rows += [make_alert("ES", seq, owner=9 if seq == 4 else 0) for seq in range(1, 8)]
+    market.alert("ES")
+    with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="2") as ear:
+        told = [ear.next() for _ in range(6)]
+        market.alert("ES")
+        assert ear.next().seq == 9
+    assert [(event.name, event.seq) for event in told] == [
+        *(("alert", seq) for seq in (3, 5, 6, 7, 8)),
+        ("snapshot", 8),
+    ]
+
+
+def test_a_board_without_any_alert_asks_the_store_too() -> None:
+    market = Market()
+    market.grant("ES")
+    market.feed("ES")
+    market.archive.rows += [make_alert("ES", seq) for seq in range(1, 6)]
+    with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="3") as ear:
+        assert [ear.next().seq for _ in range(3)] == [4, 5, 5]
+        market.alert("ES")
+        assert ear.next().seq == 6
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
+    """1,205 alerts after the last one seen: 206 to 1,205 are told, and the snapshot says that some were missed. Its
+    list has of today's those not just told: the first 205."""
+    market = Market()
+    market.grant("ES")
+    market.feed("ES")
+    rows = [make_alert("ES", seq) for seq in range(1, 1206)]
+    market.archive.rows += rows
+    market.board.post(rows[1000:] if stored else rows)
+    with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="0") as ear:
+        told = [ear.next() for _ in range(1001)]
+    assert [event.seq for event in told[:1000]] == list(range(206, 1206))
+    assert (told[1000].name, told[1000].seq, told[1000].data["missed"]) == ("snapshot", 1205, True)
+    left = [alert["seq"] for alert in told[1000].data["alerts"]]
+    assert left == ([] if stored else list(range(205, 0, -1)))
+
+
+# -- who sees what
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(st.sampled_from([0, 1, 2, 3]), st.sampled_from(["ES", "NQ", "CL"])), min_size=1, max_size=30
+    ),
+    granted=st.sets(st.sampled_from(["ES", "NQ", "CL"]), min_size=1),
+)
+def test_another_users_alerts_never_arrive(rows: list[tuple[int, str]], granted: set[str]) -> None:
+    """User 2 is told of the alerts of its own feeds (owner 2) and of the operator's granted ones (owner 0), of all and
+    of no others: live, on coming back, and in a snapshot."""
+    market = Market()
+    market.grant(*granted)
+    key = [market.stage.key(email=f"user{number}@example.com") for number in (1, 2, 3)][1]
+    for owner, root in set(rows):
+        market.feed(root, owner=owner, feed=f"feed{owner}")
+    with served(market.stage):
+        with market.ear(key) as ear:
+            ear.next()
+            sent = [market.alert(root, owner=owner, feed=f"feed{owner}") for owner, root in rows]
+            allowed = [r.seq for r in sent if r.owner == 2 or (r.owner == 0 and r.symbol in granted)]
+            last = market.alert("ES", owner=2, feed="feed2").seq
+            told: list[int] = []
+            while not told or told[-1] != last:
+                told.append(ear.until("alert").seq)
+        assert told == [*allowed, last]
+        with market.ear(key, Last_Event_ID="0") as ear:
+            assert [ear.until("alert").seq for _ in told] == told
+        with market.ear(key) as ear:
+            shown = [alert["seq"] for alert in ear.next().data["alerts"]]
+        assert set(shown) <= set(told)
+        assert len(shown) >= len(allowed)
+
+
+def test_ones_own_feed_goes_before_a_shared_one(market: Market) -> None:
+    key = market.stage.key(email="bob@example.com")
+    shared, own = market.feed("ES"), market.feed("ES", owner=1, feed="own")
+    own.move(price=1.0)
+    with market.ear(key, "/api/stream?symbols=ES") as ear:
+        assert ear.next().data["levels"][0]["dataSource"] == "personal"
+        own.stand(CLOSED)
+        state = ear.until("state").data
+        assert (state["dataSource"], state["reason"]) == ("shared", "live")
+        shared.move(price=2.0)
+        assert ear.until("quote").data["lastPrice"] == 2.0
+
+
+def test_a_revoked_key_ends_its_streams(market: Market) -> None:
+    key = market.stage.key()
+    with market.ear(key) as ear:
+        ear.next()
+        began = time.monotonic()
+        market.stage.keys.revoke(key[:15], 1)
+        assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
+        assert time.monotonic() - began < 1.2
+    assert eventually(lambda: open_streams(market) == 0)
+
+
+def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market) -> None:
+    """NQ is no longer granted: nothing is left of it. ES goes on."""
+    grant = market.grant("CL")
+    time.sleep(0.5)  # until it is known
+    feed, other = market.feed("CL"), market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=CL,ES") as ear:
+        assert ear.next().data["states"][0]["live"]
+        market.stage.accounts.revoke_grant(grant, 0)
+        state = ear.until("state").data
+        assert (state["symbol"], state["dataSource"], state["reason"]) == ("CL", "delayed", "no_connection")
+        assert ear.next().data["dataSource"] == "delayed"
+        feed.move(price=1.0)
+        market.alert("CL")
+        told = market.alert("ES")
+        assert ear.next().seq == told.seq
+        other.move(price=3.0)
+        assert ear.next().data == {
+            "symbol": "ES", "lastPrice": 3.0, "updatedAt": "2026-01-02T15:00:00.001Z"
+        }  # fmt: skip
+
+
+def test_while_the_store_is_silent_nothing_is_told(market: Market) -> None:
+    """After a second without the store no key is known to be good: what happens meanwhile is told once it answers."""
+    feed = market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        ear.next()
+        market.stage.accounts.busy = True
+        time.sleep(1.5)
+        feed.move(price=5.0)
+        row = market.alert("ES")
+        time.sleep(0.5)
+        feed.move(price=6.0)
+        time.sleep(0.4)
+        told = dict(market.stage.app.hub.told)
+        market.stage.accounts.busy = False
+        assert "quote" not in told
+        assert "alert" not in told
+        assert ear.next().seq == row.seq
+        assert ear.next().data["lastPrice"] == 6.0
+
+
+# -- refusals, caps, tickets
+
+
+def test_what_is_refused(market: Market) -> None:
+    stage = market.stage
+    key = stage.key()
+
+    def said(path: str, method: str = "GET", key: str | None = key) -> tuple[int, str]:
+        got = stage.get(path, key, method)
+        return got.status, json.loads(got.body)["code"]
+
+    assert said("/api/stream", key=None) == (401, "unauthorized")
+    assert said("/api/stream?symbols=ES,XXX") == (404, "unknown_symbol")
+    assert said("/api/stream?symbols=ES,E%00S") == (404, "unknown_symbol")
+    assert said("/api/stream?symbols=ESH6,ESM6") == (400, "invalid_parameter")
+    assert said("/api/stream?symbols=ES&symbols=NQ") == (400, "invalid_parameter")
+    assert said(f"/api/stream?symbols={','.join(f'E{n}' for n in range(201))}") == (400, "invalid_parameter")
+    assert said(f"/api/stream?key={key}") == (401, "unauthorized")
+    assert said("/api/stream", "POST") == (405, "method_not_allowed")
+    assert said("/api/stream/ticket") == (405, "method_not_allowed")
+    assert said("/api/stream/ticket", "POST", None) == (401, "unauthorized")
+    ingest = stage.key(role="ingest")
+    assert said("/api/stream", key=ingest) == (403, "forbidden")
+    assert said("/api/stream/ticket", "POST", ingest) == (403, "forbidden")
+    stage.query.failure = RuntimeError("a secret of the house")
+    assert said("/api/stream?symbols=ES") == (500, "internal_error")
+    assert open_streams(market) == 0
+
+
+def test_head_is_the_head_alone(market: Market) -> None:
+    got = market.stage.get("/api/stream?symbols=ES", market.stage.key(), "HEAD")
+    assert (got.status, got.body, got.headers["content-type"]) == (200, b"", "text/event-stream")
+    assert got.headers["x-ratelimit-remaining"] == "599"
+    assert open_streams(market) == 0
+
+
+def test_a_key_has_so_many_streams_and_a_refused_one_is_not_counted(market: Market) -> None:
+    assert [streams_allowed(tier) for tier in ("free", "pro", "admin")] == [2, 10, 50]
+    key, other = market.stage.key("free"), market.stage.key("free")
+    ears = [market.ear(key) for _ in range(2)]
+    with market.ear(key) as third:
+        assert (third.status, third.headers["x-ratelimit-remaining"]) == (429, "28")
+        refusal = third.refusal()
+    assert (refusal["code"], refusal["retry_after_ms"]) == ("rate_limited", 5000)
+    with market.ear(other) as free:
+        assert free.status == 200
+    ears[0].close()
+    assert eventually(lambda: open_streams(market) == 1)
+    with market.ear(key) as fourth:
+        assert (fourth.status, fourth.headers["x-ratelimit-remaining"]) == (200, "27")
+    ears[1].close()
+
+
+def ticket(market: Market, key: str) -> str:
+    got = market.stage.get("/api/stream/ticket", key, "POST")
+    said = json.loads(got.body)
+    assert (got.status, said["expiresInSeconds"], got.headers["cache-control"]) == (200, 30, "no-store")
+    assert len(said["ticket"]) == 43
+    return str(said["ticket"])
+
+
+def refused(ear: Ear) -> tuple[int, str]:
+    with ear:
+        return ear.status, ear.refusal()["reason"]
+
+
+def test_a_ticket_opens_one_stream_of_its_key(market: Market) -> None:
+    market.feed("ES", owner=1, feed="own")
+    key = market.stage.key("pro")
+    paper = ticket(market, key)
+    with market.ear(None, f"/api/stream?symbols=ES&ticket={paper}") as ear:
+        assert (ear.status, ear.headers["x-api-tier"], ear.headers["x-ratelimit-remaining"]) == (
+            200, "pro", "118",
+        )  # fmt: skip
+        assert ear.next().data["levels"][0]["dataSource"] == "personal"
+        assert refused(market.ear(None, f"/api/stream?ticket={paper}")) == (401, "ticket")
+    market.stage.app.edge.access_log.flush()
+    log = market.stage.log.getvalue()
+    assert paper.encode() not in log
+    assert b'"query":"[redacted]"' in log
+
+
+def test_a_ticket_grows_old_and_dies_with_its_key(market: Market) -> None:
+    key = market.stage.key()
+    young, old = ticket(market, key), ticket(market, key)
+    market.stage.clock.at_ns += 30 * SECOND - 1
+    with market.ear(None, f"/api/stream?ticket={young}") as ear:
+        assert ear.status == 200
+    market.stage.clock.at_ns += 1
+    assert refused(market.ear(None, f"/api/stream?ticket={old}")) == (401, "ticket")
+    dead = ticket(market, key)
+    market.stage.keys.revoke(key[:15], 1)
+    assert refused(market.ear(None, f"/api/stream?ticket={dead}")) == (401, "ticket")
+    assert refused(market.ear(None, "/api/stream?ticket=made-up")) == (401, "ticket")
+    assert len(market.stage.app._dispatcher._streams.tickets) == 0
+
+
+def test_a_ticket_is_good_for_streams_only(market: Market) -> None:
+    paper = ticket(market, market.stage.key())
+    assert market.stage.get(f"/api/levels?symbol=ES&ticket={paper}").status == 401
+    assert market.stage.get(f"/api/stream/ticket?ticket={paper}", method="POST").status == 401
+    with market.ear(None, f"/api/stream?ticket={paper}") as ear:
+        assert ear.status == 200
+
+
+def test_a_stream_opened_with_a_ticket_ends_with_its_key(market: Market) -> None:
+    key = market.stage.key()
+    with market.ear(None, f"/api/stream?ticket={ticket(market, key)}") as ear:
+        ear.next()
+        market.stage.keys.revoke(key[:15], 1)
+        assert [event.data for event in ear.rest()] == [{"code": "unauthorized"}]
+
+
+# -- slow readers, many readers, the end
+
+
+class Stalled:
+    """A client that asks and does not read; the kernel keeps little for it."""
+
+    def __init__(self, market: Market, key: str, path: str) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16384)
+        # As on a real network: with loopback's 64 KB segments so small a window would open only when probed.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
+        self.socket.connect(("127.0.0.1", market.stage.port))
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: outcry\r\nx-api-key: {key}\r\n\r\n".encode())
+
+
+def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market) -> None:
+    """Answers of 40 KB change twenty times a second for three seconds, and 400 alerts come: 2.4 MB and more that a
+    queue would hold. What waits in this process stays under three pieces; once it reads, the reader gets what was on
+    its way, then every alert, and the newest answer."""
+    feed = market.feed("ES")
+    feed.pocs = 1000
+    stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
+    assert eventually(lambda: open_streams(market) == 1)
+    follower = next(iter(market.stage.app.hub.followers))
+    waiting: list[int] = []
+    for number in range(1, 61):
+        feed.move(poc=float(number))
+        for _ in range(7):
+            market.alert("ES")
+        if follower.transport is not None:
+            waiting.append(follower.transport.get_write_buffer_size())
+        time.sleep(0.05)
+    assert max(waiting) <= 3 * telling.PIECE_BYTES
+    time.sleep(0.3)
+    received = b""
+    stalled.socket.settimeout(5)
+    while b'"seq":420,' not in received or b'"price":60.0' not in received:
+        received += stalled.socket.recv(65536)
+    stalled.socket.close()
+    answers = received.count(b"event: levels")
+    assert answers <= 6, "old answers were kept for it"
+    assert [f"\nid: {seq}\n".encode() in received for seq in (1, 200, 420)] == [True] * 3
+    assert received.count(b"event: alert") == 420
+
+
+def test_a_reader_that_does_not_read_is_cut_off(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "PATIENCE_S", 1.0)
+    feed = market.feed("ES")
+    feed.pocs = 1000
+    stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
+    assert eventually(lambda: open_streams(market) == 1)
+    for number in range(200):
+        feed.move(poc=float(number))
+        time.sleep(0.05)
+        if not open_streams(market):
+            break
+    assert open_streams(market) == 0
+    stalled.socket.close()
+
+
+def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
+    """More alerts than are kept encoded, while it does not read: the stream ends, and with its last id it goes on."""
+    feed = market.feed("ES")
+    feed.pocs = 1000
+    key = market.stage.key()
+    stalled = Stalled(market, key, "/api/stream?symbols=ES")
+    assert eventually(lambda: open_streams(market) == 1)
+    follower = next(iter(market.stage.app.hub.followers))
+    for number in range(60):
+        feed.move(poc=float(number))
+        time.sleep(0.05)
+        if follower.blocked_since_s and time.monotonic() - follower.blocked_since_s > 0.5:
+            break
+    assert follower.blocked_since_s
+    for _ in range(1100):
+        market.alert("ES")
+    assert eventually(lambda: market.stage.app.hub._seq == 1100)
+    stalled.socket.settimeout(5)
+    received = b""
+    while part := stalled.socket.recv(65536):
+        received += part
+    assert follower.ended == "behind"
+    assert received.endswith(b"0\r\n\r\n")
+    stalled.socket.close()
+    with market.ear(key, "/api/stream?symbols=ES", Last_Event_ID=str(follower.cursor)) as ear:
+        assert ear.next().seq > follower.cursor
+
+
+def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (hub_module, telling):
+        monkeypatch.setattr(module, "KEEP_ALIVE_S", 0.4)
+    assert telling.KEEP_ALIVE_S != 15
+    market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        ear.next()
+        time.sleep(1.6)
+        market.alert("ES")
+        ear.next()
+    assert 2 <= len(ear.comments) <= 4
+    assert set(ear.comments) == {": keep-alive"}
+
+
+async def listen(port: int, key: str, alerts: int) -> tuple[list[int], float]:
+    """What one of many readers hears: the alerts' ids, and the last price."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET /api/stream?symbols=ES HTTP/1.1\r\nHost: outcry\r\nx-api-key: {key}\r\n\r\n".encode())
+    seqs: list[int] = []
+    price = 0.0
+    name = ""
+    while len(seqs) < alerts or price != 9999.0:
+        line = (await reader.readline()).decode()
+        assert line, (seqs, price)
+        line = line.strip()
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("id: ") and name == "alert":
+            seqs.append(int(line.removeprefix("id: ")))
+        elif line.startswith("data: "):
+            price = json.loads(line.removeprefix("data: ")).get("lastPrice", price)
+    writer.close()
+    await writer.wait_closed()
+    return seqs, price
+
+
+def test_two_hundred_readers_hear_the_same(market: Market) -> None:
+    """Four keys with fifty streams each, twenty alerts and a hundred trades: all hear everything, in order."""
+    feed = market.feed("ES")
+    keys = [market.stage.key() for _ in range(4)]
+
+    def happen() -> None:
+        assert eventually(lambda: open_streams(market) == 200, 20)
+        for number in range(20):
+            market.alert("ES")
+            for trade in range(5):
+                feed.move(price=7000.0 + number * 5 + trade)
+            time.sleep(0.02)
+        feed.move(price=9999.0)
+
+    async def all_of_them() -> list[tuple[list[int], float]]:
+        readers = [listen(market.stage.port, keys[number % 4], 20) for number in range(200)]
+        return await asyncio.wait_for(asyncio.gather(*readers), 30)
+
+    happening = threading.Thread(target=happen)
+    happening.start()
+    heard = asyncio.run(all_of_them())
+    happening.join()
+    assert all(one == (list(range(1, 21)), 9999.0) for one in heard)
+    assert eventually(lambda: open_streams(market) == 0)
+
+
+def test_a_stopping_server_ends_streams_at_once() -> None:
+    """Also one that does not read; without being told, the server would wait its two seconds for each."""
+    market = Market()
+    market.grant("ES")
+    feed = market.feed("ES")
+    feed.pocs = 1000
+    with served(market.stage):
+        ear = market.ear(market.stage.key(), "/api/stream?symbols=CL")
+        ear.next()
+        stalled = Stalled(market, market.stage.key(), "/api/stream")
+        assert eventually(lambda: open_streams(market) == 2)
+        for number in range(40):
+            feed.move(poc=float(number))
+            time.sleep(0.05)
+        began = time.monotonic()
+    assert time.monotonic() - began < 1.5
+    assert list(ear.rest()) == []
+    ear.close()
+    stalled.socket.close()
+
+
+def test_streams_are_counted(market: Market) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    market.feed("ES")
+    with market.ear(market.stage.key()) as ear:
+        ear.next()
+        market.alert("ES")
+        ear.until("alert")
+        families = {
+            found.name: found
+            for found in text_string_to_metric_families(market.stage.get("/metrics").body.decode())
+        }
+    assert families["outcry_streams_open"].samples[0].value == 1
+    counted = {s.labels["event"]: s.value for s in families["outcry_stream_events"].samples}
+    assert (counted["snapshot"], counted["alert"]) == (1, 1)
+    requests = {(s.labels["route"], s.labels["status"]) for s in families["outcry_http_requests"].samples}
+    assert ("/api/stream", "200") in requests
