@@ -300,6 +300,15 @@ def test_beats_of_a_timeline() -> None:
     assert [timeline.at(played) for played in (0, 5, 19, 20, 25)] == [5, 10, 24, 40, 45]
 
 
+@pytest.mark.parametrize(("speed", "seconds"), [
+    (0.05, 0.05), (0.5, 0.5), (1, 1), (10, 1), (20, 2), (600, 60), (10_000, 60)
+])  # fmt: skip
+def test_how_often_it_beats(speed: float, seconds: float) -> None:
+    """In replayed seconds: never less than one a second of ours, never more than ten, nor less than one a minute."""
+    assert pace_of(speed, Hours()).step_ns == round(seconds * SECOND)
+    assert pace_of(None, Hours()).step_ns == MINUTE
+
+
 @pytest.mark.parametrize("speed", [0, -1, float("inf"), float("nan")])
 def test_speeds_that_are_none(speed: float) -> None:
     with pytest.raises(ValueError, match="speed"):

@@ -15,7 +15,8 @@ from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.core.windows import Segment
 from outcry.ports.clock import Clock
 
-#: A beat every second as it happened; of a faster replay ten a second of ours, but at least one a minute of its own.
+#: A beat every replayed second, or every second of ours in a slower replay; of one more than ten times as fast ten a
+#: second of ours, but at least one a minute of its own.
 _BEATS_PER_SECOND = 10
 #: A stream that waits looks up this often, for the feed may have been closed, or the clock set.
 _SLICE_S = 0.25
@@ -122,8 +123,9 @@ class WallPace:
         if not 0 < speed < _NEVER:
             raise ValueError(f"a speed of {speed} is none")
         self._clock, self._speed, self._sleep = clock, speed, sleep
-        beat = round(speed * NANOS_PER_SECOND / _BEATS_PER_SECOND)
-        self.step_ns = min(max(beat, NANOS_PER_SECOND), NANOS_PER_MINUTE)
+        second = speed * NANOS_PER_SECOND  # of ours, in replayed time
+        step = min(max(second / _BEATS_PER_SECOND, min(second, NANOS_PER_SECOND)), NANOS_PER_MINUTE)
+        self.step_ns = max(1, round(step))
         self._timeline: Timeline | None = None
         self._zero = self._elapsed = self._seen = 0
         self._stopped = False
