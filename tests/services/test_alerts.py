@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -257,3 +258,8 @@ def test_every_alert_and_every_state_has_a_sentence() -> None:
         assert wording.message(alert_row(1, type=kind, params={})).startswith("ES ")
     assert all(text.endswith(".") for text in wording.STATES.values())
     assert LIVE.reason in wording.STATES
+
+
+def test_every_state_is_in_the_documents() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+    assert [state for state in wording.STATES if f"`{state}`" not in page] == []

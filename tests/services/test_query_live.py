@@ -178,10 +178,13 @@ def test_a_named_contract_is_answered_by_its_own_feed(symbol: str, *, live: bool
 
 def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
     board = Board()
-    Shown(board, contract=ESM26, view=replace(VIEW, opening=replace(OPENING, front=False)))
+    back = Shown(board, contract=ESM26, view=replace(VIEW, opening=replace(OPENING, front=False)))
     asked = query(board)
-    assert levels(asked, ANN).data_source == "delayed"
-    assert levels(asked, ANN, "ESM6").live
+    for standing in (LIVE, replace(LIVE, live=False, reason="not_front")):
+        board.stand(back.channel, standing)
+        assert levels(asked, ANN).data_source == "delayed"
+        assert levels(asked, ANN, "ESM6").live
+        assert Encoder(REFERENCE.universe).live_bytes(Seen(back.channel, "shared")) is not None
     Shown(board)
     assert levels(asked, ANN).live
     assert asked.context(ANN, "ES", NOW_NS).answer.contract == "ESH2026"
@@ -375,7 +378,7 @@ def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
         None,
         None,
     )
-    assert found.reason == wording.STATES.get(reason, reason)
+    assert found.reason == wording.STATES.get(reason, "The feed refuses to be read (a_new_code).")
     assert (found.session.final, found.session.day_type_final, found.invented) == (True, True, False)
     mine = query(board).context(BOB, "ES", NOW_NS).answer
     assert mine.state == "no_connection", "of a feed he may not see he learns nothing"

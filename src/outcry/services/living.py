@@ -96,7 +96,7 @@ class Found(Generic[A_co]):
 def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsAnswer | None:
     """`GET /api/levels` of a channel; None where it does not answer live."""
     view = channel.view()
-    if view is None or view.opening.prior is None or not channel.standing.live:
+    if view is None or view.opening.prior is None or not channel.standing.answers:
         return None
     prior = view.opening.prior
     pocs, highs, lows = describe.carried(view.opening.carried, tick_e9)
@@ -113,7 +113,7 @@ def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsA
 def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> ContextAnswer | None:
     """`GET /api/context` of a channel; None where it does not answer live."""
     view = channel.view()
-    if view is None or view.opening.prior is None or not channel.standing.live:
+    if view is None or view.opening.prior is None or not channel.standing.answers:
         return None
     opening = view.opening
     pocs, highs, lows = describe.carried(opening.carried, tick_e9)
@@ -133,7 +133,7 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
 def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
     """`GET /api/profile` of a channel; None where it does not answer live."""
     view = channel.view()
-    if view is None or view.opening.prior is None or not channel.standing.live:
+    if view is None or view.opening.prior is None or not channel.standing.answers:
         return None
     return ProfileAnswer(
         symbol=channel.key.contract.root, tick_size=number(tick_e9),
@@ -168,7 +168,7 @@ class Encoder:
 
     def live_bytes(self, seen: Seen) -> tuple[int, bytes, float, str] | None:
         """The version, the JSON of `GET /api/levels`, its last price and its time; None where it is not live."""
-        if not seen.channel.standing.live:
+        if not seen.channel.standing.answers:
             return None
         made = self.levels(seen).render(0)
         if made is None or made.answer.last_price is None or made.answer.updated_at is None:

@@ -279,8 +279,9 @@ class Query:
 
 def _why_not(channel: Channel, named: Contract | None) -> str | None:
     """Why a channel does not answer live; None: it does."""
-    if not channel.standing.live:
-        return channel.standing.reason
+    standing = channel.standing
+    if not (standing.live or (named is not None and standing.answers)):
+        return standing.reason
     view = channel.view()
     if view is None:
         return "no_trades"

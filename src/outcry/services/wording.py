@@ -22,14 +22,15 @@ STATES: dict[str, str] = {
     "closed": "The session is closed.",
     "no_trades": "Nothing has traded yet in the session now open.",
     "no_prior": "No regular session of this contract has completed yet, so there are no prior levels.",
+    "degraded": "What the feed sends cannot be one auction; levels begin anew with the next session.",
     "ended": "The feed has come to its end.",
     "not_front": "The feed brings this contract, which is not the front one.",
 }
 
 
 def state_text(code: str) -> str:
-    """The sentence of a code; the code itself where there is none yet."""
-    return STATES.get(code, code)
+    """The sentence of a code; other codes are a feed's own, for why it will not have us."""
+    return STATES.get(code) or f"The feed refuses to be read ({code})."
 
 
 def message(row: AlertRow) -> str:

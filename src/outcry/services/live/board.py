@@ -28,13 +28,19 @@ class Standing:
     """Whether a stream answers live, and why not: a stable code.
 
     Codes: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
-    `no_trades`, `no_prior`, `ended`, `not_front`. `market_ns`: the feed's clock. `trade_date`: the one it stands in.
+    `no_trades`, `no_prior`, `degraded`, `ended`, `not_front`, or why the feed refuses. `market_ns`: the feed's clock.
+    `trade_date`: the one it stands in.
     """
 
     live: bool
     reason: str
     market_ns: int
     trade_date: date | None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers live to who names its contract: then it need not be the front one."""
+        return self.live or self.reason == "not_front"
 
 
 class Channel:
@@ -150,7 +156,8 @@ class Board:
             (
                 seen
                 for seen in self.channels(scope, root)
-                if seen.channel.standing.live and contract in {None, seen.channel.key.contract}
+                if (seen.channel.standing.live and contract is None)
+                or (seen.channel.standing.answers and contract == seen.channel.key.contract)
             ),
             None,
         )
