@@ -4,8 +4,9 @@ Rule kept: there is one way into the store. A session seen live is folded again 
 joined with what an import brought, and complete only where the feed was there all the time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from outcry.ports.records import TRADE, Batch, Quality, Rows
 from outcry.services.coverage import Span
 from outcry.services.importing import Importer
 from outcry.services.live import entries as log
+
+_BATCH_ROWS = 100_000
 
 
 @dataclass(slots=True)
@@ -37,13 +40,12 @@ class LogReading:
 
     def batches(self) -> Iterator[Batch]:
         """See `Reading`."""
-        for entry in log.settled(self.entries()):
-            rows = entry.rows
-            self.counts.rows += len(rows)
-            if isinstance(entry, log.BarRows):
-                yield Batch(self.contract, entry.quality, rows, "its log")
-            elif len(rows):
-                yield Batch(self.contract, Quality.TICKS, _plain(rows), "its log")
+        for quality, same in groupby(log.settled(self.entries()), key=_quality):
+            for rows in _gathered(entry.rows for entry in same):
+                self.counts.rows += len(rows)
+                yield Batch(
+                    self.contract, quality, _plain(rows) if quality is Quality.TICKS else rows, "its log"
+                )
 
 
 class Archive:
@@ -64,6 +66,24 @@ class Archive:
             Path(key.text), key.feed, key.contract, lambda: iter(entries), tuple(covered), amended
         )
         self._importer().record(reading, key.owner, settled_ns)
+
+
+def _quality(entry: log.TradeRows | log.BarRows) -> Quality:
+    return entry.quality if isinstance(entry, log.BarRows) else Quality.TICKS
+
+
+def _gathered(parts: Iterable[Rows]) -> Iterator[Rows]:
+    """Many small parts as few large ones."""
+    held: list[Rows] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part)
+        if count >= _BATCH_ROWS:
+            yield np.concatenate(held)
+            held, count = [], 0
+    if count:
+        yield np.concatenate(held)
 
 
 def _plain(rows: Rows) -> Rows:

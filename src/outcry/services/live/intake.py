@@ -17,7 +17,8 @@ from outcry.core.calendar import Session
 from outcry.core.units import NANOS_PER_HOUR
 from outcry.ports.feed import OVERLAP_NS
 from outcry.ports.records import Quality, Rows
-from outcry.services.grid import Grid
+from outcry.services.grid import Cell, Grid
+from outcry.services.live.columns import whole
 from outcry.services.live.entries import Day
 from outcry.services.rows import on_tick
 
@@ -60,6 +61,7 @@ class Intake:
         self._until_ns = 0
         self._bars_until_ns = 0
         self._latest_ns = 0
+        self._cell: Cell | None = None
         self.counts = Counts()
 
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int) -> None:
@@ -88,6 +90,19 @@ class Intake:
         rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
         self.counts.off_tick += off_tick
         yield from self._cut(rows)
+
+    def plain(self, rows: Rows, until_ns: int) -> Piece | None:
+        """The rows as one piece, if there is nothing to sort out: in order, in the stretch of hours of those before,
+        before `until_ns`, and not in an overlap. None where `trades` has to look closer."""
+        cell = self._cell
+        if self._known or cell is None:
+            return None
+        first_ns, end_ns = max(self._latest_ns, cell.start_ns), min(cell.end_ns, until_ns)
+        if not whole(rows, self._tick_e9, first_ns, end_ns, MAX_AHEAD_NS):
+            return None
+        self._latest_ns = int(rows["ts_event"][-1])
+        self.counts.rows += len(rows)
+        return Piece(cell.session, self._day_of(cell.trade_date), rows)
 
     def bars(self, rows: Rows, quality: Quality) -> Iterator[Piece]:
         """Yield what is new of `records.BAR` rows, cut by session and trade date."""
@@ -133,6 +148,7 @@ class Intake:
             self.counts.outside += outside
             for cell, begin, end in pieces:
                 self.counts.rows += end - begin
+                self._cell = cell
                 yield Piece(cell.session, self._day_of(cell.trade_date), run[begin:end])
 
 

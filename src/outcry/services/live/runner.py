@@ -20,16 +20,19 @@ from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
 from outcry.ports.live import StreamKey, TradeLog
-from outcry.ports.records import Quality
+from outcry.ports.records import Quality, Rows
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
+from outcry.services.live.columns import columns_of
 from outcry.services.live.health import Health
 from outcry.services.live.intake import Intake, Piece
-from outcry.services.live.stream import Stream
+from outcry.services.live.stream import Outcome, Stream
 
 #: Bytes of rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
+#: Standings that one more trade of the session does not change.
+_STEADY = frozenset({"live", "no_prior", "not_front"})
 _BAR_NS = {Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
 
 
@@ -185,9 +188,13 @@ class Runner:
         health.heard(loop.time())
         try:
             async for event in feed.open(self.key.contract, since):
-                health.connected = True
-                health.heard(loop.time())
-                await self._take(event, feed.caps, before_ns)
+                health.connected, health.heard_s = True, loop.time()
+                if isinstance(event, ports.Trades):
+                    if self._quickly(event.rows):
+                        continue
+                    await self._trades(event.rows)
+                else:
+                    await self._take(event, feed.caps, before_ns)
                 self.stand(loop.time())
                 if health.ended:
                     return
@@ -199,8 +206,7 @@ class Runner:
     async def _take(self, event: ports.Event, caps: ports.FeedCaps, before_ns: int) -> None:
         match event:
             case ports.Trades():
-                if len(event.rows):
-                    await self._trades(event)
+                await self._trades(event.rows)
             case ports.Bars():
                 for piece in self.intake.bars(event.rows, event.quality):
                     await self._enter_bars(piece, event)
@@ -222,14 +228,34 @@ class Runner:
                 await self._beat(event.at_ns)
                 self.health.ended = True
 
-    async def _trades(self, event: ports.Trades) -> None:
-        rows = event.rows
-        newest = int(rows["ts_event"].max())
-        live = rows["flags"] & ports.RowFlag.BACKFILL == 0
-        delays = (rows["ts_recv"] - rows["ts_event"])[live]
-        self.health.traded(newest, int(delays.min()) if len(delays) else None)
+    def _quickly(self, rows: Rows) -> bool:
+        """Take trades that go on where those before left off, in the session that runs: nearly all do. False where
+        anything is to be looked at more closely, and nothing was taken then."""
+        if not len(rows) or len(rows) > _MOST_ROWS or self.channel.standing.reason not in _STEADY:
+            return False
+        piece = self.intake.plain(rows, self.stream.deadline_ns)
+        if piece is None:
+            return False
+        self._note(rows)
+        self._log_trades(piece.day, rows)
+        return True
+
+    async def _trades(self, rows: Rows) -> None:
+        if not len(rows):
+            return
+        self._note(rows)
         for piece in self.intake.trades(rows):
             await self._enter(piece)
+
+    def _note(self, rows: Rows) -> None:
+        """Watch the market's pace and the clocks."""
+        if len(rows) == 1:
+            at_ns, received_ns, _, _, _, flags, *_ = rows[0].tolist()
+            backfill = flags & ports.RowFlag.BACKFILL
+            self.health.traded(at_ns, None if backfill else received_ns - at_ns)
+            return
+        delays = (rows["ts_recv"] - rows["ts_event"])[rows["flags"] & ports.RowFlag.BACKFILL == 0]
+        self.health.traded(int(rows["ts_event"].max()), int(delays.min()) if len(delays) else None)
 
     async def _enter(self, piece: Piece) -> None:
         """Log and apply trades of one session, in parts that no deadline lies in."""
@@ -240,7 +266,7 @@ class Runner:
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
             self._begin_day(piece.day)
-            self._log(log.TradeRows(piece.day, part.tobytes()))
+            self._log_trades(piece.day, part)
             rows = rows[len(part) :]
 
     async def _enter_bars(self, piece: Piece, event: ports.Bars) -> None:
@@ -351,6 +377,19 @@ class Runner:
 
     # -- one entry
 
+    def _log_trades(self, day: log.Day, rows: Rows) -> None:
+        """`_log` of trades, which are many: they are taken apart once."""
+        stream, columns = self.stream, columns_of(rows, self._tick_e9)
+        entry = log.TradeRows(day, rows.tobytes())
+        self._ways.log.append(self.name, stream.position, len(rows), log.encode(entry))
+        outcome = Outcome()
+        with self._lock:
+            stream.trades(day, rows, columns, outcome)
+        self.channel.version += 1
+        self._lots += columns.lots
+        if outcome.fired:
+            self._ways.fired(self, outcome.fired)
+
     def _log(self, entry: log.Known) -> list[str]:
         """Log an entry, apply it, tell of what came of it; return what has ended."""
         stream = self.stream
@@ -358,8 +397,6 @@ class Runner:
         with self._lock:
             outcome = stream.apply(entry)
         self.channel.version += 1
-        if isinstance(entry, log.TradeRows):
-            self._lots += int(entry.rows["size"].sum())
         if outcome.fired:
             self._ways.fired(self, outcome.fired)
         return outcome.ended

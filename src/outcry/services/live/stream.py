@@ -18,15 +18,13 @@ from outcry.core.ladder import BRACKET_MINUTES, Ladder, RangeTooWide, bracket_wi
 from outcry.core.live import Capture, LiveSession
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import NEVER_NS, Fired
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.feed import LIVE_TRADE, OVERLAP_NS, RowFlag
+from outcry.ports.feed import LIVE_TRADE, OVERLAP_NS
 from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import GRACE_NS, Span
 from outcry.services.live import entries as log
+from outcry.services.live.columns import Columns, columns_of
 from outcry.services.rows import fold_rows, on_tick
 
-#: A trade received later than this after its time is too old to act on (rules §6).
-STALE_NS = 5 * NANOS_PER_SECOND
 #: Entries of the log from a position on, up to the one being applied.
 History = Callable[[int], Iterable[log.Known]]
 
@@ -96,7 +94,10 @@ class Stream:
         self.last_bar_ns = 0
         #: Why the fold was given up, if it was: the instrument is degraded until the next session.
         self.degraded = ""
-        self._recent: deque[Rows] = deque()
+        #: Chunks of rows with the time of their newest.
+        self._recent: deque[tuple[int, Rows]] = deque()
+        #: When the earliest session or trade date held here has been over for five minutes, and is to be stored.
+        self.deadline_ns = NEVER_NS
 
     # -- what is asked of it
 
@@ -112,16 +113,9 @@ class Stream:
         return min([*dues, self.deadline_ns])
 
     @property
-    def deadline_ns(self) -> int:
-        """When the earliest session or trade date held here has been over for five minutes, and is to be stored."""
-        ends = [session.opening.close_ns for session in self.sessions[:1]]
-        ends += [day.end_ns for day, _ in self.days if f"day {day.trade_date}" not in self.pending]
-        return min(ends) + GRACE_NS if ends else NEVER_NS
-
-    @property
     def recent(self) -> Rows:
         """Rows within two seconds of the newest, as they came."""
-        rows = [chunk[chunk["ts_event"] >= self.latest_ns - OVERLAP_NS] for chunk in self._recent]
+        rows = [chunk[chunk["ts_event"] >= self.latest_ns - OVERLAP_NS] for _, chunk in self._recent]
         return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
 
     def covered(self) -> list[Span]:
@@ -148,13 +142,27 @@ class Stream:
 
     # -- what happens
 
+    def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
+        """Apply trades of one session in order, the entry at `position`, and move on; `columns` are the rows'."""
+        if not self.days or self.days[-1][0] is not day:
+            self._note_day(day)
+        self._trades(rows, columns, done)
+        self.position += len(rows)
+
     def apply(self, entry: log.Known) -> Outcome:
         """Apply the entry at `position`, and move on."""
         done = Outcome()
+        if isinstance(entry, log.TradeRows):
+            rows = entry.rows
+            self.trades(entry.day, rows, columns_of(rows, self._tick_e9), done)
+            return done
+        self._apply(entry, done)
+        self.position += entry.count
+        self._set_deadline()
+        return done
+
+    def _apply(self, entry: log.Known, done: Outcome) -> None:
         match entry:
-            case log.TradeRows():
-                self._note_day(entry.day)
-                self._trades(entry.rows, done)
             case log.BarRows():
                 self._note_day(entry.day)
                 self._bars(entry, done)
@@ -177,12 +185,18 @@ class Stream:
             case log.Stored():
                 self.pending = [what for what in self.pending if what != entry.what]
                 self.days = [(day, at) for day, at in self.days if f"day {day.trade_date}" != entry.what]
-        self.position += entry.count
-        return done
+            case log.TradeRows():
+                raise AssertionError("trades are applied by `trades`")
 
     def _note_day(self, day: log.Day) -> None:
         if day not in {known for known, _ in self.days}:
             self.days.append((day, self.position))
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        ends = [session.opening.close_ns for session in self.sessions[:1]]
+        ends += [day.end_ns for day, _ in self.days if f"day {day.trade_date}" not in self.pending]
+        self.deadline_ns = min(ends) + GRACE_NS if ends else NEVER_NS
 
     def _open(self, opening: Opening) -> None:
         current = self.current
@@ -199,23 +213,27 @@ class Stream:
                 return session
         return None
 
-    def _trades(self, rows: Rows, done: Outcome) -> None:
-        at_ns = rows["ts_event"]
-        newest = int(at_ns.max())
+    def _trades(self, rows: Rows, columns: Columns, done: Outcome) -> None:
+        first_ns, newest_ns = columns.at_ns[0], columns.at_ns[-1]
         if not self.covered_ns:
-            self.covered_ns = int(at_ns.min())
-        self.latest_ns, self.time_ns = max(self.latest_ns, newest), max(self.time_ns, newest)
-        self._remember(rows)
-        session = self._session_of(int(at_ns[0]))
+            self.covered_ns = first_ns
+        self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
+        self._remember(newest_ns, rows)
+        session = self._session_of(first_ns)
         if session is None or self.degraded:  # long over: it is in the log, and will be in the recording
             return
-        ticks = (rows["price"] // self._tick_e9).tolist()
-        times, sizes = at_ns.tolist(), rows["size"].tolist()
-        old = (rows["ts_recv"] - at_ns > STALE_NS) & (rows["flags"] & RowFlag.BACKFILL == 0)
         try:
-            for first, last, watched in _stretches(old):
+            if columns.old is None:
+                done.fired += self._heard(
+                    session, session.trades(columns.at_ns, columns.ticks, columns.sizes)
+                )
+                return
+            for first, last, watched in _stretches(columns.old):
                 fired = session.trades(
-                    times[first:last], ticks[first:last], sizes[first:last], watched=watched
+                    columns.at_ns[first:last],
+                    columns.ticks[first:last],
+                    columns.sizes[first:last],
+                    watched=watched,
                 )
                 done.fired += self._heard(session, fired)
         except RangeTooWide as problem:
@@ -270,10 +288,10 @@ class Stream:
         for session in self.sessions:
             session.silence(on=False)
 
-    def _remember(self, rows: Rows) -> None:
-        self._recent.append(rows)
-        horizon = self.latest_ns - OVERLAP_NS
-        while self._recent and int(self._recent[0]["ts_event"].max()) < horizon:
+    def _remember(self, newest_ns: int, rows: Rows) -> None:
+        self._recent.append((newest_ns, rows))
+        horizon_ns = self.latest_ns - OVERLAP_NS
+        while self._recent[0][0] < horizon_ns:
             self._recent.popleft()
 
     def _refold(self, amended: log.Amended) -> None:
@@ -324,12 +342,11 @@ class Stream:
         self.holes, self.pending, self.days = found.holes, found.pending, found.days
         self.last_bar_ns, self.degraded = found.last_bar_ns, found.degraded
         recent = np.frombuffer(found.recent, LIVE_TRADE)
-        self._recent = deque([recent] if len(recent) else [])
+        self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
+        self._set_deadline()
 
 
-def _stretches(old: Rows) -> Iterable[tuple[int, int, bool]]:
-    """`(first, last, watched)`: stretches of rows that are all old, or all to be acted on."""
-    if not old.any():
-        return [(0, len(old), True)]
-    edges = [0, *(np.flatnonzero(old[1:] != old[:-1]) + 1).tolist(), len(old)]
-    return [(a, b, not bool(old[a])) for a, b in pairwise(edges)]
+def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
+    """`(first, last, watched)`: stretches of rows that are all too old, or all to be acted on."""
+    edges = [0, *(at for at in range(1, len(old)) if old[at] != old[at - 1]), len(old)]
+    return [(a, b, not old[a]) for a, b in pairwise(edges)]
