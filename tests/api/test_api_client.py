@@ -49,6 +49,11 @@ def test_each_endpoint_through_the_client(stage: Stage) -> None:
     assert client.profile("ES", "2026-01-02").rows[0].letters == "BCDEFGIJK"
     assert client.history("ES", "2026-01-02", "2026-01-05").from_ == "2026-01-02"
     assert client.context("ES").symbol == "ES"
+    assert client.alerts().alerts[0].type == "va-test-high"
+    assert client.alerts("ES").count == 1
+    past = client.alerts_history("ES", "2026-01-02", before=9, limit=5)
+    assert (past.alerts[0].params["vah"], past.next_before) == (6912.5, None)
+    assert stage.query.calls[-1] == ("alerts_history", 1, "ES", "2026-01-02", None, 9, None, 5)
     assert stage.query.calls[3] == ("history", 1, "ES", "2026-01-02", "2026-01-05")
 
 

@@ -2,5 +2,7 @@
 
 from outcry.client.errors import ApiError, Unreachable
 from outcry.client.reader import Client
+from outcry.client.stream import Snapshot, StreamEvent
+from outcry.services.alerts import AlertEntry
 
-__all__ = ["ApiError", "Client", "Unreachable"]
+__all__ = ["AlertEntry", "ApiError", "Client", "Snapshot", "StreamEvent", "Unreachable"]

@@ -1,10 +1,12 @@
-"""The synchronous client: one method an endpoint, each returning the service's own answer type.
+"""The synchronous client: one method an endpoint, each returning the service's own answer type; and the event stream.
 
 Rule kept: the key goes to the host it was meant for and nowhere else: redirects are not followed, and no
 password file is consulted.
 """
 
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from http.client import HTTPException
+from typing import IO, Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -12,6 +14,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import msgspec
 
 from outcry.client.errors import Unreachable, refusal
+from outcry.client.stream import SILENCE_S, StreamEvent, follow
+from outcry.services.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.services.answers import (
     Answer,
     ContextAnswer,
@@ -67,19 +71,65 @@ class Client:
         """Everything behind a levels answer."""
         return self._get("context", ContextAnswer, symbol=symbol)
 
-    def _get(self, name: str, answer: type[A], **parameters: str | None) -> A:
-        given = {key: value for key, value in parameters.items() if value is not None}
-        query = f"?{urlencode(given)}" if given else ""
-        request = Request(f"{self._base}/api/{name}{query}", headers=self._headers)  # noqa: S310 - scheme checked
+    def alerts(self, symbol: str | None = None) -> AlertsAnswer:
+        """Alerts of the current trade date, newest first; of every symbol where none is given."""
+        return self._get("alerts", AlertsAnswer, symbol=symbol)
+
+    def alerts_history(
+        self,
+        symbol: str | None = None,
+        first: str | None = None,
+        last: str | None = None,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> AlertsHistoryAnswer:
+        """Alerts between two trade dates (both included) and two `seq` (neither), newest first. The next page is
+        asked for with `before=answer.next_before`, until that is None."""
+        more = {"from": first, "to": last, "before": before, "after": after, "limit": limit}
+        return self._get("alerts/history", AlertsHistoryAnswer, symbol=symbol, **more)
+
+    def stream(self, *symbols: str) -> Iterator[StreamEvent]:
+        """Levels and alerts of these symbols as they happen, of all where none is given; it never ends by itself.
+
+        A lost connection is made again, and alerts go on where they stopped. Raises `ApiError` where the service
+        will not have it, and `Unreachable` where there is none to begin with.
+        """
+        chosen = {"symbols": ",".join(symbols)} if symbols else {}
+
+        def connect(last_id: str) -> IO[bytes]:
+            headers = {"accept": "text/event-stream"} | ({"last-event-id": last_id} if last_id else {})
+            return self._open("stream", chosen, SILENCE_S, headers)
+
+        return follow(connect)
+
+    def _get(self, name: str, answer: type[A], **parameters: str | int | None) -> A:
         try:
-            with self._opener.open(request, timeout=self._timeout_s) as response:
+            with self._open(name, parameters, self._timeout_s) as response:
                 body = response.read(_MOST_BYTES)
-        except HTTPError as error:
-            with error:
-                raise refusal(error.code, error.read(_MOST_BYTES)) from None
-        except (URLError, OSError, ValueError) as error:
+        except (OSError, HTTPException) as error:
             raise Unreachable(f"{self._base} does not answer: {error}") from error
         try:
             return msgspec.json.decode(body, type=answer)
         except msgspec.DecodeError as error:
             raise Unreachable(f"{self._base} gave no answer of this service: {error}") from error
+
+    def _open(
+        self,
+        name: str,
+        parameters: Mapping[str, str | int | None],
+        timeout_s: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> IO[bytes]:
+        given = {key: value for key, value in parameters.items() if value is not None}
+        query = f"?{urlencode(given)}" if given else ""
+        address = f"{self._base}/api/{name}{query}"
+        request = Request(address, headers={**self._headers, **(headers or {})})  # noqa: S310 - scheme checked
+        try:
+            return self._opener.open(request, timeout=timeout_s)
+        except HTTPError as error:
+            with error:
+                raise refusal(error.code, error.read(_MOST_BYTES)) from None
+        except (URLError, OSError, ValueError, HTTPException) as error:
+            raise Unreachable(f"{self._base} does not answer: {error}") from error

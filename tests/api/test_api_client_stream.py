@@ -1,0 +1,295 @@
+"""The client's side of the event stream: against a server that says what it is told to and hangs up when it is told to;
+and against the service itself."""
+
+import http.server
+import itertools
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from outcry.api.examples import ANSWERS
+from outcry.cli.reading import told_once
+from outcry.client import AlertEntry, ApiError, Client, Snapshot, Unreachable
+from outcry.client.stream import Place, StreamEvent, follow, read_events
+from outcry.services.answers import LevelsAnswer
+from outcry.services.streaming import Quote, State
+
+ALERT: Any = ANSWERS["AlertsHistoryAnswer"]
+LEVELS = msgspec.json.encode(ANSWERS["LevelsAnswer"])
+
+
+def alert(seq: int, **more: Any) -> bytes:
+    entry = msgspec.structs.replace(ALERT.alerts[0], seq=seq, key=f"ES:va-test-high:{seq}", **more)
+    return b"event: alert\nid: %d\ndata: %s\n\n" % (seq, msgspec.json.encode(entry))
+
+
+def snapshot(*seqs: int, mark: int = 0, **more: Any) -> bytes:
+    alerts = [
+        json.loads(
+            msgspec.json.encode(msgspec.structs.replace(ALERT.alerts[0], seq=n, key=f"ES:va-test-high:{n}"))
+        )
+        for n in seqs
+    ]
+    whole = {"updatedAt": "2026-01-05T15:00:00.000Z", "resumed": False, "missed": False, "levels": [json.loads(LEVELS)],
+             "states": [], "alerts": alerts} | more  # fmt: skip
+    return b"event: snapshot\nid: %d\ndata: %s\n\n" % (mark, json.dumps(whole).encode())
+
+
+class Script:
+    """One thing to say at each connection; then silence, and the end of the test."""
+
+    def __init__(self, *said: bytes | tuple[int, dict[str, Any]] | None) -> None:
+        self.said = list(said)
+        self.asked: list[dict[str, str]] = []
+        self.paths: list[str] = []
+
+
+@contextmanager
+def server(script: Script) -> Iterator[str]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            script.asked.append({name.lower(): value for name, value in self.headers.items()})
+            script.paths.append(self.path)
+            turn = script.said.pop(0)
+            self.close_connection = True
+            if turn is None:  # hangs up without a word
+                self.connection.shutdown(socket.SHUT_RDWR)
+            elif isinstance(turn, bytes):
+                self.send_response(200)
+                self.send_header("transfer-encoding", "chunked")
+                self.end_headers()
+                for at in range(0, len(turn), 7):  # in pieces that end nowhere in particular
+                    piece = turn[at : at + 7]
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                if not turn.endswith(b"cut"):
+                    self.wfile.write(b"0\r\n\r\n")
+            else:
+                body = json.dumps(turn[1]).encode()
+                self.send_response(turn[0])
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{running.server_port}"
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+def refused(status: int, code: str, **more: Any) -> tuple[int, dict[str, Any]]:
+    return status, {"code": code, "message": "No.", "status": status, "request_id": "1", **more}
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the client waited each time; it does not really."""
+    found: list[float] = []
+    monkeypatch.setattr("outcry.client.reader.follow", lambda connect: follow(connect, found.append))
+    return found
+
+
+def take(events: Iterator[StreamEvent], count: int) -> list[StreamEvent]:
+    return list(itertools.islice(events, count))
+
+
+def test_each_event_has_its_type(waits: list[float]) -> None:
+    quote = (
+        b'event: quote\ndata: {"symbol":"ES","lastPrice":6900.25,"updatedAt":"2026-01-05T15:00:00.000Z"}\n\n'
+    )
+    state = b'event: state\ndata: {"symbol":"ES","dataSource":"shared","live":true,"asOf":null,"reason":"live"}\n\n'
+    said = (
+        b"retry: 2000\n\n: keep-alive\n\n" + snapshot(3) + b"event: levels\ndata: " + LEVELS + b"\n\n" + quote
+    )
+    with server(Script(said + state + b"event: news\ndata: 1\n\n" + alert(4))) as url:
+        found = take(Client(url, "a key").stream("ES", "NQ"), 5)
+    assert [type(event) for event in found] == [Snapshot, LevelsAnswer, Quote, State, AlertEntry]
+    assert isinstance(found[0], Snapshot)
+    assert isinstance(found[4], AlertEntry)
+    assert (found[0].alerts[0].seq, found[0].levels[0].symbol, found[4].seq) == (3, "ES", 4)
+    assert waits == []
+
+
+def test_the_key_goes_in_the_header_and_symbols_in_the_address(waits: list[float]) -> None:
+    script = Script(snapshot())
+    with server(script) as url:
+        take(Client(url, "a key").stream("ES", "/NQ"), 1)
+    assert script.paths == ["/api/stream?symbols=ES%2C%2FNQ"]
+    assert (script.asked[0]["x-api-key"], script.asked[0]["accept"]) == ("a key", "text/event-stream")
+    assert "last-event-id" not in script.asked[0]
+
+
+def test_it_comes_back_where_it_stopped(waits: list[float]) -> None:
+    """Ended, cut off inside an event, hung up: each time the id of the last whole event is sent."""
+    script = Script(
+        snapshot(mark=5) + alert(6), alert(7) + alert(8)[:-20] + b"cut", None, refused(503, "starting"),
+        snapshot(mark=8, resumed=True) + alert(9),
+    )  # fmt: skip
+    with server(script) as url:
+        found = take(Client(url, "a key").stream(), 5)
+    assert [getattr(event, "seq", "snapshot") for event in found] == ["snapshot", 6, 7, "snapshot", 9]
+    assert [asked.get("last-event-id") for asked in script.asked] == [None, "6", "7", "7", "7"]
+
+
+def test_it_waits_longer_each_time_and_forgets_that_once_it_is_served(waits: list[float]) -> None:
+    passing = [refused(502, "upstream_unavailable")] * 8
+    script = Script(b"retry: 1000\n\n" + snapshot(), *passing, snapshot(), None, snapshot())
+    with server(script) as url:
+        take(Client(url, "a key").stream(), 3)
+    most = [1, 2, 4, 8, 16, 32, 60, 60, 60, 1, 2]  # at most; at least half of it
+    assert len(waits) == len(most)
+    for waited, limit in zip(waits, most, strict=True):
+        assert limit / 2 <= waited <= limit
+
+
+def test_the_services_own_advice_on_waiting_goes_first(waits: list[float]) -> None:
+    script = Script(snapshot(), refused(429, "rate_limited", retry_after_ms=45_000), snapshot())
+    with server(script) as url:
+        take(Client(url, "a key").stream(), 2)
+    assert waits[1] == 45.0
+
+
+@pytest.mark.parametrize(
+    "turn", [refused(401, "unauthorized"), refused(404, "unknown_symbol"), refused(403, "forbidden")]
+)
+@pytest.mark.parametrize("first", [(), (snapshot(),)])
+def test_what_cannot_pass_ends_it(waits: list[float], turn: Any, first: tuple[bytes, ...]) -> None:
+    with server(Script(*first, turn)) as url, pytest.raises(ApiError) as caught:
+        take(Client(url, "a key").stream(), 9)
+    assert caught.value.code == turn[1]["code"]
+
+
+def test_a_key_revoked_while_it_listens_ends_it(waits: list[float]) -> None:
+    with server(Script(snapshot() + b'event: error\ndata: {"code":"unauthorized"}\n\n')) as url:
+        events = Client(url, "a key").stream()
+        take(events, 1)
+        with pytest.raises(ApiError) as caught:
+            next(events)
+    assert (caught.value.code, caught.value.status) == ("unauthorized", 401)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [None, refused(429, "rate_limited"), b"event: snapshot\ndata: {}\n\n", b"event: alert\ndata: x\n\n"],
+)
+def test_at_the_start_anything_wrong_is_said_at_once(waits: list[float], turn: Any) -> None:
+    with server(Script(turn)) as url, pytest.raises((ApiError, Unreachable)):
+        take(Client(url, "a key").stream(), 1)
+    assert waits == []
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(Unreachable):
+        take(Client("http://127.0.0.1:1", "a key").stream(), 1)
+
+
+class Lines:
+    """A file of given bytes, as `read_events` takes it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.lines = data.splitlines(keepends=True)
+
+    def readline(self, _most: int) -> bytes:
+        return self.lines.pop(0) if self.lines else b""
+
+
+@pytest.mark.parametrize(
+    ("data", "marks", "count"),
+    [
+        (b"\n\n: comment\n\n", "", 0),
+        (b"id: 4\n\n", "", 0),
+        (b"event: news\nid: 4\ndata: 1\n\n", "4", 0),
+        (alert(6).replace(b"\n", b"\r\n"), "6", 1),
+        (alert(6).replace(b": ", b":", 2), "6", 1),
+        (alert(6).replace(b'"ref"', b'\ndata: "ref"'), "6", 1),
+        (alert(6)[:-1], "", 0),
+        (b"nonsense\n" + alert(6), "6", 1),
+        (b"\xff\xfe: \xff\n" + alert(6), "6", 1),
+    ],
+)
+def test_lines_into_events(data: bytes, marks: str, count: int) -> None:
+    place = Place()
+    lines: Any = Lines(data)
+    assert len(list(read_events(lines, place))) == count
+    assert place.last_id == marks
+
+
+def test_follow_tells_each_alert_once_oldest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """A service that was restarted empty tells today's again; one that cannot tell all says so."""
+
+    def events() -> Iterator[StreamEvent]:
+        yield msgspec.json.decode(snapshot(3, 2, 1).split(b"data: ")[1], type=Snapshot)
+        yield msgspec.json.decode(alert(4).split(b"data: ")[1], type=AlertEntry)
+        yield msgspec.json.decode(snapshot(5, 4, 3, missed=True).split(b"data: ")[1], type=Snapshot)
+
+    assert [found.seq for found in told_once(events())] == [1, 2, 3, 4, 5]
+    assert "missed" in capsys.readouterr().err
+
+
+def test_alerts_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from outcry.cli.reading import alerts
+
+    monkeypatch.setenv("OUTCRY_KEY", "a key")
+    body = json.loads(msgspec.json.encode(ANSWERS["AlertsAnswer"]))
+    script = Script((200, body), snapshot(2, 1) + alert(3), refused(401, "unauthorized"))
+    monkeypatch.setattr("outcry.client.reader.follow", lambda connect: follow(connect, lambda _: None))
+    with server(script) as url:
+        assert alerts("ES", url=url) == 0
+        assert json.loads(capsys.readouterr().out) == body
+        assert alerts(follow=True, url=url) == 1
+    printed = capsys.readouterr()
+    assert [json.loads(line)["seq"] for line in printed.out.splitlines()] == [1, 2, 3]
+    assert "unauthorized" in printed.err
+    assert script.paths == ["/api/alerts?symbol=ES", "/api/stream", "/api/stream"]
+
+
+def test_alerts_command_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    from outcry.cli.reading import alerts
+
+    monkeypatch.delenv("OUTCRY_KEY", raising=False)
+    assert alerts() == 2
+
+
+def in_time(work: Callable[[], Any], seconds: float = 10) -> Any:
+    """The result of something that may wait for ever."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert found, "nothing came in time"
+    return found[0]
+
+
+def test_the_service_itself() -> None:
+    from livestage import Market
+    from stage import served
+
+    market = Market()
+    market.grant()
+    feed = market.feed("ES")
+    market.alert("ES")
+    with served(market.stage):
+        events = Client(f"http://127.0.0.1:{market.stage.port}", market.stage.key()).stream("ES")
+        first = in_time(lambda: next(events))
+        assert isinstance(first, Snapshot)
+        assert ([a.seq for a in first.alerts], [answer.symbol for answer in first.levels]) == ([1], ["ES"])
+        market.alert("ES")
+        told = in_time(lambda: next(event for event in events if isinstance(event, AlertEntry)))
+        assert (told.seq, told.params["ibHigh"]) == (2, 6900.0)
+        feed.move(price=6901.5)
+        quote = in_time(lambda: next(event for event in events if isinstance(event, Quote)))
+        assert quote.last_price == 6901.5
