@@ -1,12 +1,14 @@
 """The event stream over real sockets: what is told, to whom, in which order, and what it costs to be slow."""
 
 import asyncio
+import http.client
 import json
 import random
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -468,6 +470,7 @@ def test_a_key_has_so_many_streams_and_a_refused_one_is_not_counted(market: Mark
     ears = [market.ear(key) for _ in range(2)]
     with market.ear(key) as third:
         assert (third.status, third.headers["x-ratelimit-remaining"]) == (429, "28")
+        assert third.headers["retry-after"] == "5"
         refusal = third.refusal()
     assert (refusal["code"], refusal["retry_after_ms"]) == ("rate_limited", 5000)
     with market.ear(other) as free:
@@ -502,10 +505,14 @@ def test_a_ticket_opens_one_stream_of_its_key(market: Market) -> None:
         )  # fmt: skip
         assert ear.next().data["levels"][0]["dataSource"] == "personal"
         assert refused(market.ear(None, f"/api/stream?ticket={paper}")) == (401, "ticket")
+    hidden = ticket(market, key)
+    with market.ear(None, f"/api/stream?%74icket={hidden}") as ear:
+        assert ear.status == 200
     market.stage.app.edge.access_log.flush()
     log = market.stage.log.getvalue()
     assert paper.encode() not in log
-    assert b'"query":"[redacted]"' in log
+    assert hidden.encode() not in log
+    assert log.count(b'"query":"[redacted]"') == 3
 
 
 def test_a_ticket_grows_old_and_dies_with_its_key(market: Market) -> None:
@@ -708,6 +715,23 @@ def test_a_stopping_server_ends_streams_at_once() -> None:
     assert list(ear.rest()) == []
     ear.close()
     stalled.socket.close()
+
+
+def test_a_fault_of_ours_cuts_the_stream_and_is_logged(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Any) -> None:
+        raise RuntimeError("a secret of the house")
+
+    market.feed("ES")
+    with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        ear.next()
+        monkeypatch.setattr(market.stage.app.hub, "alerts_for", broken)
+        market.alert("ES")
+        with pytest.raises((OSError, http.client.HTTPException, EOFError)):
+            ear.next()
+    assert eventually(lambda: open_streams(market) == 0)
+    assert b"a secret of the house" in market.stage.log.getvalue()
 
 
 def test_streams_are_counted(market: Market) -> None:

@@ -25,6 +25,7 @@ from outcry.services.streaming import NOTHING, Asked, Said, Wanted, said_delayed
 
 T = TypeVar("T")
 _MOST_DELAYED = 2048
+_MOST_SCOPES = 2048
 _STORE_THREADS = 2
 
 
@@ -45,6 +46,7 @@ class Lookup:
         self._encoder = Encoder(live.universe)
         self._lines: dict[tuple[Channel, LiveSource], Line] = {}
         self._completed: OrderedDict[tuple[Scope, str], tuple[int, int, Said]] = OrderedDict()
+        self._answered: OrderedDict[Scope, tuple[int, int, frozenset[str]]] = OrderedDict()
         self._board_thread = ThreadPoolExecutor(1, "outcry-board")
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, "outcry-stream")
 
@@ -102,7 +104,7 @@ class Lookup:
             return
         scope = caller.scope
         if follower.everything:
-            for root in await self.in_store(lambda: self._visible(scope, now_ns)):
+            for root in await self._visible(scope, now_ns):
                 follower.slots.setdefault(root, Slot(Asked(root, root, None)))
         slots = list(follower.slots.values())
         found = await self.on_board(lambda: [self._watched(scope, slot.asked, now_ns) for slot in slots])
@@ -160,11 +162,18 @@ class Lookup:
             line = self._lines[place] = Line(seen.channel, seen.source)
         return line
 
-    def _visible(self, scope: Scope, now_ns: int) -> list[str]:
-        """In a thread: every product the scope is answered anything of."""
-        found = self._query.symbols(scope, now_ns).answer.symbols
+    async def _visible(self, scope: Scope, now_ns: int) -> list[str]:
+        """Every product the scope is answered anything of."""
+        revision = self._edge.pulse.store_revision
+        held = self._answered.get(scope)
+        if held is None or held[0] != revision or now_ns >= held[1]:
+            found = await self.in_store(lambda: self._query.symbols(scope, now_ns))
+            roots = frozenset(each.symbol for each in found.answer.symbols if each.data_source is not None)
+            held = self._answered[scope] = (revision, now_ns + NANOS_PER_MINUTE, roots)
+            if len(self._answered) > _MOST_SCOPES:
+                self._answered.popitem(last=False)
         live = {seen.channel.key.contract.root for seen in self._live.board.channels(scope)}
-        return sorted({state.symbol for state in found if state.data_source is not None} | live)
+        return sorted(held[2] | live)
 
     def _watched(self, scope: Scope, asked: Asked, now_ns: int) -> tuple[Seen | None, str]:
         """In a thread: what answers a symbol live, or why nothing does."""

@@ -41,6 +41,13 @@ async def tell(
         await send({"type": "http.response.start", "status": opened.status, "headers": headers})
         edge.note(request, opened.route, opened.status, opened.caller, started_ns)
         await teller.run(opened)
+    except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
+        path, query = request.shown
+        edge.journal.error(
+            "unexpected", request_id=request.request_id, path=path, query=query, exc_info=error
+        )
+        if transport is not None:
+            transport.abort()  # a stream cut off is one to come back to
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
