@@ -111,6 +111,7 @@ class LiveSession:
         self._ib: tuple[int, int] | None = None
         self._ib_settled = False
         self._calm: Quiet | None = None
+        self._bar_from_ns = self._bar_until_ns = self._bar = 0
         self.silence(on=silent)
 
     # -- what happens
@@ -146,6 +147,21 @@ class LiveSession:
         """
         fired: list[Fired] = []
         at, count = 0, len(at_ns)
+        if count == 1 and watched and self._calm is not None:  # one more of many: nothing to look for
+            now_ns, price, calm = at_ns[0], price_ticks[0], self._calm
+            if self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high:
+                self._fold.trade(now_ns, price, size_lots[0])
+                if self._bar_from_ns <= now_ns < self._bar_until_ns:
+                    self._closes[self._bar] = (now_ns, price)
+                else:
+                    self._note_close(now_ns, price)
+                if price > self._high:
+                    self._high = price
+                elif price < self._low:
+                    self._low = price
+                self._latest_ns = self._event_ns = now_ns
+                self._last = price
+                return fired
         while at < count:
             if at_ns[at] >= self.due_ns:
                 fired += self.advance(at_ns[at])
@@ -271,11 +287,8 @@ class LiveSession:
         """The first trade from `first` on that comes late, ends a bar, or may move a machine."""
         if self.empty:
             return first
-        quiet = self._quiet()
-        low, high = (quiet.low, quiet.high) if watched else (SILENCE.low, SILENCE.high)
-        until_ns = min(quiet.until_ns if watched else NEVER_NS, self.due_ns, self.opening.close_ns)
-        if not self._ib_settled:
-            until_ns = min(until_ns, self._ib_end_ns)
+        quiet = self._quiet() if watched else self._bounded(SILENCE)
+        low, high, until_ns = quiet.low, quiet.high, quiet.until_ns
         latest_ns = self._latest_ns
         for at in range(first, count):
             now_ns, price = at_ns[at], price_ticks[at]
@@ -286,10 +299,16 @@ class LiveSession:
 
     def _quiet(self) -> Quiet:
         if self._calm is None:
-            self._calm = self._scenarios.quiet()
+            calm = self._scenarios.quiet()
             if self._structure:
-                self._calm = self._calm.join(self._structure.quiet())
+                calm = calm.join(self._structure.quiet())
+            self._calm = self._bounded(calm)
         return self._calm
+
+    def _bounded(self, quiet: Quiet) -> Quiet:
+        """Where nothing happens, not to machines and not to bars, brackets and the initial balance either."""
+        until_ns = min(quiet.until_ns, self.due_ns, self.opening.close_ns)
+        return Quiet(quiet.low, quiet.high, until_ns if self._ib_settled else min(until_ns, self._ib_end_ns))
 
     def _fold_in(
         self,
@@ -366,6 +385,7 @@ class LiveSession:
     def _note_close(self, slot_ns: int, price: int) -> None:
         """The latest trade of a five-minute bar is its close, until it is sealed."""
         bar = bisect_right(self._bar_starts, slot_ns) - 1
+        self._bar, (self._bar_from_ns, self._bar_until_ns) = bar, self._bars[bar]
         if self._sealed and self._bars[bar][1] <= self._seals[self._sealed - 1][0]:
             return
         known = self._closes.get(bar)

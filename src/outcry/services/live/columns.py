@@ -21,38 +21,45 @@ _BACKFILL = int(RowFlag.BACKFILL)
 
 
 class Columns(NamedTuple):
-    """Trades in order: times (ns UTC), prices (ticks), sizes (lots), and for each whether it is too old to act on;
-    None where none is."""
+    """Trades as they came: times (ns UTC), prices (ticks), sizes (lots); for each whether it is too old to act on, None
+    where none is; the least delay from event to receipt of those that are no history, None where all are."""
 
     at_ns: list[int]
     ticks: list[int]
     sizes: list[int]
     old: list[bool] | None
-
-    @property
-    def lots(self) -> int:
-        """All their lots."""
-        return sum(self.sizes)
+    delay_ns: int | None
 
 
 def columns_of(rows: Rows, tick_e9: int) -> Columns:
     """Take rows apart, whose every price is a whole number of ticks."""
     if len(rows) > FEW:
-        old = (rows["ts_recv"] - rows["ts_event"] > STALE_NS) & (rows["flags"] & _BACKFILL == 0)
+        live = rows["flags"] & _BACKFILL == 0
+        delays = (rows["ts_recv"] - rows["ts_event"])[live]
+        old = live & (rows["ts_recv"] - rows["ts_event"] > STALE_NS)
         return Columns(
             rows["ts_event"].tolist(), (rows["price"] // tick_e9).tolist(), rows["size"].tolist(),
-            old.tolist() if old.any() else None,
+            old.tolist() if old.any() else None, int(delays.min()) if len(delays) else None,
         )  # fmt: skip
     at_ns: list[int] = []
     ticks: list[int] = []
     sizes: list[int] = []
-    old_rows: list[bool] = []
+    delays_ns: list[int] = []
+    any_old = False
     for at, received, price, size, _side, flags, _sequence, _id in rows.tolist():
         at_ns.append(at)
         ticks.append(price // tick_e9)
         sizes.append(size)
-        old_rows.append(received - at > STALE_NS and not flags & _BACKFILL)
-    return Columns(at_ns, ticks, sizes, old_rows if any(old_rows) else None)
+        if not flags & _BACKFILL:
+            delays_ns.append(received - at)
+            any_old = any_old or received - at > STALE_NS
+    old_rows = _old(rows) if any_old else None
+    return Columns(at_ns, ticks, sizes, old_rows, min(delays_ns, default=None))
+
+
+def _old(rows: Rows) -> list[bool]:
+    late = rows["ts_recv"] - rows["ts_event"] > STALE_NS
+    return (late & (rows["flags"] & _BACKFILL == 0)).tolist()
 
 
 def whole(rows: Rows, tick_e9: int, first_ns: int, end_ns: int, ahead_ns: int) -> bool:

@@ -236,26 +236,12 @@ class Runner:
         piece = self.intake.plain(rows, self.stream.deadline_ns)
         if piece is None:
             return False
-        self._note(rows)
         self._log_trades(piece.day, rows)
         return True
 
     async def _trades(self, rows: Rows) -> None:
-        if not len(rows):
-            return
-        self._note(rows)
         for piece in self.intake.trades(rows):
             await self._enter(piece)
-
-    def _note(self, rows: Rows) -> None:
-        """Watch the market's pace and the clocks."""
-        if len(rows) == 1:
-            at_ns, received_ns, _, _, _, flags, *_ = rows[0].tolist()
-            backfill = flags & ports.RowFlag.BACKFILL
-            self.health.traded(at_ns, None if backfill else received_ns - at_ns)
-            return
-        delays = (rows["ts_recv"] - rows["ts_event"])[rows["flags"] & ports.RowFlag.BACKFILL == 0]
-        self.health.traded(int(rows["ts_event"].max()), int(delays.min()) if len(delays) else None)
 
     async def _enter(self, piece: Piece) -> None:
         """Log and apply trades of one session, in parts that no deadline lies in."""
@@ -386,7 +372,8 @@ class Runner:
         with self._lock:
             stream.trades(day, rows, columns, outcome)
         self.channel.version += 1
-        self._lots += columns.lots
+        self._lots += sum(columns.sizes)
+        self.health.traded(columns.at_ns[-1], columns.delay_ns)
         if outcome.fired:
             self._ways.fired(self, outcome.fired)
 
