@@ -1,7 +1,7 @@
 """A live engine over a house of its own, and a feed that says what a test wants it to say."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,15 +65,18 @@ class ScriptFeed:
     name: str = "script"
     run: str = ""
     contract: Contract = ES
+    others: Mapping[Contract, Sequence[Event | Exception | float]] = field(default_factory=dict)
     opened: list[Cursor] = field(default_factory=list)
 
     async def contracts(self) -> list[Contract]:
-        return [self.contract]
+        return [self.contract, *self.others]
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        assert contract == self.contract
-        script = self.scripts[min(len(self.opened), len(self.scripts) - 1)]
-        self.opened.append(since)
+        script = self.others.get(contract)
+        if script is None:
+            assert contract == self.contract
+            script = self.scripts[min(len(self.opened), len(self.scripts) - 1)]
+            self.opened.append(since)
         for item in script:
             if isinstance(item, Exception):
                 raise item

@@ -7,7 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
+from outcry.accounts.licences import Grant, Scope
 from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
 from outcry.ports.feed import (
     Amend,
     CaughtUp,
@@ -30,6 +32,7 @@ NIGHT = int(datetime(2024, 7, 1, 22, tzinfo=UTC).timestamp()) * SECOND  # 18:00 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CLOSE = OPEN + 405 * MINUTE
 CAUGHT = CaughtUp(OPEN, Quality.TICKS)
+SHARED = Scope(user_id=1, grants=(Grant("everyone", "live", (), None, None),))
 
 
 def view(staged: Stage):
@@ -372,8 +375,12 @@ def test_drift_is_the_least_delay(house: House) -> None:
                 Ended(OPEN + 6 * SECOND),
             ],
         )
-        health = staged.engine.runners[f"0/script/{ES.key}"].health
-        assert (health.drift_ns, health.drifts) == (700_000_000, True)
+        runner = staged.engine.runners[f"0/script/{ES.key}"]
+        assert runner.health.drift_ns == 700_000_000
+        await asyncio.sleep(0.3)  # it is told once, at the next look
+        assert [told for told in staged.told if "clocks" in told] == [
+            "clocks disagree {'stream': '0/script/ESU2024', 'milliseconds': 700}"
+        ]
 
     run(house, work)
 
@@ -418,3 +425,61 @@ def test_frames_of_any_size_give_the_same_log_position(house: House, size: int) 
         return staged.log.last(f"0/script/{ES.key}")
 
     assert run(house, work) == 53  # began, caught up, opened, 50 trades
+
+
+def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contracts_own(
+    house: House,
+) -> None:
+    """On 2 July the December contract trades twice September's lots, at 100 points more. From 3 July December answers,
+    measured against its own 2 July; September no longer answers for ES, nor fires."""
+    december = Contract("ES", 2024, 12)
+    next_open = OPEN + 24 * 60 * MINUTE
+
+    def script(first: int, lots: int) -> list[object]:
+        one = [
+            Trades(
+                rows((OPEN + n * 5 * MINUTE, first + (n % 11), lots), (OPEN + n * 5 * MINUTE + 1, first, 1))
+            )
+            for n in range(81)
+        ]
+        break_out = [
+            Trades(rows((next_open + n * MINUTE, price)))
+            for n, price in ((1, first), (2, first + 10), (61, first + 11))
+        ]
+        # both wait for each other at the close, as two feeds on one clock do
+        return [
+            CAUGHT,
+            *one,
+            Heartbeat(CLOSE + 5 * MINUTE),
+            0.5,
+            *break_out,
+            Heartbeat(next_open + 62 * MINUTE),
+            1e9,
+        ]
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed([script(22_000, 10)], others={december: script(22_400, 20)})
+        staged.engine.attach(0, feed)
+        runners = staged.engine.runners
+        while len(runners) < 2 or min(r.stream.time_ns for r in runners.values()) < next_open + 62 * MINUTE:
+            await asyncio.sleep(0.01)
+        await staged.engine.drained()
+        seen = staged.board.find(SHARED, "ES", None)
+        assert seen is not None, [r.channel.standing for r in staged.engine.runners.values()]
+        assert seen.channel.key.contract == december
+        found = seen.channel.view()
+        assert found is not None
+        assert found.opening.prior is not None
+        assert (found.opening.prior.high, found.opening.rolled_from) == (22_410, "ESU2024")
+        assert reason(staged) == "not_front"
+        assert staged.board.find(SHARED, "ES", ES) is None
+        assert {
+            (row.contract, row.type) for row in staged.live.alerts([0]) if str(row.trade_date) == "2024-07-03"
+        } >= {("ESZ2024", "ib-break-up")}
+        assert not [
+            r
+            for r in staged.live.alerts([0])
+            if r.contract == "ESU2024" and str(r.trade_date) == "2024-07-03"
+        ]
+
+    run(house, work)

@@ -65,7 +65,7 @@ class Backfill(StrEnum):
 class FeedCaps:
     """What a feed can do. resolution_ns: of its event times. reach_ns: how far back its history goes, 0: none.
 
-    own_clock: its time is not the present (a replay, a simulation): whether a session is open is judged by the times
+    lag_ns: how late its rows come by its own nature (a file written now and then). own_clock: its time is not the present (a replay, a simulation): whether a session is open is judged by the times
     it sends. invented: its trades are made up, and everything computed from them says so.
     """
 
@@ -77,6 +77,7 @@ class FeedCaps:
     resume: Resume
     has_volume_counter: bool
     hosted_allowed: bool
+    lag_ns: int = 0
     own_clock: bool = False
     invented: bool = False
 

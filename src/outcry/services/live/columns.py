@@ -31,12 +31,13 @@ class Columns(NamedTuple):
     delay_ns: int | None
 
 
-def columns_of(rows: Rows, tick_e9: int) -> Columns:
-    """Take rows apart, whose every price is a whole number of ticks."""
+def columns_of(rows: Rows, tick_e9: int, lag_ns: int = 0) -> Columns:
+    """Take rows apart, whose every price is a whole number of ticks. `lag_ns`: how late the feed always is."""
+    stale_ns = STALE_NS + lag_ns
     if len(rows) > FEW:
         live = rows["flags"] & _BACKFILL == 0
         delays = (rows["ts_recv"] - rows["ts_event"])[live]
-        old = live & (rows["ts_recv"] - rows["ts_event"] > STALE_NS)
+        old = live & (rows["ts_recv"] - rows["ts_event"] > stale_ns)
         return Columns(
             rows["ts_event"].tolist(), (rows["price"] // tick_e9).tolist(), rows["size"].tolist(),
             old.tolist() if old.any() else None, int(delays.min()) if len(delays) else None,
@@ -52,13 +53,13 @@ def columns_of(rows: Rows, tick_e9: int) -> Columns:
         sizes.append(size)
         if not flags & _BACKFILL:
             delays_ns.append(received - at)
-            any_old = any_old or received - at > STALE_NS
-    old_rows = _old(rows) if any_old else None
+            any_old = any_old or received - at > stale_ns
+    old_rows = _old(rows, stale_ns) if any_old else None
     return Columns(at_ns, ticks, sizes, old_rows, min(delays_ns, default=None))
 
 
-def _old(rows: Rows) -> list[bool]:
-    late = rows["ts_recv"] - rows["ts_event"] > STALE_NS
+def _old(rows: Rows, stale_ns: int) -> list[bool]:
+    late = rows["ts_recv"] - rows["ts_event"] > stale_ns
     return (late & (rows["flags"] & _BACKFILL == 0)).tolist()
 
 

@@ -15,6 +15,7 @@ from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
+from outcry.core.units import NANOS_PER_MS
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused
 from outcry.ports.files import FileRefused
@@ -353,6 +354,8 @@ class Engine:
             now_s = asyncio.get_running_loop().time()
             for runner in list(self.runners.values()):
                 runner.stand(now_s)
+                if (drift_ns := runner.drifted()) is not None:
+                    self.tell("clocks disagree", stream=runner.name, milliseconds=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
 
     async def _keep_snapshots(self) -> None:

@@ -27,11 +27,12 @@ class Entry(msgspec.Struct, frozen=True, tag_field="is"):
 
 class Began(Entry, frozen=True, tag="began"):
     """The first entry of a stream: which performance of a recording it is, if it is one, and what its times and
-    prices are worth."""
+    prices are worth. `lag_ns`: how late its trades come by the feed's own nature."""
 
     run: str
     own_clock: bool
     invented: bool
+    lag_ns: int
 
 
 class Opened(Entry, frozen=True, tag="opened"):

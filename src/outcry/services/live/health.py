@@ -68,12 +68,6 @@ class Health:
         """The least delay from event to receipt seen lately; None where nothing tells. Below 0: clocks disagree."""
         return min(self._delays_ns, default=None)
 
-    @property
-    def drifts(self) -> bool:
-        """Whether the clocks are further apart than half a second."""
-        drift = self.drift_ns
-        return drift is not None and abs(drift) > MAX_DRIFT_NS
-
     def session_changed(self) -> None:
         """How often it traded an hour ago says nothing of the session that begins."""
         self._trades_ns.clear()

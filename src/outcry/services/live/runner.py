@@ -25,7 +25,7 @@ from outcry.services.grid import Grid
 from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.columns import columns_of
-from outcry.services.live.health import Health
+from outcry.services.live.health import MAX_DRIFT_NS, Health
 from outcry.services.live.intake import Intake, Piece
 from outcry.services.live.stream import Outcome, Stream
 
@@ -66,6 +66,7 @@ class Runner:
         self._tick_e9 = tick_e9
         self._lock = threading.Lock()
         self._beat_ns = 0
+        self._drifts = False
         self._counter: tuple[int, int, int] | None = None
         self.channel = Channel(key, invented=False, peek=self._peek)
         self._days: dict[date, log.Day] = {}
@@ -157,7 +158,7 @@ class Runner:
     def begin(self, feed: ports.Feed) -> None:
         """The feed is there: a new stream notes what it is."""
         if not self.stream.position:
-            self._log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented))
+            self._log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
             self.channel.invented = feed.caps.invented
 
     def cursor(self) -> ports.Cursor:
@@ -356,6 +357,15 @@ class Runner:
         for what in list(self.stream.pending):
             await self._store(what)
 
+    def drifted(self) -> int | None:
+        """How far the feed's clock and ours are apart, the first time that it is too far; None otherwise."""
+        drift_ns = self.health.drift_ns
+        latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
+        drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
+        first = drifts and not self._drifts
+        self._drifts = drifts
+        return drift_ns if first else None
+
     def refused(self, code: str, now_s: float) -> None:
         """The feed will not have us."""
         self.health.refused = code
@@ -365,7 +375,7 @@ class Runner:
 
     def _log_trades(self, day: log.Day, rows: Rows) -> None:
         """`_log` of trades, which are many: they are taken apart once."""
-        stream, columns = self.stream, columns_of(rows, self._tick_e9)
+        stream, columns = self.stream, columns_of(rows, self._tick_e9, self.stream.lag_ns)
         entry = log.TradeRows(day, rows.tobytes())
         self._ways.log.append(self.name, stream.position, len(rows), log.encode(entry))
         outcome = Outcome()

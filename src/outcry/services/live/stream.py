@@ -53,6 +53,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     run: str
     own_clock: bool
     invented: bool
+    lag_ns: int
     sessions: list[Part]
     warm: bool
     quality: Quality
@@ -78,6 +79,7 @@ class Stream:
         self.position = 0
         self.run = ""
         self.own_clock = self.invented = False
+        self.lag_ns = 0
         self.sessions: list[LiveSession] = []
         self._opened_at: list[int] = []
         #: Whether it has ever caught up: before that, nothing that fires is news.
@@ -154,7 +156,7 @@ class Stream:
         done = Outcome()
         if isinstance(entry, log.TradeRows):
             rows = entry.rows
-            self.trades(entry.day, rows, columns_of(rows, self._tick_e9), done)
+            self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
             return done
         self._apply(entry, done)
         self.position += entry.count
@@ -168,6 +170,7 @@ class Stream:
                 self._bars(entry, done)
             case log.Began():
                 self.run, self.own_clock, self.invented = entry.run, entry.own_clock, entry.invented
+                self.lag_ns = entry.lag_ns
             case log.Opened():
                 self._open(log.opening_of(entry))
             case log.Mark():
@@ -322,8 +325,8 @@ class Stream:
         ]
         return msgspec.msgpack.encode(
             Snapshot(
-                VERSION, self.run, self.own_clock, self.invented, parts, self.warm, self.quality, self.latest_ns,
-                self.time_ns, self.covered_ns, self.holes, self.pending, self.days, self.recent.tobytes(),
+                VERSION, self.run, self.own_clock, self.invented, self.lag_ns, parts, self.warm, self.quality,
+                self.latest_ns, self.time_ns, self.covered_ns, self.holes, self.pending, self.days, self.recent.tobytes(),
                 self.last_bar_ns, self.degraded,
             )
         )  # fmt: skip
@@ -335,6 +338,7 @@ class Stream:
             raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
         self.position = position
         self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
+        self.lag_ns = found.lag_ns
         self.sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
         self._opened_at = [part.opened_at for part in found.sessions]
         self.warm, self.quality = found.warm, found.quality
