@@ -14,6 +14,7 @@ from outcry.ports.feed import (
     Amend,
     CaughtUp,
     Ended,
+    Event,
     FeedLost,
     FeedRefused,
     Gap,
@@ -430,18 +431,25 @@ def test_frames_of_any_size_give_the_same_log_position(house: House, size: int) 
 def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contracts_own(
     house: House,
 ) -> None:
-    """On 2 July the December contract trades twice September's lots, at 100 points more. From 3 July December answers,
+    """On 1 July September leads by volume, on 2 July December does, at 100 points more. From 3 July December answers,
     measured against its own 2 July; September no longer answers for ES, nor fires."""
-    december = Contract("ES", 2024, 12)
-    next_open = OPEN + 24 * 60 * MINUTE
+    december, day_ns = Contract("ES", 2024, 12), 24 * 60 * MINUTE
+    next_open = OPEN + day_ns
 
-    def script(first: int, lots: int) -> list[object]:
+    def session(open_ns: int, first: int, lots: int) -> list[Event | Exception | float]:
         one = [
             Trades(
-                rows((OPEN + n * 5 * MINUTE, first + (n % 11), lots), (OPEN + n * 5 * MINUTE + 1, first, 1))
+                rows(
+                    (open_ns + n * 5 * MINUTE, first + (n % 11), lots),
+                    (open_ns + n * 5 * MINUTE + 1, first, 1),
+                )
             )
             for n in range(81)
         ]
+        # both wait for each other at the close, as two contracts on one clock do
+        return [*one, Heartbeat(open_ns + 410 * MINUTE), 0.5]
+
+    def script(first: int, lots: int, then: int) -> list[Event | Exception | float]:
         break_out = [
             Trades(rows((next_open + n * MINUTE, price)))
             for n, price in ((1, first), (2, first + 10), (61, first + 11))
@@ -458,10 +466,10 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
         ]
 
     async def work(staged: Stage) -> None:
-        feed = ScriptFeed([script(22_000, 10)], others={december: script(22_400, 20)})
+        feed = ScriptFeed([script(22_000, 20, 10)], others={december: script(22_400, 10, 20)})
         staged.engine.attach(0, feed)
         runners = staged.engine.runners
-        while len(runners) < 2 or min(r.stream.time_ns for r in runners.values()) < next_open + 62 * MINUTE:
+        while len(runners) < 2 or min(r.market_ns for r in runners.values()) < next_open + 62 * MINUTE:
             await asyncio.sleep(0.01)
         await staged.engine.drained()
         seen = staged.board.find(SHARED, "ES", None)
