@@ -454,12 +454,10 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
             Trades(rows((next_open + n * MINUTE, price)))
             for n, price in ((1, first), (2, first + 10), (61, first + 11))
         ]
-        # both wait for each other at the close, as two feeds on one clock do
+        days = [*session(OPEN - day_ns, first, lots), *session(OPEN, first, then)]
         return [
-            CAUGHT,
-            *one,
-            Heartbeat(CLOSE + 5 * MINUTE),
-            0.5,
+            CaughtUp(OPEN - day_ns, Quality.TICKS),
+            *days,
             *break_out,
             Heartbeat(next_open + 62 * MINUTE),
             1e9,
