@@ -478,7 +478,9 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
         assert found.opening.prior is not None
         assert (found.opening.prior.high, found.opening.rolled_from) == (22_410, "ESU2024")
         assert reason(staged) == "not_front"
-        assert staged.board.find(SHARED, "ES", ES) is None
+        named = staged.board.find(SHARED, "ES", ES)
+        assert named is not None, "a contract that is named answers itself, front or not"
+        assert named.channel.key.contract == ES
         assert {
             (row.contract, row.type) for row in staged.live.alerts([0]) if str(row.trade_date) == "2024-07-03"
         } >= {("ESZ2024", "ib-break-up")}
