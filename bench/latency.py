@@ -1,0 +1,218 @@
+"""How late the service is at 50,000 trades a second: from a trade to the answer it is in, and to its alert.
+
+Sixty streams send 8 or 9 trades every 10 ms each, one after the other. Every instant is of the one monotonic clock of
+the machine: an answer's `updatedAt` tells when its newest trade was due, and the service notes when it was handed over.
+"""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from time import monotonic, monotonic_ns, sleep
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.measuring import Figure, Unavailable
+from bench.tape import FEEDS, STREAMS
+from outcry.settings import read_settings
+from outcry.wiring import open_house
+
+RATE = 50_000
+BEAT_MS = 10
+POLLED = ("ES", "GC", "ZN")
+KEYS = 100
+#: A client asks again after so long: an answer may have been there for that much less than is measured.
+POLL_S = 0.001
+START_S = 60.0
+_MARK = b'"updatedAt":"'
+Longs = NDArray[np.int64]
+
+
+class Served:
+    """A service under way: its process, port, and the instants of its feeds, once they are known."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.said: dict[str, int] = {}
+
+    def wait_for(self, name: str) -> int:
+        """What it said of that name, or will say."""
+        until = monotonic() + START_S
+        while name not in self.said:
+            if monotonic() > until or self.process.poll() is not None:
+                raise Unavailable(f"the service did not say its {name}")
+            sleep(0.01)
+        return self.said[name]
+
+    def listen(self) -> None:
+        """Take down what it says."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.said |= json.loads(line)
+
+
+@contextmanager
+def served(task: Mapping[str, Any], errors: Path) -> Iterator[Served]:
+    """`bench.stand` with a task until the block ends; then it has written its notes."""
+    with errors.open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.stand", json.dumps(task)], stdout=subprocess.PIPE, stderr=log
+        )
+    service = Served(process)
+    reader = threading.Thread(target=service.listen, daemon=True)
+    reader.start()
+    try:
+        yield service
+    finally:
+        process.send_signal(signal.SIGINT)  # uvicorn raises a SIGTERM again once it has stopped
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join(5)
+
+
+def add_keys(data: Path, count: int) -> list[str]:
+    """New keys of the highest tier."""
+    with open_house(read_settings({}, data=str(data))) as house:
+        return [
+            house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
+        ]
+
+
+def run(laid: Path, folder: Path, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """Measure answers and alerts of one run, and the same feeds with nobody behind them."""
+    data, out, seconds = folder / "late", folder / "notes.npz", 2.0 if quick else 20.0
+    _copy(laid, data)
+    task = {
+        "data": str(data),
+        "out": str(out),
+        "rows_a_beat": RATE * BEAT_MS / 1000 / STREAMS,
+        "beat_ms": BEAT_MS,
+    }
+    bare_s = 2.0 if quick else 5.0
+    subprocess.run([sys.executable, "-m", "bench.stand", json.dumps({**task, "bare": bare_s})], check=True,
+                   stdout=subprocess.DEVNULL, timeout=START_S + bare_s)  # fmt: skip
+    with np.load(out) as notes:
+        events = _settled(notes["events"], int(notes["zero"]))
+        yield from _late("the feeds alone: handed over after it was due", events[:, 2] - events[:, 1])
+    out.unlink()
+    keys = add_keys(data, KEYS)
+    with served({**task, "asked_each": 60}, folder / "late.log") as service:
+        port, zero_ns = service.wait_for("port"), service.wait_for("zero")
+        sleep(max(0.0, (zero_ns - monotonic_ns()) / 1e9) + 1.0)
+        before_ns, began = cpu_ns(service.process.pid), monotonic()
+        polled = [_poll(port, keys, symbol, seconds / len(POLLED)) for symbol in POLLED]
+        share = (cpu_ns(service.process.pid) - before_ns) / 1e9 / (monotonic() - began)
+    with np.load(out) as notes:
+        yield from _figures(dict(notes), polled, share)
+
+
+def _figures(notes: dict[str, Any], polled: list[list[tuple[int, int]]], share: float) -> Iterator[Figure]:
+    base_ns, zero_ns = int(notes["base"]), int(notes["zero"])
+    events = _settled(notes["events"], zero_ns)
+    span_s = float(events[:, 1].max() - events[:, 1].min()) / 1e9
+    beats = len(events) / span_s / STREAMS * BEAT_MS / 1000
+    yield Figure(
+        "beats that were handed over", 100 * beats, "%", f"{RATE:,} trades/s offered for {span_s:.0f} s", 99
+    )
+    yield Figure("processor time of the service, polled meanwhile", 100 * share, "%")
+    yield from _late("handed over after it was due", events[:, 2] - events[:, 1])
+    yield from _late("handed over → applied, on the board", events[:, 3] - events[:, 2])
+    asked: Longs = notes["asked"]
+    yield from _late("handed over → answered, asked in process", asked[:, 1] - asked[:, 0])
+    names = list(notes["names"])
+    sent = {n: events[events[:, 0] == n] for n in range(len(names))}
+    late: list[float] = []
+    for symbol, answers in zip(POLLED, polled, strict=True):
+        mine = sent[names.index(f"{FEEDS[0]}/{symbol}")]
+        late += _seen(mine, np.array(answers, np.int64), zero_ns - base_ns)
+    more = f"{len(late):,} events of {len(POLLED)} symbols, {sum(map(len, polled)):,} answers polled"
+    yield from _late("handed over → in an HTTP answer read", np.array(late), 5.0, more)
+    alerts: Longs = notes["alerts"]
+    waited: list[float] = []
+    for number, at_ns, posted_ns in alerts.tolist():
+        mine, fired_ns = sent[number], at_ns - base_ns + zero_ns
+        place = int(np.searchsorted(mine[:, 1], fired_ns))
+        if place < len(mine) and fired_ns > mine[0, 1]:
+            waited.append(posted_ns - int(mine[place, 2]))
+    yield from _late(
+        "handed over → its alert recorded, on the board", np.array(waited), 10.0, f"{len(waited)} alerts"
+    )
+
+
+def _settled(events: Longs, zero_ns: int) -> Longs:
+    """Without those of the first second, in which everything starts at once."""
+    return events[events[:, 1] > zero_ns + 1_000_000_000]
+
+
+def _late(name: str, late_ns: NDArray[Any], target: float | None = None, more: str = "") -> Iterator[Figure]:
+    p50, p99, worst = (float(x) / 1e6 for x in np.percentile(late_ns, (50, 99, 100)))
+    spread = f"p50 {p50:.2f}, worst {worst:.1f}" + (f"; {more}" if more else "")
+    yield Figure(f"{name}: p99", p99, "ms", spread, target, at_least=False)
+
+
+def _seen(sent: Longs, answers: Longs, offset_ns: int) -> list[float]:
+    """From each event handed over while it was polled to the first answer that has it."""
+    read_ns, due_ns = answers[:, 0], answers[:, 1] + offset_ns
+    newest = np.maximum.accumulate(due_ns)
+    mine = sent[(sent[:, 1] > newest[0]) & (sent[:, 1] <= newest[-1])]
+    return (read_ns[np.searchsorted(newest, mine[:, 1])] - mine[:, 2]).tolist()
+
+
+def _poll(port: int, keys: list[str], symbol: str, seconds: float) -> list[tuple[int, int]]:
+    """Ask again and again over one connection: when an answer was read, and the event time it tells (ns)."""
+    asks = [
+        b"GET /api/levels?symbol=%s HTTP/1.1\r\nhost: bench\r\nx-api-key: %s\r\n\r\n"
+        % (symbol.encode(), key.encode())
+        for key in keys
+    ]
+    found: list[tuple[int, int]] = []
+    until = monotonic() + seconds
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while monotonic() < until:
+            sleep(POLL_S)
+            line.sendall(asks[len(found) % len(asks)])
+            body = _answer(line)
+            read_ns = monotonic_ns()
+            at = body.find(_MARK) + len(_MARK)
+            told = datetime.fromisoformat(body[at : body.index(b'"', at)].decode())
+            found.append((read_ns, round(told.timestamp() * 1000) * 1_000_000))
+    return found
+
+
+def _answer(line: socket.socket) -> bytes:
+    """Read one answer; one other than 200 ends the bench."""
+    data = line.recv(65_536)
+    while (end := data.find(b"\r\n\r\n")) < 0:
+        data += line.recv(65_536)
+    if not data.startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(f"not answered: {data[:300]!r}")
+    head = data[:end].lower()
+    at = head.index(b"content-length:") + len(b"content-length:")
+    length = int(head[at:].split(b"\r\n", 1)[0])
+    while len(data) < end + 4 + length:
+        data += line.recv(65_536)
+    return data[end + 4 :]
+
+
+def _copy(laid: Path, data: Path) -> None:
+    shutil.rmtree(data, ignore_errors=True)
+    shutil.copytree(laid, data)
+
+
+def cpu_ns(pid: int) -> int:
+    """Processor time of a process and its threads."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks)

@@ -1,0 +1,108 @@
+"""A feed in step with the clock: so many trades a second, event time running as real time does.
+
+An event is due at an instant of the machine's monotonic clock, which is the same in every process; its newest trade's
+event time is that instant, in whole milliseconds, on a day of the tape. So whoever reads `updatedAt` in an answer
+knows how old it is.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from time import monotonic_ns
+
+import numpy as np
+
+from bench.tape import CAPS, Gate, first_hour
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.ports.feed import CaughtUp, Cursor, Event, Trades
+from outcry.ports.records import Quality, Rows
+
+#: 2024-05-15 12:01 in New York: every product played is in regular hours, and no bar ends for four minutes.
+BASE_NS = 1_715_788_860 * NANOS_PER_SECOND
+_SOON_NS = NANOS_PER_SECOND // 2
+
+#: What became of a feed's event due at an instant: handed over; taken, applied, on the board (ns, monotonic).
+Noted = Callable[[str, Contract, int, int, int], None]
+
+
+class Zero:
+    """When (monotonic ns) it is `BASE_NS`: half a second after the last of the streams has opened its session."""
+
+    def __init__(self, streams: int, begun: Callable[[int], object]) -> None:
+        self._gate, self._begun = Gate(streams), begun
+        self.at_ns = 0
+
+    async def wait(self) -> None:
+        """Come, and wait for all others; the last one sets the time."""
+        if self._gate.there + 1 == self._gate.streams:
+            self.at_ns = (monotonic_ns() + _SOON_NS) // NANOS_PER_MS * NANOS_PER_MS
+            self._gate.opened.set()
+            self._begun(self.at_ns)
+        await self._gate.wait()
+
+
+class PacedFeed:
+    """Sends each contract `rows_a_beat` trades every `beat_ms`, streams one after the other within the beat.
+
+    The first hour of the rows comes at once; the prices of the rest follow one another, forwards and backwards. A feed
+    that comes late sends all that is due at once. Implements `ports.feed.Feed`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        rows: Mapping[Contract, Rows],
+        zero: Zero,
+        *,
+        rows_a_beat: float,
+        beat_ms: int,
+        noted: Noted,
+    ) -> None:
+        self.name, self.caps, self.run = name, CAPS, ""
+        self._rows, self._zero, self._noted = rows, zero, noted
+        self._rows_a_beat, self._beat_ms = rows_a_beat, beat_ms
+        self._places = {contract: at for at, contract in enumerate(rows)}
+
+    async def contracts(self) -> list[Contract]:
+        """See `Feed`."""
+        return list(self._rows)
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        """See `Feed`. From the beginning only, and without end."""
+        assert not since.since_ns
+        rows, beat_ns = self._rows[contract], self._beat_ms * NANOS_PER_MS
+        head = first_hour(rows)
+        yield CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS)
+        yield Trades(rows[:head])
+        path = np.concatenate((rows[head:], rows[head:][::-1]))
+        await self._zero.wait()
+        due_ns = self._zero.at_ns + self._places[contract] % self._beat_ms * NANOS_PER_MS + beat_ns
+        count = 0.0
+        while True:
+            wait_ns = due_ns - monotonic_ns()
+            await asyncio.sleep(max(0, wait_ns) / NANOS_PER_SECOND)
+            beats = 1 + max(0, monotonic_ns() - due_ns) // beat_ns
+            first, count = int(count), count + beats * self._rows_a_beat
+            last = due_ns + (beats - 1) * beat_ns
+            event = self._event(path, first, int(count), last, beats * beat_ns)
+            sent_ns = monotonic_ns()
+            if event is not None:
+                yield event
+                taken_ns = monotonic_ns()
+                for at_ns in range(due_ns, last + 1, beat_ns):
+                    self._noted(self.name, contract, at_ns, sent_ns, taken_ns)
+            due_ns = last + beat_ns
+
+    def _event(self, path: Rows, first: int, last: int, due_ns: int, span_ns: int) -> Trades | None:
+        count = last - first
+        if not count:
+            return None
+        rows = path[np.arange(first, last) % len(path)]
+        newest = BASE_NS + due_ns - self._zero.at_ns
+        rows["ts_event"] = newest - np.arange(count - 1, -1, -1) * (span_ns // count)
+        rows["ts_recv"] = rows["ts_event"] + NANOS_PER_MS
+        rows["id"] = np.arange(first, last) + (1 << 32)
+        return Trades(rows)
+
+    async def close(self) -> None:
+        """See `Feed`."""

@@ -1,0 +1,131 @@
+"""The whole service in a process of its own, fed in step with the clock: `python -m bench.stand '{"data": ...}'`.
+
+It prints its port once it answers and the instant its feeds began once they did, a JSON line each; when it is told to
+stop it writes what it noted of every event and alert to `out`, as numpy's arrays.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic_ns
+from typing import Any
+
+import msgspec
+import numpy as np
+import uvloop
+
+from bench.paced import BASE_NS, PacedFeed, Zero
+from bench.tape import EVERYTHING, FEEDS, contracts, regular_hours
+from outcry.core.instruments import Contract
+from outcry.http.server import Binding, serve
+from outcry.ports.feed import Cursor, Feed
+from outcry.settings import read_settings
+from outcry.wiring import House, open_house
+
+
+class Task(msgspec.Struct, kw_only=True):
+    """What to do. feeds: how many, of thirty products each. asked_each: after so many events of a stream its levels
+    are asked for in process; 0: never. bare: only the feeds, nobody behind them, for so many seconds."""
+
+    data: str
+    out: str
+    rows_a_beat: float
+    beat_ms: int
+    feeds: int = len(FEEDS)
+    asked_each: int = 0
+    bare: float = 0.0
+
+
+class Notes:
+    """What happened when. Times are ns, monotonic."""
+
+    def __init__(self, task: Task) -> None:
+        self._asked_each = task.asked_each
+        self.house: House | None = None
+        self.events: list[tuple[int, int, int, int]] = []
+        self.asked: list[tuple[int, int]] = []
+        self.alerts: list[tuple[int, int, int]] = []
+        self._numbers: dict[str, int] = {}
+        self._since_asked = self._seq = 0
+
+    def event(self, feed: str, contract: Contract, due_ns: int, sent_ns: int, taken_ns: int) -> None:
+        """An event was taken; now and then, ask what the service says of it: the first feed's answer goes first."""
+        number = self._numbers.setdefault(f"{feed}/{contract.root}", len(self._numbers))
+        self.events.append((number, due_ns, sent_ns, taken_ns))
+        house = self.house
+        if house is None or not self._asked_each or feed != FEEDS[0]:
+            return
+        self._since_asked += 1
+        if self._since_asked >= self._asked_each:
+            self._since_asked = 0
+            house.query.levels(EVERYTHING, contract.root, house.clock.now_ns())
+            self.asked.append((sent_ns, monotonic_ns()))
+
+    def alerted(self) -> None:
+        """Alerts are on the board."""
+        assert self.house is not None
+        posted_ns = monotonic_ns()
+        rows, _ = self.house.board.alerts_after(self._seq)
+        self._seq = rows[-1].seq if rows else self._seq
+        for row in rows:
+            number = self._numbers.get(f"{row.feed}/{row.symbol}")
+            if number is not None and row.at_ns >= BASE_NS:
+                self.alerts.append((number, row.at_ns, posted_ns))
+
+    def save(self, path: Path, zero_ns: int) -> None:
+        """Write everything down."""
+        np.savez(
+            path, zero=zero_ns, base=BASE_NS, names=np.array(list(self._numbers)),
+            events=np.array(self.events, np.int64).reshape(-1, 4),
+            asked=np.array(self.asked, np.int64).reshape(-1, 2), alerts=np.array(self.alerts, np.int64).reshape(-1, 3),
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    task = msgspec.json.decode(sys.argv[1], type=Task)
+    notes = Notes(task)
+    with open_house(read_settings({}, data=task.data)) as house, house.log.exclusively():
+        rows = {contract: regular_hours(house.reference, contract) for contract in contracts(house.reference)}
+        zero = Zero(task.feeds * len(rows), lambda at_ns: _say(zero=at_ns, base=BASE_NS))
+        feeds = [
+            PacedFeed(name, rows, zero, rows_a_beat=task.rows_a_beat, beat_ms=task.beat_ms, noted=notes.event)
+            for name in FEEDS[: task.feeds]
+        ]
+        if task.bare:
+            uvloop.run(_drained(feeds, task.bare))
+        else:
+            notes.house = house
+            house.board.on_alerts(notes.alerted)
+            serve(
+                house.application([(0, feed) for feed in feeds]),
+                Binding(port=0),
+                lambda _host, port: _say(port=port),
+            )
+        notes.save(Path(task.out), zero.at_ns)
+
+
+def _say(**what: Any) -> None:
+    print(json.dumps(what), flush=True)
+
+
+async def _drained(feeds: Sequence[Feed], seconds: float) -> None:
+    """The same pace with nobody behind it: how late the machine itself is."""
+
+    async def take(feed: Feed, contract: Contract) -> None:
+        async for _ in feed.open(contract, Cursor(0)):
+            pass
+
+    taking = [
+        asyncio.create_task(take(feed, contract)) for feed in feeds for contract in await feed.contracts()
+    ]
+    await asyncio.sleep(seconds + 0.5)
+    for task in taking:
+        task.cancel()
+    await asyncio.gather(*taking, return_exceptions=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""A week of the invented market through the engine, as fast as it goes: does it keep more each day?
+
+In a process of its own, `python -m bench.week FOLDER DAYS`: after each trade date, once it is in the store, a JSON line
+with the resident memory, the size of the log and the number of open files. All streams move in step, so that nothing
+waits in between.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import uvloop
+
+from bench.measuring import Figure
+from bench.tape import SEED
+from outcry.core.calendar import SessionKind
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.feeds.simulator.feed import SimulatorFeed
+from outcry.feeds.simulator.market import Market as Invented
+from outcry.services.live.archive import Archive
+from outcry.services.live.engine import Engine, Market, Stores
+from outcry.settings import read_settings
+from outcry.wiring import House, open_house
+
+ROOTS = ("ES", "NQ", "CL", "GC", "ZN", "6E", "ZC", "LE")
+#: No product's front changes in these weeks.
+FIRST, DAYS = date(2024, 7, 29), 7
+STEP_NS = 20 * NANOS_PER_SECOND
+LIMIT_S = 300.0
+#: The engine's pauses are this many times shorter: a day passes in seconds.
+RUSH = 50.0
+_GRACE_NS = 10 * NANOS_PER_MINUTE
+_MB = 1e6
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """Play seven trade dates (three if quick); the first two are a start: modules are loaded, caches filled."""
+    days = 3 if quick else DAYS
+    with TemporaryDirectory(prefix="outcry-bench-") as place:
+        command = [sys.executable, "-m", "bench.week", place, str(days)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    if done.returncode:
+        raise RuntimeError(f"the week broke off:\n{done.stderr[-2000:]}")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    rss, logs = ([each[name] / _MB for each in found] for name in ("rss", "log"))
+    files = [each["files"] for each in found]
+    end = found[-1]
+    more = f"{len(ROOTS)} products, {end['trades']:,} trades, {end['sessions']} sessions stored, "
+    more += f"{end['seconds']:.0f} s; MB after each: {_list(rss)}"
+    growth, log = 100 * (rss[-1] / rss[1] - 1), logs[-1] / logs[0]
+    yield Figure(f"memory after {days} trade dates", rss[-1], "MB", more)
+    yield Figure("memory: growth from the second to the last", growth, "%", "", 5, at_least=False)
+    more = f"MB after each: {_list(logs)}"
+    yield Figure("log after a trade date: last ÷ first", log, "times", more, 1.3, at_least=False)
+    more = f"after each: {_list(files)}"
+    yield Figure("open files: last less second", files[-1] - files[1], "files", more, 0, at_least=False)
+
+
+def _list(values: list[float]) -> str:
+    return ", ".join(f"{value:.3g}" for value in values)
+
+
+@dataclass
+class Stepped:
+    """A clock that goes on by a step once every stream waits for it. Implements `ports.clock.Clock`."""
+
+    at_ns: int
+    streams: int
+    waiting: int = 0
+    turn: asyncio.Event = field(default_factory=asyncio.Event)
+    all_wait: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def now_ns(self) -> int:
+        """See `Clock`."""
+        return self.at_ns
+
+    async def sleep(self, _seconds: float) -> None:
+        """Wait for the next step, however long that was meant to be."""
+        self.waiting += 1
+        if self.waiting >= self.streams:
+            self.all_wait.set()
+        await self.turn.wait()
+
+    async def step(self, until_ns: int) -> None:
+        """Once all wait, go on: by a step, or to an instant that is nearer."""
+        await self.all_wait.wait()
+        self.at_ns = min(self.at_ns + STEP_NS, until_ns)
+        self.waiting = 0
+        self.all_wait.clear()
+        turn, self.turn = self.turn, asyncio.Event()
+        turn.set()
+
+
+def main(folder: Path, days: int) -> None:
+    """Play, and print a line after each trade date."""
+    with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
+        uvloop.run(asyncio.wait_for(_played(house, days), LIMIT_S))
+
+
+async def _played(house: House, days: int) -> None:
+    universe, calendar = house.reference.universe, house.reference.calendar
+    whole = Invented(SEED, {root: universe.products[root] for root in universe.products}, calendar)
+    found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
+    opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in ROOTS]
+    clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(ROOTS))
+    stores = Stores(house.log, house.alerts, house.store, Archive(lambda: house.importer))
+    engine = Engine(stores, Market(universe, calendar, clock, house.licences.of_user), house.board, rush=RUSH)
+    said: list[str] = []
+    engine.tell = lambda event, **details: said.append(f"{event} {details}")
+    await engine.start()
+    feed = SimulatorFeed(whole, universe, calendar, clock, sleep=clock.sleep)
+    for root in ROOTS:
+        engine.attach_contract(0, feed, universe.front(root, FIRST))
+    began = perf_counter()
+    for day in found:
+        until_ns = day.close_ns + _GRACE_NS
+        while clock.now_ns() < until_ns:
+            await clock.step(until_ns)
+        await clock.all_wait.wait()
+        await asyncio.sleep(1.0)  # snapshots come round, and with them what is stored is dropped from the log
+        _tell(house, engine, perf_counter() - began)
+    if said:
+        raise RuntimeError(f"the engine complained: {said[:3]}")
+    await engine.stop()
+
+
+def _tell(house: House, engine: Engine, seconds: float) -> None:
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    log = sum(path.stat().st_size for path in (house.settings.folder / "live").rglob("*.log"))
+    stored = sum(len(house.store.sessions([0], root)) for root in ROOTS)
+    trades = sum(runner.intake.counts.rows for runner in engine.runners.values())
+    files = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    line = {"rss": pages * os.sysconf("SC_PAGE_SIZE"), "log": log, "files": files,
+            "sessions": stored, "trades": trades, "seconds": seconds}  # fmt: skip
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))
