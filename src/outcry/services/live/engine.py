@@ -6,10 +6,10 @@ up only when a person has to act; everything that may block is done off the even
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
@@ -88,6 +88,14 @@ class _Outbox:
     recording: bool = False
 
 
+class _Taken(NamedTuple):
+    """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
+
+    runner: Runner
+    needed_from: int
+    row: tuple[str, int, bytes]
+
+
 class Engine:
     """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual."""
 
@@ -101,6 +109,8 @@ class Engine:
             stores.log, board, market.clock, market.calendar, self._opening, self._store, self._fired
         )
         self._grids: dict[str, Grid] = {}
+        #: Contracts of feeds that say so themselves, by owner and name.
+        self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
         self.runners: dict[str, Runner] = {}
         self._feeds: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,6 +129,8 @@ class Engine:
                 await self._recovered(self._key(text))
             except (LogDamaged, LookupError, ValueError) as problem:
                 self.tell("a stream could not be recovered", stream=text, problem=str(problem))
+        for runner in list(self.runners.values()):  # once all are known: a front is chosen among them
+            await runner.store_pending()
         owners = sorted({runner.key.owner for runner in self.runners.values()})
         if owners:
             known = await self._patiently(
@@ -140,18 +152,20 @@ class Engine:
         for task in feeds:
             task.cancel()
         await asyncio.gather(*feeds, return_exceptions=True)
+        taken = [
+            _Taken(runner, runner.stream.needed_from, runner.snapshot()) for runner in self.runners.values()
+        ]
         try:
-            await asyncio.wait_for(self.drained(), PATIENCE_S)
+            await asyncio.wait_for(self._save(taken), PATIENCE_S)
         except TimeoutError:
             self.tell("alerts are still to be recorded; the next start does it")
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            await self._in_thread(self._store_thread, lambda: self._save(self.runners.values()))
             await self._in_thread(self._store_thread, self._stores.log.sync)
-        except (StoreBusy, OSError) as problem:
-            self.tell("snapshots could not be kept; the next start reads the logs", problem=str(problem))
+        except OSError as problem:
+            self.tell("the log cannot be written to the disk", problem=str(problem))
         self._store_thread.shutdown()
         self._archive_thread.shutdown()
 
@@ -199,7 +213,9 @@ class Engine:
         streams: dict[Contract, asyncio.Task[None]] = {}
         try:
             while True:
-                for contract in await feed.contracts():
+                contracts = await feed.contracts()
+                self._brought[owner, feed.name] = frozenset(contracts)
+                for contract in contracts:
                     if contract not in streams:
                         key = StreamKey(owner, feed.name, contract)
                         running = asyncio.get_running_loop().create_task(
@@ -283,6 +299,7 @@ class Engine:
             if (runner.key.owner, runner.key.feed, runner.key.contract.root)
             == (key.owner, key.feed, key.contract.root)
         ]
+        streamed += [c for c in self._brought.get((key.owner, key.feed), ()) if c.root == key.contract.root]
         return await self._patiently(
             self._store_thread,
             lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
@@ -359,29 +376,33 @@ class Engine:
             await asyncio.sleep(TICK_S)
 
     async def _keep_snapshots(self) -> None:
-        """Save each stream's state now and then, one at a time so that none waits for the others."""
+        """Keep each stream's state now and then, one at a time so that none waits for the others."""
         while True:
             moved = [r for r in self.runners.values() if r.saved_position != r.stream.position]
+            pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
+            taken: list[_Taken] = []
             for runner in moved:
-                await self._snapshot(runner)
+                needed_from = runner.stream.needed_from
+                row = await self._in_thread(self._store_thread, runner.snapshot)
+                taken.append(_Taken(runner, needed_from, row))
                 await runner.store_pending()
-                await asyncio.sleep(SNAPSHOT_S / self._rush / (len(moved) + 1))
-            await asyncio.sleep(SNAPSHOT_S / self._rush / (len(moved) + 1))
+                await asyncio.sleep(pause_s)
+            await self._save(taken)
+            await asyncio.sleep(pause_s)
 
-    async def _snapshot(self, runner: Runner) -> None:
-        needed_from = runner.stream.needed_from
+    async def _save(self, taken: Sequence[_Taken]) -> None:
+        """Keep snapshots once all that was fired and logged before them is kept: nothing before them is read again."""
+        await self.drained()
         try:
-            await self._in_thread(self._store_thread, lambda rows=[runner]: self._save(rows))
-        except StoreBusy as problem:
-            self.tell("a snapshot could not be kept", stream=runner.name, problem=str(problem))
-            return
-        self._stores.log.drop(runner.name, needed_from)
-
-    def _save(self, runners: Iterable[Runner]) -> None:
-        rows = [runner.snapshot() for runner in runners]
-        self._stores.live.save_snapshots(rows)
-        for runner, (_, position, _) in zip(runners, rows, strict=False):
-            runner.saved_position = position
+            await self._in_thread(self._store_thread, self._stores.log.sync)
+            for runner, needed_from, row in taken:
+                await self._in_thread(
+                    self._store_thread, lambda row=row: self._stores.live.save_snapshots([row])
+                )
+                runner.saved_position = row[1]
+                self._stores.log.drop(runner.name, needed_from)
+        except (StoreBusy, OSError) as problem:
+            self.tell("a snapshot could not be kept; the next start reads the log", problem=str(problem))
 
     async def _sync(self) -> None:
         while True:

@@ -65,6 +65,7 @@ class Runner:
         self.saved_position = 0
         self._tick_e9 = tick_e9
         self._lock = threading.Lock()
+        self._storing = asyncio.Lock()
         self._beat_ns = 0
         self._drifts = False
         self._counter: tuple[int, int, int] | None = None
@@ -133,7 +134,7 @@ class Runner:
                 yield log.decode(frame)
 
     async def recover(self, snapshot: tuple[int, bytes] | None) -> None:
-        """Become what the log says: from the snapshot on, and store what had ended when the process did."""
+        """Become what the log says: from the snapshot on. What had ended when the process did is still to be stored."""
         if snapshot is not None:
             self.stream.load(*snapshot)
             self.saved_position = snapshot[0]
@@ -148,8 +149,6 @@ class Runner:
             outcome = self.stream.apply(entry)
             self._ways.fired(self, outcome.fired)
             await asyncio.sleep(0)
-        for what in list(self.stream.pending):
-            await self._store(what)
         self.channel.invented = self.stream.invented
         self.channel.version += 1
 
@@ -216,7 +215,7 @@ class Runner:
             case ports.CaughtUp():
                 await self._caught_up(event, caps, before_ns)
             case ports.Gap():
-                self._log(log.Hole(event.from_ns, event.to_ns, event.why))
+                self._note_hole(event.from_ns, event.to_ns, event.why)
             case ports.Repaired():
                 self._log(log.Mended(event.from_ns, event.to_ns))
             case ports.Amend():
@@ -283,13 +282,16 @@ class Runner:
                 await self._store(what)
 
     async def _store(self, what: str) -> None:
-        if await self._ways.store(self, what):
-            self._log(log.Stored(what))
+        """Store what has ended, once: whoever comes while it is being stored waits, and finds it done."""
+        async with self._storing:
+            if what not in self.stream.pending or not await self._ways.store(self, what):
+                return
             current = self.stream.current
             if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
                 opening = await self._ways.opening(self.key, current.opening.session, None)
                 if opening != current.opening:
                     self._log(log.Opened(opening.dump()))
+            self._log(log.Stored(what))  # last: what is not done by then is done after a crash
 
     async def _open(self, session: Session) -> None:
         """Open the session a row belongs to, if it is the next."""
@@ -316,9 +318,14 @@ class Runner:
     def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
         """A feed that cannot bring what was missed leaves a hole."""
         if caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE:
-            self._log(log.Hole(before_ns, now_ns, "reconnect"))
+            self._note_hole(before_ns, now_ns, "reconnect")
         elif caps.reach_ns and now_ns - before_ns > caps.reach_ns:
-            self._log(log.Hole(before_ns, now_ns - caps.reach_ns, "history too short"))
+            self._note_hole(before_ns, now_ns - caps.reach_ns, "history too short")
+
+    def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
+        """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""
+        if not any(known[0] <= from_ns and to_ns <= known[1] for known in self.stream.holes):
+            self._log(log.Hole(from_ns, to_ns, why))
 
     def _count(self, event: ports.VolumeCounter) -> None:
         """The feed's own count of lots must grow as ours does."""
@@ -329,7 +336,7 @@ class Runner:
         agreed_ns, theirs, mine = self._counter
         if event.volume_lots - theirs > ours - mine:
             if event.at_ns - agreed_ns > ports.OVERLAP_NS:
-                self._log(log.Hole(agreed_ns, event.at_ns, "volume counter"))
+                self._note_hole(agreed_ns, event.at_ns, "volume counter")
                 self._counter = (event.at_ns, event.volume_lots, ours)
         else:
             self._counter = (event.at_ns, event.volume_lots, ours)
@@ -353,7 +360,7 @@ class Runner:
             return self.name, self.stream.position, self.stream.dump()
 
     async def store_pending(self) -> None:
-        """Try again what could not be stored when it ended."""
+        """Store what could not be stored when it ended, or was not before the process did."""
         for what in list(self.stream.pending):
             await self._store(what)
 

@@ -138,9 +138,8 @@ class Stream:
 
     @property
     def needed_from(self) -> int:
-        """The position from which the log is still needed: for the sessions held, and the newest trade date."""
-        day = self.days[-1][1] if self.days else self.position
-        return min([day, *self._opened_at], default=self.position)
+        """The position from which the log is still needed: for the sessions held, and what is not stored yet."""
+        return min([self.position, *(at for _, at in self.days), *self._opened_at])
 
     # -- what happens
 
