@@ -1,0 +1,327 @@
+"""Plays recordings in processes that are killed, again and again, until what came of it can be compared.
+
+Run as `python -m tests.e2e.kill_worker SHARED FOLDER KILLS SEED`: prints a line a round and a summary; exit status 1
+where anything differs from an undisturbed performance. The parent has everything imported, and neither threads nor a
+database, so that a worker is there at once: it is a fork.
+
+Half of the kills fall at any moment, the other half while something in particular is under way, which a worker shows
+in memory it shares with the parent: a byte for each part of its work.
+"""
+
+import asyncio
+import mmap
+import os
+import pickle
+import random
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.performances import Piece, engine_of, feed_of, outcome, pieces, play, prepare
+
+from outcry.services.live.archive import Archive
+from outcry.services.live.references import References
+from outcry.services.live.runner import Runner
+from outcry.settings import Settings
+from outcry.store.live import SqlLiveStore
+from outcry.store.reference import load_reference
+from outcry.wiring import open_house
+
+#: Parts of a worker's work, and of twelve kills that are aimed how many at each: more where it takes less time.
+AIMED = {"opening": 1, "recovery": 1, "archive": 1, "snapshot": 2, "alerts": 3, "references": 4}
+PARTS = (*AIMED, "playing")
+AT_FIRST = {"opening", "recovery"}
+#: How long to wait for the part aimed at, and then for some moment of it.
+LONGEST_AIM_S, LONGEST_PART_S = 2.0, 0.003
+BATCHES = (4096, 1, 97, 13, 1000)
+#: A worker that takes so long hangs.
+LONGEST_S = 120.0
+_MOST_LOG = 4000
+
+
+class Shown:
+    """What a worker is at, in memory shared with its parent."""
+
+    def __init__(self) -> None:
+        self._bytes = mmap.mmap(-1, len(PARTS))
+
+    def clear(self) -> None:
+        self._bytes[:] = bytes(len(PARTS))
+
+    def set(self, part: str, *, on: bool) -> None:
+        self._bytes[PARTS.index(part)] = on
+
+    def now(self) -> list[str]:
+        return [part for part, on in zip(PARTS, self._bytes[:], strict=True) if on]
+
+    def watch(self, owner: type, name: str, part: str) -> None:
+        """Show whenever a method runs, of this process's objects."""
+        method = getattr(owner, name)
+
+        if asyncio.iscoroutinefunction(method):
+
+            async def later(*arguments: Any, **more: Any) -> Any:
+                self.set(part, on=True)
+                try:
+                    return await method(*arguments, **more)
+                finally:
+                    self.set(part, on=False)
+
+            setattr(owner, name, later)
+        else:
+
+            def at_once(*arguments: Any, **more: Any) -> Any:
+                self.set(part, on=True)
+                try:
+                    return method(*arguments, **more)
+                finally:
+                    self.set(part, on=False)
+
+            setattr(owner, name, at_once)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is played together, and into a copy of which folder."""
+
+    name: str
+    played: tuple[Piece, ...]
+    start: Path | None
+
+
+def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_look: bool = False) -> None:
+    """Play to the end, or only recover what was played, and leave what came of it in a file."""
+    for owner, name, part in (
+        (Runner, "recover", "recovery"),
+        (SqlLiveStore, "save_snapshots", "snapshot"),
+        (SqlLiveStore, "record_alerts", "alerts"),
+        (Archive, "store", "archive"),
+        (References, "opening", "references"),
+    ):
+        shown.watch(owner, name, part)
+
+    def tell(event: str, **details: object) -> None:
+        sys.stderr.write(f"{event} {details}\n")
+
+    shown.set("opening", on=True)
+    with open_house(Settings(data=str(folder))) as house, house.log.exclusively():
+        shown.set("opening", on=False)
+
+        async def work() -> None:
+            engine = engine_of(house, tell)
+            shown.set("playing", on=True)
+            feeds = [] if only_look else [feed_of(piece, house, batch_rows) for piece in scene.played]
+            await play(engine, feeds)
+            await engine.stop()
+            found = outcome(house, engine)
+            whole = folder / "outcome.new"
+            whole.write_bytes(pickle.dumps(found))
+            whole.rename(folder / "outcome")
+
+        asyncio.run(work())
+
+
+class Worker:
+    """A forked process at work on a scene."""
+
+    def __init__(self, work: Callable[[], None], log: Path) -> None:
+        sys.stdout.flush()
+        self.log = log
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 70
+            try:
+                handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                os.dup2(handle, 1)
+                os.dup2(handle, 2)
+                work()
+                code = 0
+            except BaseException:  # noqa: BLE001 - whatever it was, the parent is told
+                import traceback
+
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+
+    def done(self) -> bool:
+        """Whether it has come to its end by itself; raises where that was not a good one."""
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid == 0:
+            return False
+        if status:
+            raise RuntimeError(f"a worker ended with {status}: {self.log.read_text()[-_MOST_LOG:]}")
+        return True
+
+    def finish(self) -> None:
+        """Wait for its end."""
+        deadline_s = time.monotonic() + LONGEST_S
+        while not self.done():
+            if time.monotonic() > deadline_s:
+                self.kill()
+                raise RuntimeError(f"a worker hangs: {self.log.read_text()[-_MOST_LOG:]}")
+            time.sleep(0.005)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+
+
+class Campaign:
+    """Rounds of kills. Counts what was under way at each."""
+
+    def __init__(self, folder: Path, kills: int, seed: int) -> None:
+        self.folder, self.wanted = folder, kills
+        self.chance = random.Random(seed)
+        self.shown = Shown()
+        self.kills = self.rounds = 0
+        self.hit: Counter[str] = Counter()
+        self.expected: dict[str, tuple[dict[str, Any], float]] = {}
+        self.wrong: list[str] = []
+
+    def undisturbed(self, scene: Scene) -> None:
+        """Play a scene once without a kill: what is expected, and how long it takes."""
+        folder = self._stage(scene, "undisturbed")
+        began_s = time.monotonic()
+        Worker(lambda: perform(folder, scene, BATCHES[0], self.shown), folder / "said").finish()
+        self.expected[scene.name] = _found(folder), time.monotonic() - began_s
+
+    def round(self, scene: Scene) -> None:
+        """Play a scene to its end, killing it on the way, and compare."""
+        self.rounds += 1
+        batch = BATCHES[self.rounds % len(BATCHES)]
+        folder = self._stage(scene, f"round-{self.rounds}")
+        killed, began_s = 0, time.monotonic()
+        while True:
+            self.shown.clear()
+            worker = Worker(lambda: perform(folder, scene, batch, self.shown), folder / "said")
+            if self.kills >= self.wanted:
+                worker.finish()
+                break
+            if not self._strike(worker, self.expected[scene.name][1]):
+                break
+            killed += 1
+        played = _found(folder)
+        Worker(lambda: perform(folder, scene, batch, self.shown, only_look=True), folder / "said").finish()
+        known = len(self.wrong)
+        self._compare(scene, batch, "played", played)
+        self._compare(scene, batch, "recovered", _found(folder))
+        took_s = time.monotonic() - began_s
+        say(f"round {self.rounds}: {scene.name}, batches of {batch}, {killed} kills, {took_s:.1f} s")
+        if len(self.wrong) == known:
+            shutil.rmtree(folder)
+
+    def _stage(self, scene: Scene, name: str) -> Path:
+        folder = self.folder / f"{scene.name}-{name}"
+        if scene.start is not None:
+            shutil.copytree(scene.start, folder)
+        else:
+            folder.mkdir()
+        return folder
+
+    def _strike(self, worker: Worker, whole_s: float) -> bool:
+        """Kill a worker at some moment; False where it was through before."""
+        chance = self.chance
+        aim = chance.choices(list(AIMED), list(AIMED.values()))[0] if chance.random() < 0.5 else ""
+        now_s = time.monotonic()
+        end_s = now_s + (LONGEST_AIM_S if aim else chance.uniform(0.0, min(1.0, 0.5 * whole_s)))
+        from_s = now_s if aim in AT_FIRST else now_s + chance.uniform(0.0, 0.4)
+        while (now_s := time.monotonic()) < end_s:
+            if worker.done():
+                return False
+            if now_s > from_s and aim in self.shown.now():
+                time.sleep(chance.uniform(0.0, LONGEST_PART_S))
+                break
+            time.sleep(0.0003)
+        if worker.done():
+            return False
+        now = self.shown.now()
+        worker.kill()
+        self.kills += 1
+        self.hit.update(now or ["starting"])
+        return True
+
+    def _compare(self, scene: Scene, batch: int, when: str, found: dict[str, Any]) -> None:
+        expected = self.expected[scene.name][0]
+        for part, want in expected.items():
+            got = found[part]
+            if got != want:
+                self.wrong.append(
+                    f"{scene.name}, batches of {batch}, {when}: {part} differ\n{_difference(want, got)}"
+                )
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _found(folder: Path) -> dict[str, Any]:
+    return pickle.loads((folder / "outcome").read_bytes())
+
+
+def _difference(want: Any, got: Any) -> str:
+    """The first thing that differs, in a few lines."""
+    if isinstance(want, dict) and isinstance(got, dict):
+        for key in sorted({*want, *got}):
+            if want.get(key) != got.get(key):
+                return f"  {key}: {_difference(want.get(key), got.get(key))}"
+    if isinstance(want, list) and isinstance(got, list):
+        for at, (one, other) in enumerate(zip(want, got, strict=False)):
+            if one != other:
+                return f"  [{at}] of {len(want)}, {len(got)}\n{_difference(one, other)}"
+        return f"  {len(want)} and {len(got)}: {want[len(got) :] or got[len(want) :]!r}"[:1500]
+    return f"    want {want!r:.1200}\n    got  {got!r:.1200}"
+
+
+def scenes(folder: Path, all_pieces: dict[str, Piece]) -> list[Scene]:
+    """Each piece by itself, then all at once; those that need no past begin with nothing at all."""
+    prepared = folder / "prepared"
+    worker = Worker(lambda: prepare(prepared), folder / "prepare")
+    worker.finish()
+    gc, es, made = all_pieces["gc"], all_pieces["es"], all_pieces["made"]
+    return [
+        Scene("made", (made,), prepared),
+        Scene("es", (es,), None),
+        Scene("gc", (gc,), None),
+        Scene("all", (gc, es, made), prepared),
+    ]
+
+
+def main(shared: str, folder: str, kills: int, seed: int, *names: str) -> int:
+    began_s = time.monotonic()
+    reference = load_reference()
+    home = Path(folder)
+    home.mkdir(parents=True, exist_ok=True)
+    campaign = Campaign(home, kills, seed)
+    staged = [s for s in scenes(home, pieces(Path(shared), reference)) if not names or s.name in names]
+    for scene in staged:
+        campaign.undisturbed(scene)
+        found, took_s = campaign.expected[scene.name]
+        types = Counter(row.type.value for rows in found["alerts"].values() for row in rows)
+        say(f"{scene.name}: {took_s:.1f} s undisturbed, {dict(sorted(types.items()))}")
+    assert threading.active_count() == 1
+    at = 0
+    while campaign.kills < kills and len(campaign.wrong) < 5:
+        campaign.round(staged[at % len(staged)])
+        at += 1
+    hits = ", ".join(f"{part} {count}" for part, count in campaign.hit.most_common())
+    say(
+        f"{campaign.kills} kills in {campaign.rounds} rounds, {time.monotonic() - began_s:.0f} s; during: {hits}"
+    )
+    for line in campaign.wrong:
+        say(line)
+    return 1 if campaign.wrong else 0
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:]))

@@ -1,0 +1,250 @@
+"""Recordings played to their end by a live engine over a data folder, and everything that came of it, comparable.
+
+Three pieces: the real GC trades of 2013-10-07; the real minute bars of ES, three sessions; three trade dates of an
+invented CL, with twenty before them, in which every family of alerts fires.
+"""
+
+import asyncio
+import json
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from outcry.accounts.licences import Grant, Scope, resolve
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_MINUTE
+from outcry.feeds.files.library import FileLibrary
+from outcry.feeds.pace import FreePace
+from outcry.feeds.replay import ReplayFeed, readings_of
+from outcry.feeds.simulator.history import past_sessions
+from outcry.feeds.simulator.market import Market as Invented
+from outcry.ports.feed import Cursor, Event, Feed, FeedCaps, Heartbeat
+from outcry.ports.files import ReadCounts, ReadOptions
+from outcry.ports.records import TRADE, Batch, Quality
+from outcry.services.demo import write_history
+from outcry.services.live.archive import Archive
+from outcry.services.live.engine import Engine, Market, Stores
+from outcry.services.living import PAUSE_NS
+from outcry.settings import Settings
+from outcry.store.reference import Reference, load_reference
+from outcry.wiring import House, open_house
+
+ALL = Scope(
+    user_id=1, grants=(Grant("everyone", "completed", (), None, None), Grant("everyone", "live", (), None, None))
+)  # fmt: skip
+FIRST_DAY, LAST_DAY = date(2026, 3, 10), date(2026, 3, 12)
+SEED = 3
+#: A time of asking: long after all of it, which a replay's own clock does not mind.
+NOW_NS = 1_780_000_000_000_000_000
+#: Snapshots every half a tenth of a second, about.
+RUSH = 50.0
+
+
+@dataclass
+class Kept:
+    """A recording in memory. Implements `ports.files.Reading`."""
+
+    source: str
+    kept: list[Batch]
+    path: Path = Path("kept")
+    format: str = "kept"
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    bytes_total: int = 0
+    bytes_read: int = 0
+    covered: tuple[tuple[int, int], ...] = ()
+    replaces: bool = False
+
+    def batches(self) -> Iterator[Batch]:
+        return iter(self.kept)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One feed's recording."""
+
+    name: str
+    contract: Contract
+    readings: Sequence[Kept]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(batch.rows) for reading in self.readings for batch in reading.kept)
+
+
+def pieces(shared: Path, reference: Reference) -> dict[str, Piece]:
+    """All three, read into memory."""
+    invented = _invented(reference)
+    return {
+        "gc": _recorded("gc", shared / "data/lean/comex/tick/gc", "GCZ2013", reference),
+        "es": _recorded("es", shared / "data/lean/cme/minute/es", "ESZ2013", reference),
+        invented.name: invented,
+    }
+
+
+def _recorded(name: str, folder: Path, contract: str, reference: Reference) -> Piece:
+    paths = sorted(folder.glob("*_trade.zip"))
+    readings = readings_of(FileLibrary(), reference.universe, paths, ReadOptions(contract=contract))
+    kept = [Kept(reading.source, list(reading.batches()), reading.path) for reading in readings]
+    return Piece(name, reference.universe.contract(contract), kept)
+
+
+def _invented(reference: Reference) -> Piece:
+    contract = reference.universe.front("CL", FIRST_DAY)
+    market = Invented(SEED, reference.universe.products, reference.calendar)
+    batches: list[Batch] = []
+    for session in reference.calendar.sessions("CL", FIRST_DAY, LAST_DAY):
+        rows = market.trades(contract, session)
+        plain = np.zeros(len(rows), TRADE)
+        for column in TRADE.names or ():
+            plain[column] = rows[column]
+        batches.append(Batch(contract, Quality.TICKS, plain, "invented"))
+    return Piece("made", contract, [Kept("invented", batches)])
+
+
+def prepare(folder: Path) -> None:
+    """A data folder in which the invented product has a past."""
+    with open_house(Settings(data=str(folder))) as house:
+        reference = house.reference
+        market = Invented(SEED, reference.universe.products, reference.calendar)
+        write_history(
+            house.store, reference.universe.products, [reference.universe.front("CL", FIRST_DAY)],
+            lambda contract: past_sessions(market, contract, reference.calendar, FIRST_DAY),
+            source="past", now_ns=1,
+        )  # fmt: skip
+
+
+def engine_of(house: House, tell: Callable[..., object], rush: float = RUSH) -> Engine:
+    """The live engine over a house."""
+    stores = Stores(house.log, house.alerts, house.store, Archive(lambda: house.importer))
+    universe, calendar = house.reference.universe, house.reference.calendar
+    market = Market(universe, calendar, house.clock, lambda user: resolve(user, 0, "free", ()))
+    return Engine(stores, market, house.board, tell, rush=rush)
+
+
+def feed_of(piece: Piece, house: House, batch_rows: int, step_ns: int = NANOS_PER_MINUTE) -> ReplayFeed:
+    """The piece as a feed, as fast as it is taken."""
+    pace = FreePace()
+    pace.step_ns = step_ns
+    return ReplayFeed(piece.readings, house.reference.calendar, pace, name=piece.name, batch_rows=batch_rows)
+
+
+def outcome(house: House, engine: Engine) -> dict[str, Any]:
+    """Everything that must not depend on what happened on the way."""
+    alerts: dict[str, list[Any]] = defaultdict(list)
+    for row in house.alerts.alerts([0], limit=10**6):
+        alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(replace(row, seq=0))
+    roots = sorted({runner.key.contract.root for runner in engine.runners.values()})
+    sessions = [replace(row, received_ns=0) for root in roots for row in house.store.sessions([0], root)]
+    recordings = sorted(
+        house.store.all_recordings(), key=lambda row: (row.contract, row.trade_date, row.source, row.quality)
+    )
+    tape = [
+        (
+            replace(row, received_ns=0, path=""),
+            b"".join(r.tobytes() for r in house.tape.read(row.path, row.quality)),
+        )
+        for row in recordings
+    ]
+    names = {row.path for row in recordings}
+    folder = house.settings.folder / "tape"
+    return {
+        "alerts": dict(alerts),
+        "sessions": sorted(sessions, key=lambda row: (row.root, row.contract, row.open_ns)),
+        "tape": tape,
+        "left over": sorted(
+            str(p.relative_to(folder))
+            for p in folder.rglob("*.zst")
+            if str(p.relative_to(folder)) not in names
+        ),
+        "views": {name: runner.channel.view() for name, runner in sorted(engine.runners.items())},
+        "streams": {name: runner.stream.dump() for name, runner in sorted(engine.runners.items())},
+        "positions": {name: house.log.last(name) for name in house.log.keys()},  # noqa: SIM118
+        "board": sorted(row.key for row in house.board.alerts(ALL)),
+    }
+
+
+async def play(engine: Engine, feeds: Sequence[Feed]) -> None:
+    """Start the engine and play feeds to their end."""
+    await engine.start()
+    await asyncio.gather(*(engine.attach(0, feed) for feed in feeds))
+    await engine.drained()
+
+
+@dataclass
+class Asked:
+    """A feed whose reader is asked, after every heartbeat it has taken, what the service answers then."""
+
+    feed: ReplayFeed
+    ask: Callable[[Contract], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self.name, self.run, self.close = self.feed.name, self.feed.run, self.feed.close
+        self.contracts = self.feed.contracts
+
+    @property
+    def caps(self) -> FeedCaps:
+        return self.feed.caps
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        async for event in self.feed.open(contract, since):
+            yield event
+            if isinstance(event, Heartbeat):
+                await self.ask(contract)
+
+
+def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int) -> dict[str, Any]:
+    """Play pieces into a prepared folder, undisturbed, and ask at every step."""
+    answers: dict[str, list[str]] = defaultdict(list)
+
+    async def work(house: House) -> dict[str, Any]:
+        engine = engine_of(house, lambda *_args, **_more: None)
+
+        async def ask(contract: Contract) -> None:
+            await engine.drained()
+            await asyncio.sleep(2 * PAUSE_NS / 1e9)  # an answer may be a little older than what is newest
+            for question in (house.query.levels, house.query.context, house.query.alerts):
+                answer = question(ALL, contract.key, NOW_NS).answer
+                answers[contract.key].append(msgspec.json.encode(answer).decode())
+
+        await play(engine, [Asked(feed_of(piece, house, batch_rows, step_ns), ask) for piece in played])
+        await engine.stop()
+        return outcome(house, engine) | {"answers": answers}
+
+    with open_house(Settings(data=str(folder))) as house, house.log.exclusively():
+        return asyncio.run(work(house))
+
+
+def as_bytes(found: dict[str, Any]) -> bytes:
+    """An outcome as text, a line a fact, the same in every process."""
+    whole = ("alerts", "positions", "answers", "board", "left over")
+    lines = [f"{part} {json.dumps(found[part], default=_plain, sort_keys=True)}" for part in whole]
+    lines += [f"session {json.dumps(row, default=_plain)}" for row in found["sessions"]]
+    lines += [f"tape {json.dumps(row, default=_plain)} {rows.hex()}" for row, rows in found["tape"]]
+    lines += [f"stream {name} {dumped.hex()}" for name, dumped in found["streams"].items()]
+    lines += [f"view {name} {json.dumps(view, default=_plain)}" for name, view in found["views"].items()]
+    return "\n".join(lines).encode()
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {each.name: getattr(value, each.name) for each in fields(value)}
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def main(shared: str, folder: str, target: str, batch_rows: str, step_ns: str) -> None:
+    """Play everything undisturbed and write what came of it."""
+    prepare(Path(folder))
+    played = list(pieces(Path(shared), load_reference()).values())
+    found = perform(Path(folder), played, int(batch_rows), int(step_ns))
+    Path(target).write_bytes(as_bytes(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
