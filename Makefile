@@ -16,8 +16,8 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY)  ## make .venv with everything pinned
 
-run: $(READY)    ## serve on http://127.0.0.1:8000
-	$(BIN)/outcry serve
+run: $(READY)    ## the demonstration, on http://127.0.0.1:8000
+	$(BIN)/outcry serve --demo
 
 test: $(READY)   ## all tests and checks, from nothing
 	$(MAKE) --no-print-directory check

@@ -32,7 +32,7 @@ _HEAD = f"""# Alerts
 
 Educational context, not advice: an alert says what was traded where, and never what to do about it.
 
-Alerts are of the regular session (RTH) of one contract. What they are measured against is frozen at its open: value
+Alerts are of the regular session (RTH) of the front contract. What they are measured against is frozen at its open: value
 area and POC of the newest completed regular session, the naked POCs and poor extremes as they stood when it completed
 ([levels](levels.md)). Only the initial balance is of the session itself. The same trades give the same alerts with the
 same keys, live, in a replay and after a restart.
@@ -118,8 +118,8 @@ _BETWEEN = """
   once.
 - A trade that arrives out of order, or more than five seconds late, fires nothing. It still counts in the profile, in
   the close of its bar and bracket, and in the initial balance.
-- While a feed catches up with a session that has begun, everything latches and counts, and nothing is said: it was over
-  before anyone could be told.
+- While a feed catches up for the first time, everything latches and counts, and nothing is said: it was over before
+  anyone could be told. After an interruption what was missed is told, with the keys it would have had.
 - Without a completed session of the contract there is no value to measure against: only `ib-break-*` fires.
 
 ## Where only bars are known

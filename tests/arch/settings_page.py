@@ -6,6 +6,7 @@ Rule kept: the page in the repository is what this returns; a test compares them
 import re
 import sys
 from collections.abc import Iterator
+from typing import Annotated, get_args, get_origin
 
 import msgspec
 from cyclopts import App
@@ -31,9 +32,10 @@ The file is `outcry.toml` in the data folder, or the one that `OUTCRY_CONFIG` na
 """
 _BETWEEN = """
 The data folder is `$XDG_DATA_HOME/outcry` unless set, or `~/.local/share/outcry` where that variable is not set
-either. It holds `outcry.sqlite3` (accounts, grants, sessions), `tape/` (market data), `secret.key`, and what you put
-there: `outcry.toml` and `overrides.csv` ([products, sessions and holidays](sessions.md)). `outcry backup` copies all
-of it.
+either; of a demonstration it is `outcry-demo` beside that. It holds `outcry.sqlite3` (accounts, grants, sessions,
+alerts), `tape/` (market data), `live/` (the log of [live feeds](live.md)), `secret.key`, and what you put there:
+`outcry.toml` and `overrides.csv` ([products, sessions and holidays](sessions.md)). `outcry backup` copies all of it but
+`live/`, which feeds bring again.
 
 An example of a file:
 
@@ -51,7 +53,8 @@ NQ = "cash"
 The same table in the environment: `OUTCRY_SESSION_VARIANTS=ES=cash,NQ=cash`. A session keeps the hours it was
 imported with until `outcry refold` computes it anew.
 
-Two variables are of the reading commands, not of the service: `OUTCRY_URL` (where it runs) and `OUTCRY_KEY` (the key).
+Two variables are of the commands that use a service, not of the service: `OUTCRY_URL` (where it runs) and `OUTCRY_KEY`
+(the key).
 
 Whoever changes `secret`, or loses `secret.key`, makes every key that was issued unrecognisable. The service refuses to
 start without the file where keys exist, rather than make a new one.
@@ -82,8 +85,9 @@ def settings_rows() -> Iterator[str]:
     said = meanings()
     for field in msgspec.structs.fields(Settings):
         default = {} if field.default_factory is not msgspec.NODEFAULT else field.default
+        plain = get_args(field.type)[0] if get_origin(field.type) is Annotated else field.type
         kind = {"bool": "true or false", "str": "text", "int": "whole number", "float": "number"}.get(
-            getattr(field.type, "__name__", ""), "table"
+            getattr(plain, "__name__", ""), "table"
         )
         shown = "" if default in ("", {}) else f"`{str(default).lower()}`"
         yield f"| `OUTCRY_{field.name.upper()}` | `{field.name}` | {kind} | {shown} | {said[field.name]} |\n"
