@@ -62,6 +62,7 @@ _SESSION = SessionLevels(
     open_type=None,
     data=DataQuality(
         source="dbn",
+        invented=False,
         quality="ticks",
         complete=True,
         rows=412_345,
@@ -142,6 +143,7 @@ ANSWERS: dict[str, Answer] = {
                 live=False,
                 as_of=_DAY,
                 state="closed",
+                invented=False,
             )
         ],
     ),

@@ -57,8 +57,9 @@ class Slot:
         live = said.source in {"personal", "shared"}
         reason = "live" if live else self.reason
         return State(
-            symbol=self.asked.root, data_source=said.source, live=live, as_of=said.as_of, reason=reason
-        )
+            symbol=self.asked.root, data_source=said.source, live=live, as_of=said.as_of, reason=reason,
+            invented=self.line.channel.invented if live and self.line else None,
+        )  # fmt: skip
 
     def tell(self, said: Said) -> State:
         """Note that the reader is being told all of it."""

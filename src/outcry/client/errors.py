@@ -20,6 +20,10 @@ class Unreachable(Exception):
     """There was no answer, or none a service of this kind would give."""
 
 
+class NotOurs(Unreachable):
+    """Something answers, but not as this service does: asking again is of no use."""
+
+
 def refusal(status: int, body: bytes) -> ApiError | Unreachable:
     """Read an error body; one without a code came from something else on the way."""
     try:

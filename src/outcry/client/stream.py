@@ -13,7 +13,7 @@ from typing import IO, Protocol
 
 import msgspec
 
-from outcry.client.errors import ApiError, Unreachable
+from outcry.client.errors import ApiError, NotOurs, Unreachable
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import Answer, LevelsAnswer
 from outcry.services.streaming import Quote, State
@@ -77,6 +77,8 @@ def follow(connect: Opener, sleep: Callable[[float], None] = time.sleep) -> Iter
             if not begun or error.status not in _PASSING:
                 raise
             advised_s = error.body.get("retry_after_ms", 0) / 1000
+        except NotOurs:
+            raise  # another version, or no service of ours: it would say the same again
         except (Unreachable, OSError, HTTPException) as error:
             if not begun:
                 raise error if isinstance(error, Unreachable) else Unreachable(str(error)) from error
@@ -89,7 +91,7 @@ def follow(connect: Opener, sleep: Callable[[float], None] = time.sleep) -> Iter
 
 def read_events(lines: IO[bytes], place: Place) -> Iterator[StreamEvent]:
     """Read one connection to its end, noting ids and advice. Raises `ApiError` where the service ends it with an
-    error, and `Unreachable` for what is no stream of this service; events of kinds unknown here are passed over."""
+    error, and `NotOurs` for what is no stream of this service; events of kinds unknown here are passed over."""
     name, mark, data = "", None, list[bytes]()
     while line := lines.readline(_MOST_LINE_BYTES):
         if not line.endswith(b"\n"):  # cut off, or longer than anything the service says
@@ -120,7 +122,7 @@ def _event(name: str, data: bytes) -> StreamEvent | None:
         kind = _TYPES.get(name)
         return None if kind is None else msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
-        raise Unreachable(f"what came is no event of this service: {error}") from error
+        raise NotOurs(f"what came is no event of this service: {error}") from error
 
 
 def _wait_s(advised_s: float, failures: int) -> float:

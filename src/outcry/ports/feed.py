@@ -65,8 +65,9 @@ class Backfill(StrEnum):
 class FeedCaps:
     """What a feed can do. resolution_ns: of its event times. reach_ns: how far back its history goes, 0: none.
 
-    lag_ns: how late its rows come by its own nature (a file written now and then). own_clock: its time is not the present (a replay, a simulation): whether a session is open is judged by the times
-    it sends. invented: its trades are made up, and everything computed from them says so.
+    lag_ns: how late its rows come by its own nature (a file written now and then). own_clock: its time is not the
+    present (a replay, a simulation): whether a session is open is judged by the times it sends. invented: its trades
+    are made up, and everything computed from them says so.
     """
 
     resolution_ns: int

@@ -155,7 +155,9 @@ class Licences(_Mirror):
 
     def of_user(self, user_id: int) -> Scope:
         """Return what a user may see whichever key asks: a feed belongs to its user, not to a key or a tier."""
-        return resolve(user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:")))
+        return resolve(
+            user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
+        )
 
     def _load(self) -> bool:
         grants = tuple(

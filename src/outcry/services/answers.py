@@ -112,7 +112,8 @@ class LevelsAnswer(Answer, frozen=True, kw_only=True):
 class SymbolState(Answer, frozen=True, kw_only=True):
     """One product of the scan universe and what this key may see of it.
 
-    `state`: `live`, or the stable code of why it is not (`services.wording.STATES`).
+    `state`: `live`, or the stable code of why it is not (`services.wording.STATES`). `invented`: what it is answered
+    from are trades nobody made.
     """
 
     symbol: str
@@ -130,6 +131,7 @@ class SymbolState(Answer, frozen=True, kw_only=True):
     live: bool
     as_of: str | None
     state: str
+    invented: bool
 
 
 class SymbolsAnswer(Answer, frozen=True, kw_only=True):
@@ -167,9 +169,11 @@ class Method(Answer, frozen=True, kw_only=True):
 
 
 class DataQuality(Answer, frozen=True, kw_only=True):
-    """What the session was computed from; null is what is counted only once a session has completed."""
+    """What the session was computed from; null is what is counted only once a session has completed. `invented`: from
+    trades nobody made."""
 
     source: str
+    invented: bool
     quality: Literal["ticks", "bars_1s", "bars_1m"] | None
     complete: bool
     rows: int | None

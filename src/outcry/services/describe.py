@@ -34,6 +34,9 @@ from outcry.services.answers import (
 )
 from outcry.services.shelf import Place, StoredSession
 
+#: Feeds whose trades nobody made; their sessions are kept under the same name.
+INVENTED_SOURCES = frozenset({"simulator"})
+
 
 def instant(at_ns: int) -> str:
     """An instant as `2026-01-02T15:04:05.123Z`."""
@@ -185,7 +188,8 @@ def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
         final=False, ib_complete=view.ib_complete, day_type_final=False,
         day_type=day, open_type=opened.value if opened else None,
         data=DataQuality(
-            source=feed, quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
+            source=feed, invented=feed in INVENTED_SOURCES,
+            quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
             volume=sum(ladder.volume), off_tick=None, out_of_order=None,
             first=instant(ladder.brackets[0].first_ns), last=instant(view.last_ns),
         ),
@@ -237,7 +241,8 @@ def quality(stored: StoredSession) -> DataQuality:
     """What a session was computed from."""
     row = stored.row
     return DataQuality(
-        source=row.source, quality=row.quality.value, complete=row.complete, rows=row.rows, volume=row.volume,
+        source=row.source, invented=row.source in INVENTED_SOURCES, quality=row.quality.value,
+        complete=row.complete, rows=row.rows, volume=row.volume,
         off_tick=row.off_tick, out_of_order=row.out_of_order, first=instant(row.first_ns), last=instant(row.last_ns),
     )  # fmt: skip
 

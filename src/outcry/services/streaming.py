@@ -46,13 +46,15 @@ class Quote(Answer, frozen=True, kw_only=True):
 
 
 class State(Answer, frozen=True, kw_only=True):
-    """Which feed a symbol is answered from. `reason`: `live`, or why it is not."""
+    """Which feed a symbol is answered from. `reason`: `live`, or why it is not. `invented`: whether a live feed's
+    trades were made by nobody; null where the answer is not live."""
 
     symbol: str
     data_source: DataSource | None
     live: bool
     as_of: str | None
     reason: str
+    invented: bool | None = None
 
 
 def state_event(state: State) -> bytes:

@@ -34,8 +34,8 @@ def state_text(code: str) -> str:
 
 
 def message(row: AlertRow) -> str:
-    """What happened, in one English sentence."""
-    return _MESSAGES[row.type](row)
+    """What happened, in one English sentence; of an invented market, with a word that says so."""
+    return _MESSAGES[row.type](row) + (" (Invented data.)" if row.invented else "")
 
 
 def _price(row: AlertRow) -> str:

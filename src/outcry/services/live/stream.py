@@ -325,8 +325,8 @@ class Stream:
         return msgspec.msgpack.encode(
             Snapshot(
                 VERSION, self.run, self.own_clock, self.invented, self.lag_ns, parts, self.warm, self.quality,
-                self.latest_ns, self.time_ns, self.covered_ns, self.holes, self.pending, self.days, self.recent.tobytes(),
-                self.last_bar_ns, self.degraded,
+                self.latest_ns, self.time_ns, self.covered_ns, self.holes, self.pending, self.days,
+                self.recent.tobytes(), self.last_bar_ns, self.degraded,
             )
         )  # fmt: skip
 
