@@ -32,10 +32,10 @@ _HEAD = f"""# Alerts
 
 Educational context, not advice: an alert says what was traded where, and never what to do about it.
 
-Alerts are of the regular session (RTH) of the front contract. What they are measured against is frozen at its open: value
-area and POC of the newest completed regular session, the naked POCs and poor extremes as they stood when it completed
-([levels](levels.md)). Only the initial balance is of the session itself. The same trades give the same alerts with the
-same keys, live, in a replay and after a restart.
+Alerts are of the regular session (RTH) of the front contract. What they are measured against is frozen at its open:
+value area and POC of the newest completed regular session, the naked POCs and poor extremes as they stood when it
+completed ([levels](levels.md)). Only the initial balance is of the session itself. The same trades give the same alerts
+with the same keys, live, in a replay and after a restart.
 
 ## Words
 
