@@ -122,7 +122,7 @@ class Engine:
     # -- life
 
     async def start(self) -> None:
-        """Become what the logs say, then begin to keep time. Streams stand `disconnected` until their feed is back."""
+        """Become what the logs say, then begin to keep time. Streams stand `connecting` until their feed is back."""
         self._begin(self._record(), "alerts")
         for text in self._stores.log.keys():  # noqa: SIM118 - no mapping
             try:
