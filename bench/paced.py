@@ -8,6 +8,7 @@ knows how old it is.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from time import monotonic_ns
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,7 @@ class PacedFeed:
         self.name, self.caps, self.run = name, CAPS, ""
         self._rows, self._zero, self._noted = rows, zero, noted
         self._rows_a_beat, self._beat_ms = rows_a_beat, beat_ms
+        self._ahead: dict[tuple[int, int], Any] = {}
         self._places = {contract: at for at, contract in enumerate(rows)}
 
     async def contracts(self) -> list[Contract]:
@@ -75,6 +77,7 @@ class PacedFeed:
         yield CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS)
         yield Trades(rows[:head])
         path = np.concatenate((rows[head:], rows[head:][::-1]))
+        path = np.concatenate((path, path[: len(path) // 2]))  # so that a slice need not be joined at its end
         await self._zero.wait()
         due_ns = self._zero.at_ns + self._places[contract] % self._beat_ms * NANOS_PER_MS + beat_ns
         count = 0.0
@@ -94,14 +97,17 @@ class PacedFeed:
             due_ns = last + beat_ns
 
     def _event(self, path: Rows, first: int, last: int, due_ns: int, span_ns: int) -> Trades | None:
+        """Copy a slice and stamp it: what this costs is counted as the service's."""
         count = last - first
         if not count:
             return None
-        rows = path[np.arange(first, last) % len(path)]
-        newest = BASE_NS + due_ns - self._zero.at_ns
-        rows["ts_event"] = newest - np.arange(count - 1, -1, -1) * (span_ns // count)
-        rows["ts_recv"] = rows["ts_event"] + NANOS_PER_MS
-        rows["id"] = np.arange(first, last) + (1 << 32)
+        start = first % (len(path) // 3 * 2)
+        rows = path[start : start + count].copy()
+        ahead = self._ahead.get((count, span_ns))
+        if ahead is None:
+            ahead = self._ahead[count, span_ns] = np.arange(count - 1, -1, -1) * (span_ns // count)
+        rows["ts_event"] = times = BASE_NS + due_ns - self._zero.at_ns - ahead
+        rows["ts_recv"] = times + NANOS_PER_MS
         return Trades(rows)
 
     async def close(self) -> None:
