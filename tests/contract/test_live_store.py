@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
 from outcry.core.structure.machine import AlertType
-from outcry.ports.live import AlertRow, LiveStore
+from outcry.ports.live import AlertRow, LiveStore, StreamKey
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.store import migrate as migration
 from outcry.store.database import Database, open_engine, sqlite_url
@@ -161,6 +162,22 @@ def test_a_forgotten_stream_keeps_its_alerts(store: LiveStore) -> None:
     assert len(store.alerts([0])) == 1
     store.save_snapshots([(ES, 1, b"anew")])
     assert store.snapshot(ES) == (1, b"anew")
+
+
+def test_a_stream_that_begins_anew_fires_its_alerts_again_and_no_others(store: LiveStore) -> None:
+    ours = StreamKey(ALERT.owner, ALERT.feed, Contract(ALERT.symbol, int(ALERT.contract[-4:]), 3))
+    assert ours.contract.key == ALERT.contract
+    kept = [
+        replace(ALERT, owner=3),
+        replace(ALERT, feed="other"),
+        replace(ALERT, contract="ESM2026", key="another"),
+    ]
+    store.record_alerts([ALERT, *kept], {ES: 5})
+    store.forget_alerts(ours)
+    assert [(row.owner, row.feed, row.contract) for row in store.alerts([0, 3])] == [
+        (row.owner, row.feed, row.contract) for row in kept
+    ]
+    assert [row.key for row in store.record_alerts([ALERT], {ES: 6})] == [ALERT.key]
 
 
 def test_nothing_here_moves_the_revision(both: Both) -> None:

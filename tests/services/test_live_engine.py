@@ -1,6 +1,7 @@
 """The engine in service: each row of the table of concerns has its case."""
 
 import asyncio
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -387,7 +388,7 @@ def test_drift_is_the_least_delay(house: House) -> None:
 
 
 def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
-    """The same stream fed by another run is begun anew; its alerts have the keys they had, and are recorded once."""
+    """The same stream fed by another run is begun anew; its alerts have the keys they had, and are told anew."""
     script = [
         CAUGHT,
         Trades(rows((OPEN, 22_000, 4), (OPEN + MINUTE, 22_010), (OPEN + 61 * MINUTE, 22_011))),
@@ -398,9 +399,12 @@ def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
         await played(staged, script, run="a")
         await played(staged, script, run="a")
         assert sum(view(staged).ladder.volume) == 6
+        (before,) = staged.live.alerts([0])
         await played(staged, script, run="b")
         assert sum(view(staged).ladder.volume) == 6
-        assert len(staged.live.alerts([0])) == 1
+        (after,) = staged.live.alerts([0])
+        assert (after.key, after.seq > before.seq) == (before.key, True)
+        assert staged.board.alerts_after(before.seq) == ([after], True)
 
     run(house, work)
 
@@ -489,5 +493,45 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
             for r in staged.live.alerts([0])
             if r.contract == "ESU2024" and str(r.trade_date) == "2024-07-03"
         ]
+
+    run(house, work)
+
+
+def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(house: House) -> None:
+    """As with a backup without it: the snapshot is ahead of the log, and the feed is asked for everything again."""
+    script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
+
+    async def play(staged: Stage) -> int:
+        await played(staged, script)
+        return sum(view(staged).ladder.volume)
+
+    assert run(house, play) == 4
+    shutil.rmtree(house.settings.folder / "live")
+    assert run(house, play) == 4
+
+
+def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(house: House) -> None:
+    """1990 and 2200 are outside the contract's life, and eleven days back is no straggler; ten days are."""
+
+    async def work(staged: Stage) -> None:
+        far = [at * 365 * 24 * 60 * MINUTE for at in (20, 230)]
+        odd = Trades(rows(*((at, 22_000) for at in far)))
+        old = Trades(rows((OPEN - 11 * 24 * 60 * MINUTE, 22_000), (OPEN - 10 * 24 * 60 * MINUTE, 22_000)))
+        await played(staged, [CAUGHT, odd, Trades(rows((OPEN, 22_000))), old, Ended(OPEN + SECOND)])
+        counts = staged.engine.runners[f"0/script/{ES.key}"].intake.counts
+        assert (counts.impossible, counts.rows) == (3, 2)
+
+    run(house, work)
+
+
+def test_a_fault_in_one_stream_is_told_and_tried_again(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        await played(
+            staged,
+            [CAUGHT, ZeroDivisionError("a bug")],
+            [CAUGHT, Trades(rows((OPEN, 22_000))), Ended(OPEN + 1)],
+        )
+        assert sum(view(staged).ladder.volume) == 1
+        assert any("a stream met a fault" in told for told in staged.told)
 
     run(house, work)

@@ -145,6 +145,10 @@ class LiveStore(Protocol):
         """Remove a stream's snapshot and position; its alerts stay."""
         ...
 
+    def forget_alerts(self, key: StreamKey) -> None:
+        """Remove the alerts of a stream that begins anew, to be fired and recorded again."""
+        ...
+
     def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
         """Keep new alerts and the positions reached, in one transaction; return those that were new, with `seq`,
         in the order given. One of the same owner, feed and key is known already and is left as it is; a position

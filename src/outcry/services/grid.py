@@ -15,6 +15,7 @@ from outcry.core.calendar import Calendar, Session
 from outcry.core.units import NANOS_PER_DAY
 
 _REACH_NS = 10 * NANOS_PER_DAY  # a session may begin this long before the trade date it belongs to
+_APART_NS = 100 * NANOS_PER_DAY  # what lies further apart is not laid out in between
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,9 @@ class Grid:
     def _cover(self, first_ns: int, last_ns: int) -> None:
         if self._cells and self._from_ns <= first_ns and last_ns <= self._until_ns:
             return
-        low = min(self._from_ns, first_ns) if self._cells else first_ns
-        high = max(self._until_ns, last_ns) if self._cells else last_ns
+        near = first_ns < self._until_ns + _APART_NS and last_ns > self._from_ns - _APART_NS
+        low = min(self._from_ns, first_ns) if self._cells and near else first_ns
+        high = max(self._until_ns, last_ns) if self._cells and near else last_ns
         self._from_ns, self._until_ns = low - _REACH_NS, high + _REACH_NS
         days = self._calendar.trade_dates(self._root, self._from_ns, self._until_ns)
         cells: list[Cell] = []

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, Table, bindparam, func, select, t
 
 from outcry.core.calendar import SessionKind
 from outcry.core.structure.machine import AlertType
-from outcry.ports.live import AlertRow
+from outcry.ports.live import AlertRow, StreamKey
 from outcry.store import schema
 from outcry.store.database import Database, new_id
 
@@ -56,6 +56,13 @@ class SqlLiveStore:
         with self._database.write(quiet=True) as connection:
             for table in (schema.snapshots, schema.positions):
                 connection.execute(table.delete().where(table.c.stream == key))
+
+    def forget_alerts(self, key: StreamKey) -> None:
+        """See `LiveStore`."""
+        table = schema.alerts
+        mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
+        with self._database.write(quiet=True) as connection:
+            connection.execute(table.delete().where(*mine))
 
     def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
         """See `LiveStore`."""

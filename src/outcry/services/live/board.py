@@ -98,7 +98,14 @@ class Board:
         self.generation += 1
 
     def drop(self, key: StreamKey) -> None:
-        """Take a channel off."""
+        """Take a channel off, and its alerts."""
+        with self._lock:
+            others = (
+                row
+                for row in self._alerts
+                if (row.owner, row.feed, row.contract) != (key.owner, key.feed, key.contract.key)
+            )
+            self._alerts = deque(others, maxlen=ALERTS_KEPT)
         if self._channels.get(key.owner, {}).get(key.contract.root, {}).pop(key, None) is not None:
             self.generation += 1
 

@@ -9,13 +9,14 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
-from outcry.core.units import NANOS_PER_MS
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused
 from outcry.ports.files import FileRefused
@@ -23,9 +24,11 @@ from outcry.ports.live import AlertRow, LiveStore, LogDamaged, StreamKey, TradeL
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.ports.tape import TapeInUse
 from outcry.services.grid import Grid
+from outcry.services.importing import EXPIRY_SLACK, LONGEST_LISTED
 from outcry.services.live import entries as log
 from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
+from outcry.services.live.intake import Life
 from outcry.services.live.outgoing import alert_row
 from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
@@ -254,6 +257,8 @@ class Engine:
                 self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
             except OSError as problem:
                 self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+                self.tell("a stream met a fault", stream=key.text, problem=repr(problem))
             if loop.time() - began_s > GOOD_SESSION_S:
                 pause_s = FIRST_PAUSE_S
             await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)
@@ -262,24 +267,43 @@ class Engine:
     async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
         """The runner of a stream; of another performance of a recording than the one known, begun anew."""
         runner = self.runners.get(key.text) or await self._recovered(key)
-        if runner.stream.position and runner.stream.run != feed.run:
+        if runner.stream.position and runner.stream.own_clock and runner.stream.run != feed.run:
             self._board.drop(key)
             del self.runners[key.text]
-            self._stores.log.forget(key.text)
-            await self._patiently(self._store_thread, lambda: self._stores.live.forget_stream(key.text))
+            await self._forget(key)
+            await self._patiently(self._store_thread, lambda: self._stores.live.forget_alerts(key))
             runner = await self._recovered(key)
         runner.begin(feed)
         return runner
 
+    async def _forget(self, key: StreamKey) -> None:
+        """Let a stream begin anew."""
+        self._stores.log.forget(key.text)
+        await self._patiently(self._store_thread, lambda: self._stores.live.forget_stream(key.text))
+
     async def _recovered(self, key: StreamKey) -> Runner:
         product = self._market.universe.products[key.contract.root]
-        runner = Runner(key, product.tick_e9, self._grid(product.root), self._ways)
+        runner = Runner(key, product.tick_e9, self._grid(product.root), self._life(key.contract), self._ways)
         snapshot = await self._patiently(self._store_thread, lambda: self._stores.live.snapshot(key.text))
+        if snapshot is not None and snapshot[0] > self._stores.log.last(key.text):
+            # a log taken away, or one of an older backup: what it held is asked of the feed again
+            self.tell("the log of a stream is older than its snapshot: it begins anew", stream=key.text)
+            await self._forget(key)
+            snapshot = None
         await runner.recover(snapshot)
         self.runners[key.text] = runner
         self._board.put(runner.channel)
         runner.stand(asyncio.get_running_loop().time())
         return runner
+
+    def _life(self, contract: Contract) -> Life:
+        """When a contract can trade (ns UTC): as long as any is listed, and a few days past its last trading day."""
+        end = self._market.universe.expiry(contract)
+        first, last = (
+            int(datetime.combine(day, time(), UTC).timestamp()) * NANOS_PER_SECOND
+            for day in (end - LONGEST_LISTED, end + EXPIRY_SLACK)
+        )
+        return max(first, 0), last
 
     def _grid(self, root: str) -> Grid:
         if root not in self._grids:

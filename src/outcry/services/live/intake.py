@@ -12,16 +12,24 @@ from datetime import date
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from outcry.core.calendar import Session
-from outcry.core.units import NANOS_PER_HOUR
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
 from outcry.ports.feed import OVERLAP_NS
 from outcry.ports.records import Quality, Rows
 from outcry.services.grid import Cell, Grid
+from outcry.services.joining import Times
 from outcry.services.live.columns import whole
 from outcry.services.live.entries import Day
 from outcry.services.rows import on_tick
 
+#: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
+Life = tuple[int, int]
+#: A trade this much older than the newest is no straggler but a feed gone wrong.
+MAX_BEHIND_NS = 10 * NANOS_PER_DAY
+#: Hours are laid out for so long a stretch at a time.
+_STRETCH_NS = 30 * NANOS_PER_DAY
 #: A trade said to have happened this long after it was received is no trade but a broken clock.
 MAX_AHEAD_NS = NANOS_PER_HOUR
 
@@ -53,10 +61,10 @@ class Piece:
 
 
 class Intake:
-    """One contract's. `grid`: its product's calendar laid out; `tick_e9`: its tick."""
+    """One contract's. `grid`: its product's calendar laid out; `tick_e9`: its tick; `life`: when it can trade (ns)."""
 
-    def __init__(self, tick_e9: int, grid: Grid, day_of: DayEnds) -> None:
-        self._tick_e9, self._grid, self._day_of = tick_e9, grid, day_of
+    def __init__(self, tick_e9: int, grid: Grid, day_of: DayEnds, life: Life) -> None:
+        self._tick_e9, self._grid, self._day_of, self._life = tick_e9, grid, day_of, life
         self._known: Counter[Identity] = Counter()
         self._until_ns = 0
         self._bars_until_ns = 0
@@ -106,6 +114,9 @@ class Intake:
 
     def bars(self, rows: Rows, quality: Quality) -> Iterator[Piece]:
         """Yield what is new of `records.BAR` rows, cut by session and trade date."""
+        possible = self._possible(rows["ts_event"])
+        self.counts.impossible += int(len(rows) - possible.sum())
+        rows = rows[possible]
         fresh = rows[rows["ts_event"] > self._bars_until_ns]
         self.counts.repeated += len(rows) - len(fresh)
         fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
@@ -114,14 +125,18 @@ class Intake:
 
     def _plausible(self, rows: Rows) -> Rows:
         good = (
-            (rows["ts_event"] > 0)
-            & (rows["ts_event"] <= rows["ts_recv"] + MAX_AHEAD_NS)
+            self._possible(rows["ts_event"])
+            & (rows["ts_event"] - MAX_AHEAD_NS <= rows["ts_recv"])
             & (rows["size"] < 2**31)
         )
         if good.all():
             return rows
         self.counts.impossible += int(len(rows) - good.sum())
         return rows[good]
+
+    def _possible(self, times: Times) -> NDArray[np.bool_]:
+        first_ns = max(self._life[0], self._latest_ns - MAX_BEHIND_NS)
+        return (times >= first_ns) & (times < self._life[1])
 
     def _unknown(self, rows: Rows) -> Rows:
         """Leave out what the log has: of equal rows, as many as it has."""
@@ -141,7 +156,13 @@ class Intake:
         for first, last in pairwise(edges):
             if first == last:
                 continue
-            run = rows[first:last]
+            yield from self._cut_run(rows[first:last])
+
+    def _cut_run(self, whole: Rows) -> Iterator[Piece]:
+        while len(whole):
+            times = whole["ts_event"]
+            run = whole[: int(np.searchsorted(times, times[0] + _STRETCH_NS, side="right"))]
+            whole = whole[len(run) :]
             self.counts.late += int((run["ts_event"] < self._latest_ns).sum())
             self._latest_ns = max(self._latest_ns, int(run["ts_event"][-1]))
             pieces, outside = self._grid.cut(run["ts_event"])

@@ -26,7 +26,7 @@ from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.columns import columns_of
 from outcry.services.live.health import MAX_DRIFT_NS, Health
-from outcry.services.live.intake import Intake, Piece
+from outcry.services.live.intake import Intake, Life, Piece
 from outcry.services.live.stream import Outcome, Stream
 
 #: Bytes of rows in one frame of the log, at most.
@@ -56,11 +56,11 @@ class Ways:
 class Runner:
     """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
 
-    def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, ways: Ways) -> None:
+    def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, life: Life, ways: Ways) -> None:
         self.key, self._ways = key, ways
         self.name = key.text
         self.stream = Stream(tick_e9, self.history)
-        self.intake = Intake(tick_e9, grid, self._day)
+        self.intake = Intake(tick_e9, grid, self._day, life)
         self.health = Health()
         self.saved_position = 0
         self._tick_e9 = tick_e9
