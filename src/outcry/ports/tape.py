@@ -53,8 +53,13 @@ class Tape(Protocol):
         """Remove a file that no recording names any more."""
         ...
 
+    def retire(self, path: str) -> None:
+        """Note that the store is about to name a file no more: the next `sweep` removes it if that came true."""
+        ...
+
     def sweep(self, kept: frozenset[str]) -> int:
-        """Remove those files that a crashed import had begun and no recording names; return how many.
+        """Remove those files that were begun or retired and no recording names; return how many. So does a crash leave
+        none of them behind.
 
         No other file is touched, whatever the store says: it may be another store. Only inside `exclusively()`."""
         ...

@@ -172,8 +172,8 @@ class _Intake:
         days = self.spool.finish(store, spans, replace=reading.replaces)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
-        store.commit_import(self._owner, digest, _plain(reading.path.name), recordings, sessions, now_ns)
         self.spool.retire()
+        store.commit_import(self._owner, digest, _plain(reading.path.name), recordings, sessions, now_ns)
         return self._report_file("imported" if recordings else "unchanged", reports)
 
     def _report_file(self, state: State, sessions: list[SessionReport]) -> FileReport:

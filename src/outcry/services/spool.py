@@ -186,8 +186,10 @@ class Spool:
             self._tape.remove(path)
 
     def retire(self) -> None:
-        """Remove what the store no longer names."""
-        self._remove([day.replaced for day in self._days.values() if day.replaced])
+        """Have removed what the store is about to name no more."""
+        for day in self._days.values():
+            if day.replaced:
+                self._tape.retire(day.replaced)
 
     def abandon(self) -> None:
         """Undo everything: the tape is as it was."""

@@ -53,8 +53,7 @@ class TapeFolder:
         relative = f"{home}/{contract.root}/{contract.key}/{name}"
         path = self._folder / relative
         path.parent.mkdir(parents=True, exist_ok=True)
-        with self._begun.open("a", encoding="utf-8") as begun:
-            begun.write(relative + "\n")
+        self._note(relative)
         return DbnWriter(
             path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing
         )
@@ -76,6 +75,15 @@ class TapeFolder:
     def remove(self, path: str) -> None:
         """See `Tape`."""
         (self._folder / path).unlink(missing_ok=True)
+
+    def retire(self, path: str) -> None:
+        """See `Tape`."""
+        self._note(path)
+
+    def _note(self, relative: str) -> None:
+        """Have the next `sweep` look at a file."""
+        with self._begun.open("a", encoding="utf-8") as begun:
+            begun.write(relative + "\n")
 
     def sweep(self, kept: frozenset[str]) -> int:
         """See `Tape`."""
