@@ -5,6 +5,7 @@ happen (a weekend, days between two files) is not waited for.
 """
 
 import asyncio
+import heapq
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -91,24 +92,57 @@ def pace_of(speed: float | None, clock: Clock) -> Pace:
 
 
 class FreePace:
-    """As fast as it is taken."""
+    """As fast as it is taken, streams side by side: the one that is furthest behind goes on next.
+
+    So no contract has a day over before another has begun it, and which is front does not depend on luck.
+    """
 
     step_ns = NANOS_PER_MINUTE
+
+    def __init__(self) -> None:
+        self._streams = self._asked = 0
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._stopped = False
 
     def begin(self, timeline: Timeline, at_ns: int) -> None:
         """See `Pace`."""
 
-    def stream(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def stream(self) -> Generator[None]:
         """See `Pace`."""
-        return nullcontext()
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+            self._let_go()
 
     async def reach(self, at_ns: int) -> int:
         """See `Pace`: it is later than everything, but others have their turn."""
         await asyncio.sleep(0)
+        self._asked += 1
+        mine = at_ns, self._asked, asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, mine)
+        self._let_go()
+        try:
+            await mine[2]
+        finally:
+            if mine in self._waiting:  # cancelled
+                self._waiting.remove(mine)
+                heapq.heapify(self._waiting)
         return _NEVER
 
     def stop(self) -> None:
         """See `Pace`."""
+        self._stopped = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Let the one that is furthest behind go on, once every stream has asked for more."""
+        while self._waiting and (self._stopped or len(self._waiting) >= self._streams):
+            _, _, future = heapq.heappop(self._waiting)
+            if not future.done():
+                future.set_result(None)
 
 
 class WallPace:
