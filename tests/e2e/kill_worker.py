@@ -197,7 +197,8 @@ class Campaign:
     def round(self, scene: Scene) -> None:
         """Play a scene to its end, killing it on the way, and compare."""
         self.rounds += 1
-        batch = BATCHES[self.rounds % len(BATCHES)]
+        # another one each time the same scene comes round
+        batch = BATCHES[(self.rounds + self.rounds // len(BATCHES)) % len(BATCHES)]
         folder = self._stage(scene, f"round-{self.rounds}")
         killed, began_s = 0, time.monotonic()
         while True:
@@ -287,11 +288,12 @@ def scenes(folder: Path, all_pieces: dict[str, Piece]) -> list[Scene]:
     prepared = folder / "prepared"
     worker = Worker(lambda: prepare(prepared), folder / "prepare")
     worker.finish()
-    gc, es, made = all_pieces["gc"], all_pieces["es"], all_pieces["made"]
+    gc, es, torn, made = (all_pieces[name] for name in ("gc", "es", "torn", "made"))
     return [
         Scene("made", (made,), prepared),
         Scene("es", (es,), None),
         Scene("gc", (gc,), None),
+        Scene("torn", (torn,), None),
         Scene("all", (gc, es, made), prepared),
     ]
 

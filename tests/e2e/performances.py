@@ -1,7 +1,7 @@
 """Recordings played to their end by a live engine over a data folder, and everything that came of it, comparable.
 
-Three pieces: the real GC trades of 2013-10-07; the real minute bars of ES, three sessions; three trade dates of an
-invented CL, with twenty before them, in which every family of alerts fires.
+The real GC trades of 2013-10-07; the real minute bars of ES, three sessions of four contracts side by side; the same of
+one contract with a day missing; three trade dates of an invented CL, with twenty before them, rich in alerts.
 """
 
 import asyncio
@@ -73,24 +73,28 @@ class Piece:
     contract: Contract
     readings: Sequence[Kept]
 
-    @property
-    def rows(self) -> int:
-        return sum(len(batch.rows) for reading in self.readings for batch in reading.kept)
-
 
 def pieces(shared: Path, reference: Reference) -> dict[str, Piece]:
-    """All three, read into memory."""
+    """All of them, read into memory."""
     invented = _invented(reference)
     return {
         "gc": _recorded("gc", shared / "data/lean/comex/tick/gc", "GCZ2013", reference),
-        "es": _recorded("es", shared / "data/lean/cme/minute/es", "ESZ2013", reference),
+        "es": _recorded("es", shared / "data/lean/cme/minute/es", "ESZ2013", reference, one=False),
+        "torn": _recorded(
+            "torn", shared / "data/lean/cme/minute/es", "ESZ2013", reference, "20131008_trade.zip"
+        ),
         invented.name: invented,
     }
 
 
-def _recorded(name: str, folder: Path, contract: str, reference: Reference) -> Piece:
-    paths = sorted(folder.glob("*_trade.zip"))
-    readings = readings_of(FileLibrary(), reference.universe, paths, ReadOptions(contract=contract))
+def _recorded(
+    name: str, folder: Path, contract: str, reference: Reference, without: str = "", *, one: bool = True
+) -> Piece:
+    """A folder of LEAN's files, but for one; of one contract, or of all with that one in front."""
+    paths = [path for path in sorted(folder.glob("*_trade.zip")) if path.name != without]
+    readings = readings_of(
+        FileLibrary(), reference.universe, paths, ReadOptions(contract=contract if one else None)
+    )
     kept = [Kept(reading.source, list(reading.batches()), reading.path) for reading in readings]
     return Piece(name, reference.universe.contract(contract), kept)
 
@@ -239,11 +243,11 @@ def _plain(value: Any) -> Any:
 
 
 def main(shared: str, folder: str, target: str, batch_rows: str, step_ns: str) -> None:
-    """Play everything undisturbed and write what came of it."""
+    """Play real and invented markets together, undisturbed, and write what came of it."""
     prepare(Path(folder))
-    played = list(pieces(Path(shared), load_reference()).values())
-    found = perform(Path(folder), played, int(batch_rows), int(step_ns))
-    Path(target).write_bytes(as_bytes(found))
+    found = pieces(Path(shared), load_reference())
+    played = [found[name] for name in ("gc", "es", "made")]
+    Path(target).write_bytes(as_bytes(perform(Path(folder), played, int(batch_rows), int(step_ns))))
 
 
 if __name__ == "__main__":

@@ -43,9 +43,9 @@ def test_the_same_tape_gives_the_same_bytes(dumps: list[list[str]]) -> None:
 
 
 def test_it_is_about_something(dumps: list[list[str]]) -> None:
-    """Three streams; six types of alerts and more; live answers, with alerts among them."""
+    """Six streams; six types of alerts and more; live answers, with alerts among them."""
     text = "\n".join(dumps[0])
-    assert sum(line.startswith("stream ") for line in dumps[0]) == 3
+    assert sum(line.startswith("stream ") for line in dumps[0]) == 6
     assert text.count('\\"live\\":true') > 100
     assert text.count('\\"ref\\":\\"VAH\\"') > 0
     alerts = next(line for line in dumps[0] if line.startswith("alerts "))

@@ -1,0 +1,122 @@
+"""The real commands: a service that is killed and started again while recordings are played into it."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from outcry.settings import read_settings
+from outcry.wiring import open_house
+
+OUTCRY = Path(sys.executable).with_name("outcry")
+KILLS = 20
+#: Three days and a bit in about eight seconds, if nothing else happened.
+SPEED = 36_000
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Played:
+    """A data folder, and the commands at work on it."""
+
+    def __init__(self, folder: Path, files: Path) -> None:
+        self.folder, self.files, self.port = folder, files, free_port()
+        self.environment = {
+            "PATH": os.environ["PATH"], "HOME": "/nonexistent", "OUTCRY_DATA": str(folder),
+            "OUTCRY_URL": f"http://127.0.0.1:{self.port}", "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        }  # fmt: skip
+        folder.mkdir(parents=True)
+        self.service = self.serve()
+
+    def serve(self) -> subprocess.Popen[bytes]:
+        with (self.folder / "said").open("ab") as said:
+            return subprocess.Popen(
+                [OUTCRY, "serve", "--port", str(self.port)], env=self.environment, stdout=said, stderr=said
+            )
+
+    def ready(self) -> None:
+        deadline_s = time.monotonic() + 30
+        while time.monotonic() < deadline_s:
+            assert self.service.poll() is None, (self.folder / "said").read_text()[-3000:]
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.01)
+        raise AssertionError("the service does not come up")
+
+    @contextmanager
+    def replay(self, speed: int) -> Iterator[subprocess.Popen[str]]:
+        call = [OUTCRY, "replay", str(self.files), "--contract", "ESZ3", "--speed", str(speed)]
+        with subprocess.Popen(
+            call, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def kill(self) -> None:
+        self.service.kill()
+        self.service.wait()
+        self.service = self.serve()
+
+    def stop(self) -> None:
+        self.ready()
+        self.service.send_signal(signal.SIGTERM)
+        assert self.service.wait(30) in {0, -signal.SIGTERM}
+
+    def outcome(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        with open_house(read_settings({}, data=str(self.folder))) as house:
+            alerts = [replace(row, seq=0) for row in house.alerts.alerts([0], limit=10_000)]
+            sessions = [replace(row, received_ns=0) for row in house.store.sessions([0], "ES")]
+            return alerts, sessions
+
+
+def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tuple[Played, int]:
+    """Play to the end; kill the service up to so often, and return how often that was."""
+    stage, killed = Played(folder, files), 0
+    try:
+        stage.ready()
+        with stage.replay(SPEED if kills else 0) as replay:
+            while killed < kills and replay.poll() is None:
+                time.sleep(chance.uniform(0.1, 2.0))  # some while it starts
+                if replay.poll() is None:
+                    stage.kill()
+                    killed += 1
+            said, _ = replay.communicate(timeout=120)
+            assert replay.returncode == 0, said + (stage.folder / "said").read_text()[-3000:]
+            assert said.startswith(
+                "played 4,205 rows of ESZ2013, 2013-10-06T22:00:00Z to 2013-10-09T23:59:00Z"
+            )
+        stage.stop()
+    finally:
+        stage.service.kill()
+        stage.service.wait()
+    return stage, killed
+
+
+def test_a_service_killed_while_a_replay_goes_on_comes_to_the_same(shared: Path, tmp_path: Path) -> None:
+    """Three sessions of real minute bars of ES; the replay sends again what nobody has said was taken."""
+    files, chance = shared / "data/lean/cme/minute/es", random.Random(2)
+    expected = played(tmp_path / "undisturbed", files, 0, chance)[0].outcome()
+    assert len(expected[0]) > 10
+    assert len([row for row in expected[1] if row.complete]) >= 5
+    kills = rounds = 0
+    while kills < KILLS:
+        rounds += 1
+        stage, killed = played(tmp_path / f"round-{rounds}", files, KILLS - kills, chance)
+        kills += killed
+        assert stage.outcome() == expected
+    sys.stdout.write(f"{kills} kills of the service in {rounds} rounds\n")
