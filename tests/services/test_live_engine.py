@@ -511,12 +511,12 @@ def test_a_log_that_was_taken_away_lets_the_stream_begin_anew(house: House) -> N
 
 
 def test_times_that_cannot_be_are_set_aside_and_lay_out_no_century(house: House) -> None:
-    """1990 and 2200 are outside the contract's life, and eleven days back is no straggler; ten days are."""
+    """1990 and 2200 are outside the contract's life, and eleven days back is no straggler; eight days are."""
 
     async def work(staged: Stage) -> None:
         far = [at * 365 * 24 * 60 * MINUTE for at in (20, 230)]
         odd = Trades(rows(*((at, 22_000) for at in far)))
-        old = Trades(rows((OPEN - 11 * 24 * 60 * MINUTE, 22_000), (OPEN - 10 * 24 * 60 * MINUTE, 22_000)))
+        old = Trades(rows((OPEN - 11 * 24 * 60 * MINUTE, 22_000), (OPEN - 8 * 24 * 60 * MINUTE, 22_000)))
         await played(staged, [CAUGHT, odd, Trades(rows((OPEN, 22_000))), old, Ended(OPEN + SECOND)])
         counts = staged.engine.runners[f"0/script/{ES.key}"].intake.counts
         assert (counts.impossible, counts.rows) == (3, 2)

@@ -52,7 +52,7 @@ class Hub:
         self._seq = self._floor = self._live.board.alert_seq
         self._live.board.on_alerts(self._on_alerts)
         jobs = (self._tick, TICK_S), (self._look_after, TICK_S), (self._collect, 0.0)
-        self._tasks = [loop.create_task(self._keep_on(job, pause_s)) for job, pause_s in jobs]
+        self._tasks = [loop.create_task(self._keep_on(job, each_s)) for job, each_s in jobs]
 
     def close(self) -> None:
         """End every stream at once, and admit no more."""
@@ -100,14 +100,17 @@ class Hub:
             follower.cursor = self._seq
         return found[::-1]
 
-    async def _keep_on(self, job: Callable[[], Awaitable[None]], pause_s: float) -> None:
+    async def _keep_on(self, job: Callable[[], Awaitable[None]], each_s: float) -> None:
+        """Do a job so often, however long it takes itself."""
+        due_s = monotonic()
         while True:
             try:
                 await job()
             except Exception as error:  # noqa: BLE001 - a supervisor: one fault must not end all streams
                 self._edge.journal.error("unexpected in streams", exc_info=error)
                 await asyncio.sleep(_REST_S)
-            await asyncio.sleep(pause_s)
+            due_s = max(due_s + each_s, monotonic() - each_s)
+            await asyncio.sleep(max(0.0, due_s - monotonic()))
 
     async def _tick(self) -> None:
         """Wake whoever follows what moved, whose line was quiet for long, and end whoever does not read."""

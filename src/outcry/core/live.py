@@ -34,6 +34,13 @@ CLOSE_BAR_MINUTES = 5
 _NOTHING_YET = -(2**63)
 
 
+def encode(held: dict[str, Any]) -> bytes:
+    """Write what `LiveSession.hold` took."""
+    ladder = held["ladder"]
+    whole = held | {"ladder": json.loads(dump_ladder(ladder)) if ladder else None}
+    return json.dumps(whole, separators=(",", ":")).encode()
+
+
 @dataclass(frozen=True, slots=True)
 class LiveView:
     """A session as it stands, for whoever describes it. Prices in ticks, times ns UTC.
@@ -240,8 +247,12 @@ class LiveSession:
 
     def dump(self) -> bytes:
         """Everything but the opening, as canonical JSON."""
+        return encode(self.hold())
+
+    def hold(self) -> dict[str, Any]:
+        """What `dump` writes, taken in microseconds: nothing of it changes when the session goes on."""
         ladder = self._fold.ladder()
-        whole = {
+        return {
             "version": VERSION,
             "revision": self.revision,
             "sealed": self._sealed,
@@ -250,12 +261,11 @@ class LiveSession:
             "closes": sorted([index, *close] for index, close in self._closes.items()),
             "ib": [self._ib_settled, self._ib],
             "silent": self.silent,
-            "ladder": json.loads(dump_ladder(ladder)) if ladder else None,
+            "ladder": ladder,
             "structure": self._structure.dump() if self._structure else None,
             "scenarios": self._scenarios.dump(),
             "bias": self._bias.dump(),
         }
-        return json.dumps(whole, separators=(",", ":")).encode()
 
     @staticmethod
     def load(opening: Opening, data: bytes) -> "LiveSession":

@@ -38,6 +38,7 @@ T = TypeVar("T")
 TICK_S = 0.25
 SNAPSHOT_S = 5.0
 SYNC_S = 1.0
+DRIFT_S = 5.0
 RETRY_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: A feed that worked this long begins again with the first pause.
@@ -120,6 +121,7 @@ class Engine:
         self._outbox = _Outbox()
         self._store_thread = ThreadPoolExecutor(1, "outcry-store")
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
+        self._sync_thread = ThreadPoolExecutor(1, "outcry-sync")  # apart: an alert does not wait for the disk
         self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
 
     # -- life
@@ -166,11 +168,12 @@ class Engine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         try:
-            await self._in_thread(self._store_thread, self._stores.log.sync)
+            await self._in_thread(self._sync_thread, self._stores.log.sync)
         except OSError as problem:
             self.tell("the log cannot be written to the disk", problem=str(problem))
         self._store_thread.shutdown()
         self._archive_thread.shutdown()
+        self._sync_thread.shutdown()
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""
@@ -390,12 +393,15 @@ class Engine:
             box.recording = False
 
     async def _keep_time(self) -> None:
-        """Notice what stops: a link, a market, a session; and store later what could not be stored at once."""
+        """Notice what stops: a link, a market, a session; and clocks that disagree."""
+        looked_s = 0.0
         while True:
             now_s = asyncio.get_running_loop().time()
+            looked = now_s - looked_s >= DRIFT_S / self._rush
+            looked_s = now_s if looked else looked_s
             for runner in list(self.runners.values()):
                 runner.stand(now_s)
-                if (drift_ns := runner.drifted()) is not None:
+                if looked and (drift_ns := runner.drifted()) is not None:
                     self.tell("clocks disagree", stream=runner.name, milliseconds=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
 
@@ -407,7 +413,7 @@ class Engine:
             taken: list[_Taken] = []
             for runner in moved:
                 needed_from = runner.stream.needed_from
-                row = await self._in_thread(self._store_thread, runner.snapshot)
+                row = await self._in_thread(self._sync_thread, runner.snapshot)
                 taken.append(_Taken(runner, needed_from, row))
                 await runner.store_pending()
                 await asyncio.sleep(pause_s)
@@ -418,7 +424,7 @@ class Engine:
         """Keep snapshots once all that was fired and logged before them is kept: nothing before them is read again."""
         await self.drained()
         try:
-            await self._in_thread(self._store_thread, self._stores.log.sync)
+            await self._in_thread(self._sync_thread, self._stores.log.sync)
             for runner, needed_from, row in taken:
                 await self._in_thread(
                     self._store_thread, lambda row=row: self._stores.live.save_snapshots([row])
@@ -432,7 +438,7 @@ class Engine:
         while True:
             await asyncio.sleep(SYNC_S)
             try:
-                await self._in_thread(self._store_thread, self._stores.log.sync)
+                await self._in_thread(self._sync_thread, self._stores.log.sync)
             except OSError as problem:
                 self.tell("the log cannot be written to the disk", problem=str(problem))
 

@@ -266,7 +266,7 @@ class Runner:
 
     def _begin_day(self, day: log.Day) -> None:
         """A trade date begins a new file of the log, so that older ones can be dropped."""
-        if self.stream.days and all(day != known for known, _ in self.stream.days):
+        if all(day != known for known, _ in self.stream.days):
             self._ways.log.cut(self.name)
 
     async def _beat(self, at_ns: int) -> None:
@@ -357,7 +357,8 @@ class Runner:
     def snapshot(self) -> tuple[str, int, bytes]:
         """The stream, its position, and all of it as bytes. Safe from any thread."""
         with self._lock:
-            return self.name, self.stream.position, self.stream.dump()
+            position, held = self.stream.position, self.stream.hold()
+        return self.name, position, held.encode()
 
     async def store_pending(self) -> None:
         """Store what could not be stored when it ended, or was not before the process did."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from outcry.core.calendar import SessionKind
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import BRACKET_MINUTES, Ladder, RangeTooWide, bracket_windows
-from outcry.core.live import Capture, LiveSession
+from outcry.core.live import Capture, LiveSession, encode
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import NEVER_NS, Fired
 from outcry.ports.feed import LIVE_TRADE, OVERLAP_NS
@@ -71,6 +72,23 @@ class Snapshot(msgspec.Struct, array_like=True):
 VERSION = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A stream at one position, yet to be written: sessions with their openings and positions, the rows of the last
+    seconds, and all the rest."""
+
+    sessions: list[tuple[Opening, int, dict[str, Any]]]
+    recent: list[Rows]
+    rest: Snapshot
+
+    def encode(self) -> bytes:
+        """Write it."""
+        rest = self.rest
+        parts = [Part(opening.dump(), at, encode(held)) for opening, at, held in self.sessions]
+        recent = _within(self.recent, rest.latest_ns - OVERLAP_NS).tobytes()
+        return msgspec.msgpack.encode(msgspec.structs.replace(rest, sessions=parts, recent=recent))
+
+
 class Stream:
     """One contract of one feed. `tick_e9`: of the product; `history`: reads its own log."""
 
@@ -117,8 +135,7 @@ class Stream:
     @property
     def recent(self) -> Rows:
         """Rows within two seconds of the newest, as they came."""
-        rows = [chunk[chunk["ts_event"] >= self.latest_ns - OVERLAP_NS] for _, chunk in self._recent]
-        return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
+        return _within([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
         """What this stream has all trades of."""
@@ -318,17 +335,20 @@ class Stream:
 
     def dump(self) -> bytes:
         """All of it, as it stands before the entry at `position`."""
+        return self.hold().encode()
+
+    def hold(self) -> "Held":
+        """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
         parts = [
-            Part(session.opening.dump(), at, session.dump())
+            (session.opening, at, session.hold())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
-        return msgspec.msgpack.encode(
-            Snapshot(
-                VERSION, self.run, self.own_clock, self.invented, self.lag_ns, parts, self.warm, self.quality,
-                self.latest_ns, self.time_ns, self.covered_ns, self.holes, self.pending, self.days,
-                self.recent.tobytes(), self.last_bar_ns, self.degraded,
-            )
+        rest = Snapshot(
+            VERSION, self.run, self.own_clock, self.invented, self.lag_ns, [], self.warm, self.quality, self.latest_ns,
+            self.time_ns, self.covered_ns, list(self.holes), list(self.pending), list(self.days), b"",
+            self.last_bar_ns, self.degraded,
         )  # fmt: skip
+        return Held(parts, [rows for _, rows in self._recent], rest)
 
     def load(self, position: int, data: bytes) -> None:
         """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read."""
@@ -347,6 +367,11 @@ class Stream:
         recent = np.frombuffer(found.recent, LIVE_TRADE)
         self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
         self._set_deadline()
+
+
+def _within(chunks: Sequence[Rows], first_ns: int) -> Rows:
+    rows = [chunk[chunk["ts_event"] >= first_ns] for chunk in chunks]
+    return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
 
 
 def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
