@@ -11,11 +11,13 @@ from pathlib import Path
 
 from outcry.cli.demo import Serving, address, demo_settings, open_demo
 from outcry.core.snapshot import SnapshotMismatch, load
+from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.tape import TapeDamaged
+from outcry.services.live.entries import decode
 from outcry.settings import Settings, read_settings
 from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
-from outcry.wiring import SECRET_FILE, House, open_house
+from outcry.wiring import LOG_FOLDER, SECRET_FILE, House, open_house
 
 
 def serve(
@@ -133,12 +135,32 @@ def doctor(*, data: str | None = None) -> int:
                         print(
                             f"fault\t{session.contract} {session.trade_date} {session.kind}: {problem}: outcry refold"
                         )
+        faults += _look_at_logs(house)
     print("in order" if not faults else f"{faults} faults")
     return 1 if faults else 0
 
 
+def _look_at_logs(house: House) -> int:
+    """Read every log of a live stream; return how many are at fault."""
+    faults = 0
+    try:
+        with house.log.exclusively():
+            keys = house.log.keys()
+            for key in keys:
+                try:
+                    for frame in house.log.read(key, 0):
+                        decode(frame)
+                except LogDamaged as problem:
+                    faults += 1
+                    print(f"fault\t{problem}")
+            print(f"live\t{len(keys)} streams")
+    except LogInUse:
+        print("live\tin use by a running service: not looked at")
+    return faults
+
+
 def backup(folder: Path, *, data: str | None = None) -> int:
-    """Copy database, tape and secret into FOLDER, which must be empty or new; the service may go on running.
+    """Copy database, tape, live logs and secret into FOLDER, which must be empty or new; the service may go on running.
 
     To restore, name that folder with OUTCRY_DATA. It holds the server's secret: keep it as safe as the original.
 
@@ -170,6 +192,11 @@ def backup(folder: Path, *, data: str | None = None) -> int:
             target = folder / "tape" / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(settings.folder / "tape" / name, target)
+        live = (
+            settings.folder / LOG_FOLDER
+        )  # after the database: a log may be ahead of its snapshot, not behind
+        if live.is_dir():
+            shutil.copytree(live, folder / LOG_FOLDER, ignore=shutil.ignore_patterns(".lock"))
         for name in (SECRET_FILE, "outcry.toml", "overrides.csv"):
             if (settings.folder / name).is_file():
                 shutil.copy2(settings.folder / name, folder / name)
