@@ -131,7 +131,11 @@ class Engine:
         self._begin(self._record(), "alerts")
         for text in self._stores.log.keys():  # noqa: SIM118 - no mapping
             try:
-                await self._recovered(self._key(text))
+                runner = await self._recovered(self._key(text))
+                if not runner.stream.own_clock and runner.expired:
+                    self._board.drop(runner.key)
+                    del self.runners[text]
+                    await self._forget(runner.key)
             except (LogDamaged, LookupError, ValueError) as problem:
                 self.tell("a stream could not be recovered", stream=text, problem=str(problem))
         for runner in list(self.runners.values()):  # once all are known: a front is chosen among them

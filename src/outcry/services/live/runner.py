@@ -57,7 +57,7 @@ class Runner:
     """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
 
     def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, life: Life, ways: Ways) -> None:
-        self.key, self._ways = key, ways
+        self.key, self._life, self._ways = key, life, ways
         self.name = key.text
         self.stream = Stream(tick_e9, self.history)
         self.intake = Intake(tick_e9, grid, self._day, life)
@@ -85,6 +85,11 @@ class Runner:
         if self.stream.own_clock:
             return max(self._beat_ns, self.stream.time_ns)
         return self._ways.clock.now_ns()
+
+    @property
+    def expired(self) -> bool:
+        """Whether the contract trades no more."""
+        return self.market_ns >= self._life[1]
 
     def stand(self, now_s: float) -> None:
         """Judge whether the stream answers live, and tell the board."""
