@@ -8,17 +8,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, bindparam, func, select, tuple_, update
+from sqlalchemy import Connection, RowMapping, Table, func, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from outcry.core.calendar import SessionKind
 from outcry.core.structure.machine import AlertType
 from outcry.ports.live import AlertRow, StreamKey
 from outcry.store import schema
-from outcry.store.database import Database, new_id
-
-_MOST_NAMED = 100  # identities in one statement: SQLite 3.40 takes at most 32,766 bound values
+from outcry.store.database import Database
 
 
 class SqlLiveStore:
@@ -69,15 +69,13 @@ class SqlLiveStore:
         if not alerts and not positions:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in positions.items()]
+        recorded: list[AlertRow] = []
         with self._database.write(quiet=True) as connection:
-            known = _known(connection, alerts)
-            recorded: list[AlertRow] = []
+            unless_known = _unless_known(connection.dialect.name)
             for alert in alerts:
-                if _identity(alert) in known:
-                    continue
-                known.add(_identity(alert))
-                done = connection.execute(schema.alerts.insert().values(_plain(alert)))
-                recorded.append(replace(alert, seq=new_id(done)))
+                seq = connection.execute(unless_known, _plain(alert)).scalar()
+                if seq is not None:
+                    recorded.append(replace(alert, seq=seq))
             _advance(connection, schema.positions, reached)
         return recorded
 
@@ -110,44 +108,33 @@ class SqlLiveStore:
 
 
 def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Write rows of a table by stream, each unless one of a later position is there: one form for both databases."""
-    if not rows:
-        return
-    streams = connection.execute(
-        select(table.c.stream).where(table.c.stream.in_([row["stream"] for row in rows]))
+    """Write rows of a table by stream, each unless one of a later position is there."""
+    if rows:
+        connection.execute(_unless_later(connection.dialect.name, table), rows)
+
+
+@cache
+def _unless_known(dialect: str) -> Any:
+    """Insert an alert and return its number; nothing where one of its identity is there. Both databases say it alike,
+    each through its own part of SQLAlchemy; kept, for making it takes longer than doing it."""
+    identity = [schema.alerts.c.owner, schema.alerts.c.feed, schema.alerts.c.key]
+    statement = _insert(dialect)(schema.alerts).on_conflict_do_nothing(index_elements=identity)
+    return statement.returning(schema.alerts.c.seq)
+
+
+@cache
+def _unless_later(dialect: str, table: Table) -> Any:
+    statement = _insert(dialect)(table)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[table.c.stream],
+        set_={column.name: new[column.name] for column in table.columns if column.name != "stream"},
+        where=table.c.position <= new.position,
     )
-    there = set(streams.scalars())
-    known = [row for row in rows if row["stream"] in there]
-    new = [row for row in rows if row["stream"] not in there]
-    if new:
-        connection.execute(table.insert(), new)
-    if known:
-        names = [column.name for column in table.columns if column.name != "stream"]
-        later = table.c.position <= bindparam("new_position")
-        change = update(table).where(table.c.stream == bindparam("of"), later)
-        connection.execute(
-            change.values({name: bindparam(f"new_{name}") for name in names}),
-            [{"of": row["stream"]} | {f"new_{name}": row[name] for name in names} for row in known],
-        )
 
 
-def _identity(alert: AlertRow) -> tuple[int, str, str]:
-    return alert.owner, alert.feed, alert.key
-
-
-def _known(connection: Connection, alerts: Sequence[AlertRow]) -> set[tuple[int, str, str]]:
-    """Which of these are recorded already."""
-    column = schema.alerts.c
-    identity = (column.owner, column.feed, column.key)
-    return {
-        (owner, feed, key)
-        for start in range(0, len(alerts), _MOST_NAMED)
-        for owner, feed, key in connection.execute(
-            select(*identity).where(
-                tuple_(*identity).in_([_identity(row) for row in alerts[start : start + _MOST_NAMED]])
-            )
-        )
-    }
+def _insert(dialect: str) -> Any:
+    return postgresql.insert if dialect == "postgresql" else sqlite.insert
 
 
 def _plain(alert: AlertRow) -> dict[str, Any]:
