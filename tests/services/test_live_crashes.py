@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
 
 from outcry.core.structure.machine import AlertType
-from outcry.ports.feed import CaughtUp, Ended, Gap, Trades
+from outcry.ports.feed import CaughtUp, Ended, Gap, Heartbeat, Trades
+from outcry.ports.live import Frame
 from outcry.ports.records import Quality
 from outcry.ports.store import StoreBusy
 from outcry.services.live import entries as log
@@ -131,3 +132,31 @@ def test_a_hole_that_is_told_again_is_one_hole(house: House) -> None:
         return sum(isinstance(entry, log.Hole) for entry in logged(staged))
 
     assert run(house, work) == 1
+
+
+def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(house: House) -> None:
+    """The process goes between a session's opening and its first trade; started again, the feed beats until that
+    trade comes. Nothing is logged meanwhile: what follows has the positions it would have had."""
+    trade = Trades(rows((OPEN + 60 * MINUTE, 22_000)))
+
+    async def before(staged: Stage) -> None:
+        append = staged.log.append
+
+        def failing(key: str, first: int, count: int, blob: bytes) -> None:
+            if isinstance(log.decode(Frame(first, count, blob)), log.TradeRows):
+                raise OSError("gone")
+            append(key, first, count, blob)
+
+        staged.log.append = failing  # type: ignore[method-assign]
+        staged.engine.attach(0, ScriptFeed([[CAUGHT, trade]]))
+        while not any(isinstance(entry, log.Opened) for entry in logged(staged)):
+            await asyncio.sleep(0.001)
+
+    crash(house, before)
+
+    async def after(staged: Stage) -> list[str]:
+        beats = [Heartbeat(OPEN + n * MINUTE) for n in range(60)]
+        await played(staged, [CAUGHT, *beats, trade, Ended(OPEN + 60 * MINUTE)])
+        return [type(entry).__name__ for entry in logged(staged)]
+
+    assert run(house, after) == ["Began", "Caught", "Opened", "TradeRows"]

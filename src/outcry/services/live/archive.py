@@ -60,7 +60,12 @@ class Archive:
     def store(
         self, key: StreamKey, entries: Sequence[log.Known], covered: Sequence[Span], settled_ns: int
     ) -> None:
-        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time)."""
+        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
+
+        Without rows there is nothing to store: they were stored with their trade date.
+        """
+        if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
+            return
         amended = any(isinstance(entry, log.Amended) for entry in entries)
         reading = LogReading(
             Path(key.text), key.feed, key.contract, lambda: iter(entries), tuple(covered), amended

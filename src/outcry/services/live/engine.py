@@ -340,11 +340,12 @@ class Engine:
         """Put what has ended into the store; False where that has to wait."""
         stream = runner.stream
         position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
+        days = {day for day, _ in stream.days}
 
         def work() -> None:
             frames = self._stores.log.read(runner.name, 0)
             entries = [log.decode(frame) for frame in frames if frame.first < position]
-            self._stores.archive.store(runner.key, entries, covered, settled_ns)
+            self._stores.archive.store(runner.key, log.of_days(entries, days), covered, settled_ns)
 
         began_s = asyncio.get_running_loop().time()
         while True:

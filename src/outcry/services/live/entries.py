@@ -4,7 +4,7 @@ Rule kept: an entry says all that applying it needs, so that a recovery asks nob
 were batched: positions, and with them everything computed, do not depend on batches.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Literal
 
 import msgspec
@@ -150,6 +150,16 @@ def decode(frame: Frame) -> Known:
             f"the log's entry at {frame.first} holds {entry.count} rows, {frame.count} were logged"
         )
     return entry
+
+
+def of_days(entries: Sequence[Known], days: Set[Day]) -> Sequence[Known]:
+    """Leave out rows of other trade dates: they are stored for good, and how long the log has them is chance.
+
+    All of them where a trade was taken back: it may be one of those.
+    """
+    if any(isinstance(entry, Amended) for entry in entries):
+        return entries
+    return [entry for entry in entries if not isinstance(entry, TradeRows | BarRows) or entry.day in days]
 
 
 def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:

@@ -128,8 +128,8 @@ class Stream:
 
     @property
     def due_ns(self) -> int:
-        """The event time from which a `Mark` has something to do."""
-        dues = [session.due_ns for session in self.sessions]
+        """The event time from which a `Mark` has something to do; of a session without trades nothing is closed yet."""
+        dues = [session.due_ns for session in self.sessions if not session.empty]
         return min([*dues, self.deadline_ns])
 
     @property
