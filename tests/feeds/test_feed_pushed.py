@@ -181,7 +181,8 @@ def test_one_push_of_a_contract_at_a_time_and_others_beside_it() -> None:
 
 
 def test_a_silent_link_is_lost_and_goes_on_where_it_was() -> None:
-    """After the silence the reader comes back with a cursor: nothing is repeated, and history is complete at once."""
+    """The reader comes back with a cursor while the link is silent: it is told nothing, not even that history is
+    complete, until there is a push. Then history is complete at once and nothing is repeated."""
 
     async def test() -> None:
         service, seen = feeds()
@@ -197,10 +198,77 @@ def test_a_silent_link_is_lost_and_goes_on_where_it_was() -> None:
         again: list[Event] = []
         since = START_NS + SECOND
         reading = asyncio.create_task(read(feed.open(ES, Cursor(since)), 2, again))
+        await asyncio.sleep(0.2)
+        assert (again, reading.done()) == ([], False)
         assert await service.take(1, "replay", push(2, trades(2))) == 3
         assert again[0] == CaughtUp(since + OVERLAP_NS, Quality.TICKS)
         assert numbers(again) == [2]
         reading.cancel()
+
+    run(test)
+
+
+def test_silence_is_counted_from_the_last_word_and_not_from_when_a_reader_comes() -> None:
+    """A reader comes 0.3 s after the last word, of 0.4 s that a link may be silent: it is lost 0.1 s later."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0))
+        await asyncio.sleep(0.3)
+        loop = asyncio.get_running_loop()
+        came_s = loop.time()
+        with pytest.raises(FeedLost, match="stale_link"):
+            await anext(seen[0][1].open(ES, Cursor(0)))
+        assert loop.time() - came_s < 0.25
+
+    run(test)
+
+
+def test_of_a_silent_link_nothing_untaken_is_handed_out_and_a_word_without_events_wakes_it() -> None:
+    """Nobody read when trade 1 was pushed. A reader that comes after the silence gets it with the next word."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0, trades(1)))  # waits 0.3 s
+        await asyncio.sleep(0.15)
+        got: list[Event] = []
+        reading = asyncio.create_task(read(seen[0][1].open(ES, Cursor(0)), 2, got))
+        await asyncio.sleep(0.1)
+        assert not got
+        assert await service.take(1, "replay", push(1)) == 1
+        assert numbers(got) == [1]
+        reading.cancel()
+
+    run(test)
+
+
+def test_a_run_that_has_ended_is_read_to_its_end_however_long_ago_that_was() -> None:
+    async def test() -> None:
+        service, seen = feeds()
+        await service.take(1, "replay", push(0, trades(1), Ended(START_NS + SECOND)))  # waits 0.3 s
+        await asyncio.sleep(0.15)
+        got = [event async for event in seen[0][1].open(ES, Cursor(0))]
+        assert (numbers(got), got[-1]) == ([1], Ended(START_NS + SECOND))
+
+    run(test)
+
+
+def test_a_reader_that_waits_for_a_silent_link_is_told_when_it_is_given_up_or_closed() -> None:
+    """Given up 1 s after the last word."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        for owner in (1, 2):
+            await service.take(owner, "replay", push(0))
+        await asyncio.sleep(0.45)
+        given_up, closed = (
+            asyncio.ensure_future(anext(feed.open(ES, Cursor(0)), None)) for _, feed, _ in seen
+        )
+        await asyncio.sleep(0.05)
+        await seen[1][1].close()
+        assert await closed is None
+        with pytest.raises(FeedRefused, match="disconnected"):
+            await given_up
 
     run(test)
 

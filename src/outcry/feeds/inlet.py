@@ -1,7 +1,8 @@
 """One contract of a pushed feed between its pusher and its reader, who may be on different threads and event loops.
 
-Rule kept: an event is taken only once its reader asks for the next one; whatever may have been handed out in vain is
-handed out again, after the trades of the last seconds, so that the reader can tell what it has.
+Rules kept: an event is taken only once its reader asks for the next one; whatever may have been handed out in vain is
+handed out again, after the trades of the last seconds, so that the reader can tell what it has. Of a link that is
+silent nothing is handed out until something is heard of it: coming back to it makes nothing newer.
 """
 
 import asyncio
@@ -103,6 +104,7 @@ class Inlet:
                 raise Occupied("rate_limited.ingest", retry_after_ms=500)
             self.busy = True
             self.heard_s = monotonic()
+            self.bell.ring()
 
     def release(self) -> None:
         """End a push."""
@@ -158,30 +160,45 @@ class Inlet:
             repeat = list(self.kept) if self.handed else []
             return repeat, Again(self.taken + self.handed, self.caught_up)
 
-    async def next(self, reader: object) -> Event | None:
-        """Wait for the oldest event not taken; None where the feed was closed. Raises `FeedLost`."""
-        opened_s = monotonic()
+    async def awake(self, reader: object) -> bool:
+        """Wait until the link is not silent; False where the feed was closed. Raises `FeedLost`."""
         while True:
             with self.lock:
-                if self.reader is not reader:
-                    raise FeedLost("superseded")
-                if self.over in {CLOSED, STOPPING}:
-                    return None
-                if self.over:
+                if self._is_through(reader):
+                    return False
+                if self.ended is not None or self.idle_s < SILENCE_S:
+                    return True
+                if self.forgotten:
+                    self.over = "disconnected"
                     raise FeedRefused(self.over)
+                left_s = FORGET_S - self.idle_s
+                waiting = self.bell.enlist()
+            await asyncio.wait([waiting], timeout=left_s)
+
+    async def next(self, reader: object) -> Event | None:
+        """Wait for the oldest event not taken; None where the feed was closed. Raises `FeedLost`."""
+        while True:
+            with self.lock:
+                if self._is_through(reader):
+                    return None
                 if self.pending:
                     self.handed = True
                     return self.pending[0]
                 if self.ended is not None:
                     return self.ended
-                left_s = max(opened_s, self.heard_s) + SILENCE_S - monotonic()
-                if left_s <= 0 and self.forgotten:
-                    self.over = "disconnected"
-                    raise FeedRefused(self.over)
+                left_s = SILENCE_S - self.idle_s
                 if left_s <= 0:
                     raise FeedLost("stale_link")
                 waiting = self.bell.enlist()
             await asyncio.wait([waiting], timeout=left_s)
+
+    def _is_through(self, reader: object) -> bool:
+        """Whether the feed was closed. Raises `FeedLost` where another reads, `FeedRefused` where nothing will come."""
+        if self.reader is not reader:
+            raise FeedLost("superseded")
+        if self.over and self.over not in {CLOSED, STOPPING}:
+            raise FeedRefused(self.over)
+        return bool(self.over)
 
     def done(self, reader: object) -> None:
         """The oldest event has been taken."""

@@ -43,12 +43,15 @@ class PushedFeed:
         return sorted(self.inlets)
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
-        """See `Feed`. The newest reader of a contract is the one that reads; a link silent for `SILENCE_S` is lost."""
+        """See `Feed`. The newest reader of a contract is the one that reads; a link silent for `SILENCE_S` is lost, and
+        whoever comes back to it waits for it."""
         inlet = self.inlets.get(contract)
         if inlet is None:
             raise FeedRefused("unsubscribed", f"{contract.key} was never pushed")
         reader = object()
         repeat, again = inlet.begin(reader)
+        if not await inlet.awake(reader):
+            return
         for event in repeat:
             if (wanted := _since(event, since.since_ns)) is not None:
                 yield wanted

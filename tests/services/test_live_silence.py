@@ -1,0 +1,62 @@
+"""A pushed feed whose pusher dies: the stream is live no more, and is not again until something is heard."""
+
+import asyncio
+
+import pytest
+from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
+from tests.services.test_live_engine import CAUGHT, CLOSE, OPEN, day
+
+from outcry.core.instruments import Contract
+from outcry.feeds import inlet
+from outcry.feeds.pushed import PushedFeed, PushedFeeds
+from outcry.ports.feed import Event, Heartbeat, Trades
+from outcry.services.live.board import Board, Channel, Standing
+from outcry.services.pushing import Push
+from outcry.wiring import House
+
+NEXT = OPEN + 24 * 60 * MINUTE
+FEED = "pushed"
+
+
+class Noting(Board):
+    """A board that keeps the reasons of every standing, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reasons: list[str] = []
+
+    def stand(self, channel: Channel, standing: Standing) -> None:
+        if self.reasons[-1:] != [standing.reason]:
+            self.reasons.append(standing.reason)
+        super().stand(channel, standing)
+
+
+def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session and the first trade of the next one are pushed: live. Then nothing for seven times as long as a link
+    may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One
+    push that says no more than that the pusher is there, and it is live."""
+    monkeypatch.setattr(inlet, "SILENCE_S", 0.3)
+    board = Noting()
+
+    async def work(staged: Stage) -> None:
+        pushes = PushedFeeds(house.reference.universe)
+
+        def follow(owner: int, feed: PushedFeed, contract: Contract) -> None:
+            staged.engine.attach_contract(owner, feed, contract)
+
+        pushes.subscribe(follow)
+        events: list[Event] = [
+            CAUGHT, *day(), Heartbeat(CLOSE + 5 * MINUTE), Trades(rows((NEXT + SECOND, 22_003))),
+        ]  # fmt: skip
+        assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, 0, tuple(events))) == len(events)
+        assert staged.channel(feed=FEED).standing.live
+        at = len(board.reasons)
+        await asyncio.sleep(2.1)
+        assert board.reasons[at:] == ["disconnected"]
+        assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, len(events), ())) == len(events)
+        await asyncio.sleep(0.1)
+        assert board.reasons[at:] == ["disconnected", "live"]
+
+    run(house, work, board)
