@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outcry.core.bias import Bias, BiasReading, Votes
 from outcry.core.calendar import SessionKind
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import bracket_windows
@@ -132,6 +133,35 @@ def test_a_straggler_within_two_seconds_is_in_the_close_of_its_bracket() -> None
     feed(session, [(OPEN + 30 * minute - NANOS_PER_SECOND, 1030, 1)])
     fired = feed(session, [(OPEN + 59 * minute, 1030, 1), (OPEN + 61 * minute, 1030, 1)])
     assert ("va-accept-above", OPEN + 60 * minute) in [(alert.type, alert.at_ns) for alert in fired]
+
+
+def test_the_votes_of_a_bracket_know_nothing_of_the_next() -> None:
+    """Prior value 980-1020. B closes in it at 10:30, in its balance of 1000-1010: no vote. 1030 is traded at 10:30:01,
+    above value and the balance, before B is sealed at 10:30:02: that is for the close of C, where the last price is
+    above value and the balance is extended up. The developing POC is 1010 or 1000 and not beyond; value cannot have
+    risen above 1020; three brackets in a row that take out no low are one-timeframing up: 1000, 1005, 1030."""
+    session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
+    feed(session, [(OPEN, 1000, 1), (OPEN + minute, 1010, 1), (OPEN + 30 * minute, 1005, 1)])
+    feed(session, [(OPEN + 60 * minute + NANOS_PER_SECOND, 1030, 1)])
+    session.advance(OPEN + 60 * minute + HOLD_NS)
+    view = session.view()
+    assert view is not None
+    assert view.last_ticks == 1030
+    assert view.bias == BiasReading(Bias.BALANCED, Votes())
+    session.advance(OPEN + 90 * minute + HOLD_NS)
+    view = session.view()
+    assert view is not None
+    assert view.bias == BiasReading(Bias.BALANCED, Votes(last=1, extension=1, one_timeframing=1))
+
+
+def test_a_bracket_before_the_first_trade_speaks_for_nothing() -> None:
+    """Nothing trades until 10:00:01; A, sealed at 10:00:02, was empty."""
+    session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
+    feed(session, [(OPEN + 30 * minute + NANOS_PER_SECOND, 1030, 1)])
+    session.advance(OPEN + 30 * minute + HOLD_NS)
+    view = session.view()
+    assert view is not None
+    assert view.bias == BiasReading(Bias.UNDETERMINED, Votes())
 
 
 def test_nothing_fires_for_trades_too_old_to_act_on() -> None:

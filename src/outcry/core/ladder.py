@@ -82,6 +82,18 @@ class Ladder:
         """Price of the last event."""
         return self.brackets[-1].close_ticks
 
+    def until(self, index: int) -> "Ladder | None":
+        """The brackets up to and with `index`, as if nothing had traded since; None where nothing had by then.
+
+        Volume is not kept by bracket: there is none in it, nor what printed.
+        """
+        brackets = tuple(bracket for bracket in self.brackets if bracket.index <= index)
+        if not brackets:
+            return None
+        low = min(bracket.low_ticks for bracket in brackets)
+        high = max(bracket.high_ticks for bracket in brackets)
+        return Ladder(brackets, low, (0,) * (high - low + 1), (), self.source)
+
     def tpo_counts(self) -> list[int]:
         """TPOs at each row, index 0 = `low_ticks`."""
         steps = [0] * (len(self.volume) + 1)

@@ -423,13 +423,13 @@ class LiveSession:
         bracket = self._fold.bracket(index)
         close = bracket.close_ticks if bracket else None
         fired = self._structure.bracket_closed(index, end_ns, close) if self._structure else []
-        ladder = self._fold.ladder()
+        self._scenarios.bracket_closed(index, end_ns, close)
+        whole = self._fold.ladder()
+        ladder = whole and whole.until(index)  # trades of the next two seconds are of the next bracket
         if ladder is None:
             return fired
         profile, complete = profile_of(ladder, IB_BRACKETS), end_ns >= self._ib_end_ns
-        done = [b for b in ladder.brackets if b.index <= index]
         both = complete and profile.high > profile.ib_high and profile.low < profile.ib_low
-        self._scenarios.bracket_closed(index, end_ns, close)
-        counted = votes(profile, self.opening.prior, done, ib_complete=complete)
+        counted = votes(profile, self.opening.prior, ladder.brackets, ib_complete=complete)
         self._bias.bracket_closed(counted, both_sides_broken=both)
         return fired
