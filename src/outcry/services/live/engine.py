@@ -7,10 +7,10 @@ up only when a person has to act; everything that may block is done off the even
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, time
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any
 
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
@@ -20,7 +20,7 @@ from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused
 from outcry.ports.files import FileRefused
-from outcry.ports.live import AlertRow, LiveStore, LogDamaged, StreamKey, TradeLog
+from outcry.ports.live import LiveStore, LogDamaged, StreamKey, TradeLog
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.ports.tape import TapeInUse
 from outcry.services.grid import Grid
@@ -30,16 +30,12 @@ from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
 from outcry.services.live.intake import Life
 from outcry.services.live.outgoing import alert_row
+from outcry.services.live.recorder import RETRY_S, Recorder, Tell, say_nothing
 from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
 
-T = TypeVar("T")
-
 TICK_S = 0.25
-SNAPSHOT_S = 5.0
-SYNC_S = 1.0
 DRIFT_S = 5.0
-RETRY_S = 1.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: A feed that worked this long begins again with the first pause.
 GOOD_SESSION_S = 60.0
@@ -47,19 +43,6 @@ GOOD_SESSION_S = 60.0
 CONTRACTS_S = 60.0
 #: A store that is busy holds a live stream up no longer than this; what has ended is then stored later.
 PATIENCE_S = 5.0
-_ALERTS_SHOWN = 10_000
-
-
-class Tell(Protocol):
-    """Where the engine says what an operator should know: words that stay the same, and details."""
-
-    def __call__(self, event: str, **details: object) -> object:
-        """Say it."""
-        ...
-
-
-def say_nothing(event: str, **details: object) -> None:
-    """For who does not want to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +65,6 @@ class Market:
     scope_of: ScopeOf
 
 
-@dataclass(slots=True)
-class _Outbox:
-    """Alerts on their way to the store."""
-
-    rows: list[AlertRow] = field(default_factory=list[AlertRow])
-    positions: dict[str, int] = field(default_factory=dict[str, int])
-    some: asyncio.Event = field(default_factory=asyncio.Event)
-    recording: bool = False
-
-
-class _Taken(NamedTuple):
-    """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
-
-    runner: Runner
-    needed_from: int
-    row: tuple[str, int, bytes]
-
-
 class Engine:
     """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual."""
 
@@ -118,17 +83,16 @@ class Engine:
         self.runners: dict[str, Runner] = {}
         self._feeds: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._outbox = _Outbox()
-        self._store_thread = ThreadPoolExecutor(1, "outcry-store")
+        self._recorder = Recorder(stores.log, stores.live, board, rush)
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
-        self._sync_thread = ThreadPoolExecutor(1, "outcry-sync")  # apart: an alert does not wait for the disk
         self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
 
     # -- life
 
     async def start(self) -> None:
         """Become what the logs say, then begin to keep time. Streams stand `connecting` until their feed is back."""
-        self._begin(self._record(), "alerts")
+        self._recorder.tell = self.tell
+        self._begin(self._recorder.record(), "alerts")
         for text in self._stores.log.keys():  # noqa: SIM118 - no mapping
             try:
                 runner = await self._recovered(self._key(text))
@@ -142,18 +106,10 @@ class Engine:
             await runner.store_pending()
         owners = sorted({runner.key.owner for runner in self.runners.values()})
         if owners:
-            known = await self._patiently(
-                self._store_thread,
-                lambda: self._stores.live.alerts(owners, limit=_ALERTS_SHOWN, newest_first=True),
-            )
-            await self.drained()
-            self._board.post_known(list(reversed(known)))
-        for work, name in (
-            (self._keep_time(), "time"),
-            (self._keep_snapshots(), "snapshots"),
-            (self._sync(), "sync"),
-        ):
-            self._begin(work, name)
+            await self._recorder.show_known(owners)
+        self._begin(self._keep_time(), "time")
+        self._begin(self._recorder.keep_snapshots(self.runners), "snapshots")
+        self._begin(self._recorder.keep_synced(), "sync")
 
     async def stop(self) -> None:
         """Stop the feeds, and write out what is under way."""
@@ -161,28 +117,16 @@ class Engine:
         for task in feeds:
             task.cancel()
         await asyncio.gather(*feeds, return_exceptions=True)
-        taken = [
-            _Taken(runner, runner.stream.needed_from, runner.snapshot()) for runner in self.runners.values()
-        ]
-        try:
-            await asyncio.wait_for(self._save(taken), PATIENCE_S)
-        except TimeoutError:
-            self.tell("alerts are still to be recorded; the next start does it")
+        await self._recorder.finish(list(self.runners.values()))
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        try:
-            await self._in_thread(self._sync_thread, self._stores.log.sync)
-        except OSError as problem:
-            self.tell("the log cannot be written to the disk", problem=str(problem))
-        self._store_thread.shutdown()
+        self._recorder.close()
         self._archive_thread.shutdown()
-        self._sync_thread.shutdown()
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""
-        while self._outbox.rows or self._outbox.recording:
-            await asyncio.sleep(0.001)
+        await self._recorder.drained()
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
@@ -213,6 +157,8 @@ class Engine:
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if self._feeds.get(task.get_name()) is task:
+            del self._feeds[task.get_name()]
         if not task.cancelled() and task.exception() is not None:
             self.tell("stopped by a fault", part=task.get_name(), problem=repr(task.exception()))
 
@@ -254,7 +200,7 @@ class Engine:
             began_s = loop.time()
             try:
                 await runner.follow(feed)
-                if runner.health.ended:
+                if runner.ended:
                     return
             except FeedRefused as problem:
                 runner.refused(problem.code, loop.time())
@@ -278,7 +224,7 @@ class Engine:
             self._board.drop(key)
             del self.runners[key.text]
             await self._forget(key)
-            await self._patiently(self._store_thread, lambda: self._stores.live.forget_alerts(key))
+            await self._recorder.patiently(lambda: self._stores.live.forget_alerts(key))
             runner = await self._recovered(key)
         runner.begin(feed)
         return runner
@@ -286,12 +232,12 @@ class Engine:
     async def _forget(self, key: StreamKey) -> None:
         """Let a stream begin anew."""
         self._stores.log.forget(key.text)
-        await self._patiently(self._store_thread, lambda: self._stores.live.forget_stream(key.text))
+        await self._recorder.patiently(lambda: self._stores.live.forget_stream(key.text))
 
     async def _recovered(self, key: StreamKey) -> Runner:
         product = self._market.universe.products[key.contract.root]
         runner = Runner(key, product.tick_e9, self._grid(product.root), self._life(key.contract), self._ways)
-        snapshot = await self._patiently(self._store_thread, lambda: self._stores.live.snapshot(key.text))
+        snapshot = await self._recorder.patiently(lambda: self._stores.live.snapshot(key.text))
         if snapshot is not None and snapshot[0] > self._stores.log.last(key.text):
             # a log taken away, or one of an older backup: what it held is asked of the feed again
             self.tell("the log of a stream is older than its snapshot: it begins anew", stream=key.text)
@@ -331,8 +277,7 @@ class Engine:
             == (key.owner, key.feed, key.contract.root)
         ]
         streamed += [c for c in self._brought.get((key.owner, key.feed), ()) if c.root == key.contract.root]
-        return await self._patiently(
-            self._store_thread,
+        return await self._recorder.patiently(
             lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
         )
 
@@ -350,7 +295,7 @@ class Engine:
         began_s = asyncio.get_running_loop().time()
         while True:
             try:
-                await self._in_thread(self._archive_thread, work)
+                await asyncio.get_running_loop().run_in_executor(self._archive_thread, work)
             except (StoreBusy, TapeInUse) as problem:
                 waited_s = asyncio.get_running_loop().time() - began_s
                 if waited_s > PATIENCE_S and not stream.own_clock:
@@ -372,30 +317,13 @@ class Engine:
 
     def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:
         tick_e9 = self._market.universe.products[runner.key.contract.root].tick_e9
-        self._outbox.rows += [
+        rows = [
             alert_row(runner.key, tick_e9, opening, alert, invented=runner.stream.invented)
             for opening, alert in fired
         ]
-        self._outbox.positions[runner.name] = runner.stream.position
-        self._outbox.some.set()
+        self._recorder.add(rows, runner)
 
     # -- what goes on all the time
-
-    async def _record(self) -> None:
-        """Record alerts as they fire, many in one transaction when many do; then show them."""
-        box = self._outbox
-        while True:
-            await box.some.wait()
-            box.some.clear()
-            rows, positions = box.rows, box.positions
-            box.rows, box.positions, box.recording = [], {}, True
-            if rows:
-                new = await self._patiently(
-                    self._store_thread,
-                    lambda rows=rows, positions=positions: self._stores.live.record_alerts(rows, positions),
-                )
-                self._board.post(new)
-            box.recording = False
 
     async def _keep_time(self) -> None:
         """Notice what stops: a link, a market, a session; and clocks that disagree."""
@@ -409,52 +337,3 @@ class Engine:
                 if looked and (drift_ns := runner.drifted()) is not None:
                     self.tell("clocks disagree", stream=runner.name, milliseconds=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
-
-    async def _keep_snapshots(self) -> None:
-        """Keep each stream's state now and then, one at a time so that none waits for the others."""
-        while True:
-            moved = [r for r in self.runners.values() if r.saved_position != r.stream.position]
-            pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
-            taken: list[_Taken] = []
-            for runner in moved:
-                needed_from = runner.stream.needed_from
-                row = await self._in_thread(self._sync_thread, runner.snapshot)
-                taken.append(_Taken(runner, needed_from, row))
-                await runner.store_pending()
-                await asyncio.sleep(pause_s)
-            await self._save(taken)
-            await asyncio.sleep(pause_s)
-
-    async def _save(self, taken: Sequence[_Taken]) -> None:
-        """Keep snapshots once all that was fired and logged before them is kept: nothing before them is read again."""
-        await self.drained()
-        try:
-            await self._in_thread(self._sync_thread, self._stores.log.sync)
-            for runner, needed_from, row in taken:
-                await self._in_thread(
-                    self._store_thread, lambda row=row: self._stores.live.save_snapshots([row])
-                )
-                runner.saved_position = row[1]
-                self._stores.log.drop(runner.name, needed_from)
-        except (StoreBusy, OSError) as problem:
-            self.tell("a snapshot could not be kept; the next start reads the log", problem=str(problem))
-
-    async def _sync(self) -> None:
-        while True:
-            await asyncio.sleep(SYNC_S)
-            try:
-                await self._in_thread(self._sync_thread, self._stores.log.sync)
-            except OSError as problem:
-                self.tell("the log cannot be written to the disk", problem=str(problem))
-
-    async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(thread, work)
-
-    async def _patiently(self, thread: Executor, work: Callable[[], T]) -> T:
-        """Do what must be done before going on, however long the store is busy."""
-        while True:
-            try:
-                return await self._in_thread(thread, work)
-            except StoreBusy as problem:
-                self.tell("the store is busy", problem=str(problem))
-                await asyncio.sleep(RETRY_S / self._rush)

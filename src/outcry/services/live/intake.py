@@ -67,15 +67,16 @@ class Intake:
         self._tick_e9, self._grid, self._day_of, self._life = tick_e9, grid, day_of, life
         self._known: Counter[Identity] = Counter()
         self._until_ns = 0
-        self._bars_until_ns = 0
+        self._bars_until_ns = self._barred_ns = 0
         self._latest_ns = 0
         self._cell: Cell | None = None
         self.counts = Counts()
 
-    def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int) -> None:
-        """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has."""
+    def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
+        """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has. Bars up to
+        `last_bar_ns` are known, and with them what was traded before `barred_ns`."""
         self._known = Counter(_identities(recent))
-        self._until_ns, self._bars_until_ns = latest_ns, last_bar_ns
+        self._until_ns, self._bars_until_ns, self._barred_ns = latest_ns, last_bar_ns, barred_ns
         self._latest_ns = max(self._latest_ns, latest_ns)
 
     def caught_up(self, at_ns: int) -> None:
@@ -88,7 +89,7 @@ class Intake:
 
     def trades(self, rows: Rows) -> Iterator[Piece]:
         """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
-        rows = self._plausible(rows)
+        rows = self._not_barred(self._plausible(rows))
         if self._known and len(rows):
             first_ns = int(rows["ts_event"].min())
             if first_ns <= self._until_ns:
@@ -105,20 +106,31 @@ class Intake:
         cell = self._cell
         if self._known or cell is None:
             return None
-        first_ns, end_ns = max(self._latest_ns, cell.start_ns), min(cell.end_ns, until_ns)
+        first_ns = max(self._latest_ns, self._barred_ns, cell.start_ns)
+        end_ns = min(cell.end_ns, until_ns)
         if not whole(rows, self._tick_e9, first_ns, end_ns, MAX_AHEAD_NS):
             return None
         self._latest_ns = int(rows["ts_event"][-1])
         self.counts.rows += len(rows)
         return Piece(cell.session, self._day_of(cell.trade_date), rows)
 
-    def bars(self, rows: Rows, quality: Quality) -> Iterator[Piece]:
-        """Yield what is new of `records.BAR` rows, cut by session and trade date."""
+    def _not_barred(self, rows: Rows) -> Rows:
+        """Leave out what bars have told already: added to them it would count twice."""
+        fresh = rows["ts_event"] >= self._barred_ns
+        if fresh.all():
+            return rows
+        self.counts.repeated += int(len(rows) - fresh.sum())
+        return rows[fresh]
+
+    def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[Piece]:
+        """Yield what is new of `records.BAR` rows of `bar_ns` each, cut by session and trade date."""
         possible = self._possible(rows["ts_event"])
         self.counts.impossible += int(len(rows) - possible.sum())
         rows = rows[possible]
         fresh = rows[rows["ts_event"] > self._bars_until_ns]
         self.counts.repeated += len(rows) - len(fresh)
+        if len(fresh):
+            self._barred_ns = max(self._barred_ns, int(fresh["ts_event"].max()) + bar_ns)
         fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
         self.counts.off_tick += off_tick
         yield from self._cut(fresh)

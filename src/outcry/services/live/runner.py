@@ -25,15 +25,16 @@ from outcry.services.grid import Grid
 from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.columns import columns_of
-from outcry.services.live.health import MAX_DRIFT_NS, Health
+from outcry.services.live.counter import VolumeCheck
+from outcry.services.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.services.live.intake import Intake, Life, Piece
 from outcry.services.live.stream import Outcome, Stream
 
-#: Bytes of rows in one frame of the log, at most.
+#: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
 #: Standings that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
-_BAR_NS = {Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
+BAR_NS = {Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Runner:
         self._storing = asyncio.Lock()
         self._beat_ns = 0
         self._drifts = False
-        self._counter: tuple[int, int, int] | None = None
+        self._counter, self._lots = VolumeCheck(), 0
         self.channel = Channel(key, invented=False, peek=self._peek)
         self._days: dict[date, log.Day] = {}
 
@@ -91,6 +92,11 @@ class Runner:
         """Whether the contract trades no more."""
         return self.market_ns >= self._life[1]
 
+    @property
+    def ended(self) -> bool:
+        """Whether the feed has no more to send, ever."""
+        return self.health.phase is Phase.ENDED
+
     def stand(self, now_s: float) -> None:
         """Judge whether the stream answers live, and tell the board."""
         market_ns = self.market_ns
@@ -103,17 +109,10 @@ class Runner:
         self._ways.board.stand(self.channel, Standing(reason == "live", reason, market_ns, trade_date))
 
     def _reason(self, now_s: float, market_ns: int) -> str:
-        health = self.health
-        for wrong, reason in (
-            (health.ended, "ended"),
-            (bool(health.refused), health.refused),
-            (not health.connected, "disconnected" if health.reconnects else "connecting"),
-            (not health.subscribed, "unsubscribed"),
-            (not health.caught_up, "catching_up"),
-            (health.link_stale(now_s), "stale_link"),
-        ):
-            if wrong:
-                return reason
+        """Why the stream does not answer live, as a stable code; `live` where it does."""
+        trouble = self.health.trouble(now_s)
+        if trouble:
+            return trouble
         session = self._ways.calendar.session_at(self.key.contract.root, market_ns)
         current = self.stream.current
         if session is None:
@@ -122,7 +121,7 @@ class Runner:
             return "no_trades"
         if self.stream.degraded:
             return "degraded"
-        if health.market_stale(market_ns):
+        if self.health.market_stale(market_ns, self.stream.latest_ns):
             return "stale_market"
         if current.opening.prior is None:
             return "no_prior"
@@ -188,12 +187,12 @@ class Runner:
         health, stream = self.health, self.stream
         since = self.cursor()
         before_ns = stream.time_ns if stream.covered_ns else 0
-        self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns)
-        health.caught_up, health.ended, health.refused = False, False, ""
-        health.heard(loop.time())
+        self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
+        health.take(Sign.OPENED)
+        self.stand(loop.time())
         try:
             async for event in feed.open(self.key.contract, since):
-                health.connected, health.heard_s = True, loop.time()
+                health.heard(loop.time())
                 if isinstance(event, ports.Trades):
                     if self._quickly(event.rows):
                         continue
@@ -201,11 +200,11 @@ class Runner:
                 else:
                     await self._take(event, feed.caps, before_ns)
                 self.stand(loop.time())
-                if health.ended:
+                if self.ended:
                     return
         finally:
-            health.connected = False
-            health.reconnects += 1
+            if not self.ended:
+                health.take(Sign.BROKE)
             self.stand(loop.time())
 
     async def _take(self, event: ports.Event, caps: ports.FeedCaps, before_ns: int) -> None:
@@ -213,7 +212,7 @@ class Runner:
             case ports.Trades():
                 await self._trades(event.rows)
             case ports.Bars():
-                for piece in self.intake.bars(event.rows, event.quality):
+                for piece in self.intake.bars(event.rows, event.quality, BAR_NS[event.quality]):
                     await self._enter_bars(piece, event)
             case ports.Heartbeat():
                 await self._beat(event.at_ns)
@@ -231,7 +230,7 @@ class Runner:
                 self.health.subscribed = event.subscribed
             case ports.Ended():
                 await self._beat(event.at_ns)
-                self.health.ended = True
+                self.health.take(Sign.ENDED)
 
     def _quickly(self, rows: Rows) -> bool:
         """Take trades that go on where those before left off, in the session that runs: nearly all do. False where
@@ -265,7 +264,7 @@ class Runner:
             row = piece.rows[at : at + 1]
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
-            bar_ns = _BAR_NS[event.quality]
+            bar_ns = BAR_NS[event.quality]
             self._begin_day(piece.day)
             self._log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
@@ -312,10 +311,10 @@ class Runner:
         self._log(log.Opened(opening.dump()))
 
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
-        if before_ns and not self.health.caught_up:
+        if before_ns and self.health.phase is not Phase.CURRENT:
             self._note_lost(caps, before_ns, event.at_ns)
         self.intake.caught_up(event.at_ns)
-        self.health.caught_up = True
+        self.health.take(Sign.CAUGHT_UP)
         if not self.stream.warm:
             self._log(log.Caught(event.at_ns, event.quality))
         await self._beat(event.at_ns)
@@ -333,20 +332,9 @@ class Runner:
             self._log(log.Hole(from_ns, to_ns, why))
 
     def _count(self, event: ports.VolumeCounter) -> None:
-        """The feed's own count of lots must grow as ours does."""
-        ours = self._lots
-        if self._counter is None or event.volume_lots < self._counter[1]:
-            self._counter = (event.at_ns, event.volume_lots, ours)
-            return
-        agreed_ns, theirs, mine = self._counter
-        if event.volume_lots - theirs > ours - mine:
-            if event.at_ns - agreed_ns > ports.OVERLAP_NS:
-                self._note_hole(agreed_ns, event.at_ns, "volume counter")
-                self._counter = (event.at_ns, event.volume_lots, ours)
-        else:
-            self._counter = (event.at_ns, event.volume_lots, ours)
-
-    _lots = 0
+        hole = self._counter.told(event, self._lots) if self.health.phase is Phase.CURRENT else None
+        if hole is not None:
+            self._note_hole(*hole, "volume counter")
 
     def _day(self, trade_date: date) -> log.Day:
         if trade_date not in self._days:
@@ -381,7 +369,8 @@ class Runner:
 
     def refused(self, code: str, now_s: float) -> None:
         """The feed will not have us."""
-        self.health.refused = code
+        self.health.refusal = code
+        self.health.take(Sign.REFUSED)
         self.stand(now_s)
 
     # -- one entry

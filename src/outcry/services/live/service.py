@@ -6,7 +6,8 @@ from typing import Protocol
 
 from outcry.core.instruments import Contract
 from outcry.ports.feed import Feed
-from outcry.services.live.engine import Engine, Tell
+from outcry.services.live.engine import Engine
+from outcry.services.live.recorder import Tell
 
 #: A contract of somebody's feed was pushed for the first time: owner, feed, contract.
 OnPush = Callable[[int, Feed, Contract], object]

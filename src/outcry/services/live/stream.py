@@ -8,21 +8,20 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
-import msgspec
 import numpy as np
 
 from outcry.core.calendar import SessionKind
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import BRACKET_MINUTES, Ladder, RangeTooWide, bracket_windows
-from outcry.core.live import Capture, LiveSession, encode
+from outcry.core.live import Capture, LiveSession
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import NEVER_NS, Fired
 from outcry.ports.feed import LIVE_TRADE, OVERLAP_NS
 from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import GRACE_NS, Span
 from outcry.services.live import entries as log
+from outcry.services.live import held
 from outcry.services.live.columns import Columns, columns_of
 from outcry.services.rows import fold_rows, on_tick
 
@@ -37,56 +36,6 @@ class Outcome:
 
     fired: list[tuple[Opening, Fired]] = field(default_factory=list[tuple[Opening, Fired]])
     ended: list[str] = field(default_factory=list[str])
-
-
-class Part(msgspec.Struct, array_like=True):
-    """A session in a snapshot."""
-
-    opening: bytes
-    opened_at: int
-    data: bytes
-
-
-class Snapshot(msgspec.Struct, array_like=True):
-    """All of a stream. The order of fields is the form: change the version with it."""
-
-    version: int
-    run: str
-    own_clock: bool
-    invented: bool
-    lag_ns: int
-    sessions: list[Part]
-    warm: bool
-    quality: Quality
-    latest_ns: int
-    time_ns: int
-    covered_ns: int
-    holes: list[tuple[int, int]]
-    pending: list[str]
-    days: list[tuple[log.Day, int]]
-    recent: bytes
-    last_bar_ns: int
-    degraded: str
-
-
-VERSION = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A stream at one position, yet to be written: sessions with their openings and positions, the rows of the last
-    seconds, and all the rest."""
-
-    sessions: list[tuple[Opening, int, dict[str, Any]]]
-    recent: list[Rows]
-    rest: Snapshot
-
-    def encode(self) -> bytes:
-        """Write it."""
-        rest = self.rest
-        parts = [Part(opening.dump(), at, encode(held)) for opening, at, held in self.sessions]
-        recent = _within(self.recent, rest.latest_ns - OVERLAP_NS).tobytes()
-        return msgspec.msgpack.encode(msgspec.structs.replace(rest, sessions=parts, recent=recent))
 
 
 class Stream:
@@ -112,6 +61,8 @@ class Stream:
         #: Trade dates with rows in the log that are not in the store for good, and the position of their first.
         self.days: list[tuple[log.Day, int]] = []
         self.last_bar_ns = 0
+        #: Up to here what was traded came as bars.
+        self.barred_ns = 0
         #: Why the fold was given up, if it was: the instrument is degraded until the next session.
         self.degraded = ""
         #: Chunks of rows with the time of their newest.
@@ -135,7 +86,7 @@ class Stream:
     @property
     def recent(self) -> Rows:
         """Rows within two seconds of the newest, as they came."""
-        return _within([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
+        return held.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
         """What this stream has all trades of."""
@@ -264,6 +215,7 @@ class Stream:
         if not self.covered_ns:
             self.covered_ns = start_ns
         self.last_bar_ns = max(self.last_bar_ns, newest)
+        self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
         self.quality = max(self.quality, entry.quality, key=lambda quality: quality.rank)
         self.latest_ns = max(self.latest_ns, newest + entry.bar_ns)
         self.time_ns = max(self.time_ns, newest + entry.bar_ns)
@@ -317,7 +269,7 @@ class Stream:
         """Fold the sessions held anew, without what was taken back."""
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
             ladder = self._anew(session.opening, [*self._history(opened_at), amended])
-            if ladder is not None and not self.degraded:
+            if not session.empty and not self.degraded:
                 session.amended(ladder)
 
     def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
@@ -337,24 +289,22 @@ class Stream:
         """All of it, as it stands before the entry at `position`."""
         return self.hold().encode()
 
-    def hold(self) -> "Held":
+    def hold(self) -> held.Held:
         """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
         parts = [
             (session.opening, at, session.hold())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
-        rest = Snapshot(
-            VERSION, self.run, self.own_clock, self.invented, self.lag_ns, [], self.warm, self.quality, self.latest_ns,
-            self.time_ns, self.covered_ns, list(self.holes), list(self.pending), list(self.days), b"",
-            self.last_bar_ns, self.degraded,
+        rest = held.Snapshot(
+            held.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, [], self.warm, self.quality,
+            self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending), list(self.days), b"",
+            self.last_bar_ns, self.barred_ns, self.degraded,
         )  # fmt: skip
-        return Held(parts, [rows for _, rows in self._recent], rest)
+        return held.Held(parts, [rows for _, rows in self._recent], rest)
 
     def load(self, position: int, data: bytes) -> None:
         """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read."""
-        found = msgspec.msgpack.decode(data, type=Snapshot)
-        if found.version != VERSION:
-            raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
+        found = held.read(data)
         self.position = position
         self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
         self.lag_ns = found.lag_ns
@@ -363,15 +313,11 @@ class Stream:
         self.warm, self.quality = found.warm, found.quality
         self.latest_ns, self.time_ns, self.covered_ns = found.latest_ns, found.time_ns, found.covered_ns
         self.holes, self.pending, self.days = found.holes, found.pending, found.days
-        self.last_bar_ns, self.degraded = found.last_bar_ns, found.degraded
+        self.last_bar_ns, self.barred_ns = found.last_bar_ns, found.barred_ns
+        self.degraded = found.degraded
         recent = np.frombuffer(found.recent, LIVE_TRADE)
         self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
         self._set_deadline()
-
-
-def _within(chunks: Sequence[Rows], first_ns: int) -> Rows:
-    rows = [chunk[chunk["ts_event"] >= first_ns] for chunk in chunks]
-    return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
 
 
 def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:

@@ -1,0 +1,159 @@
+"""Alerts, snapshots and the log's way to the disk: what the engine keeps, away from the event loop.
+
+Rules kept: an alert is on the board once it is recorded; a snapshot is kept once all that was fired and logged before
+it is, for nothing before it is read again; an alert does not wait for the disk's syncing.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import NamedTuple, Protocol, TypeVar
+
+from outcry.ports.live import AlertRow, LiveStore, TradeLog
+from outcry.ports.store import StoreBusy
+from outcry.services.live.board import Board
+from outcry.services.live.runner import Runner
+
+T = TypeVar("T")
+
+SNAPSHOT_S = 5.0
+SYNC_S = 1.0
+RETRY_S = 1.0
+#: How long the end of the process waits for what is under way.
+PATIENCE_S = 5.0
+_ALERTS_SHOWN = 10_000
+
+
+class Tell(Protocol):
+    """Where the engine says what an operator should know: words that stay the same, and details."""
+
+    def __call__(self, event: str, **details: object) -> object:
+        """Say it."""
+        ...
+
+
+def say_nothing(event: str, **details: object) -> None:
+    """For who does not want to know."""
+
+
+class _Taken(NamedTuple):
+    """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
+
+    runner: Runner
+    needed_from: int
+    row: tuple[str, int, bytes]
+
+
+class Recorder:
+    """Keeps what streams bring about. Used on the event loop; `rush`: pauses are this many times shorter."""
+
+    def __init__(self, log: TradeLog, live: LiveStore, board: Board, rush: float) -> None:
+        self._log, self._live, self._board, self._rush = log, live, board, rush
+        self.tell: Tell = say_nothing
+        self._rows: list[AlertRow] = []
+        self._positions: dict[str, int] = {}
+        self._some = asyncio.Event()
+        self._recording = False
+        self._store_thread = ThreadPoolExecutor(1, "outcry-store")
+        self._sync_thread = ThreadPoolExecutor(1, "outcry-sync")
+
+    # -- alerts
+
+    def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
+        """Alerts fired, and the position their stream has reached."""
+        self._rows += rows
+        self._positions[runner.name] = runner.stream.position
+        self._some.set()
+
+    async def record(self) -> None:
+        """Record alerts as they fire, many in one transaction when many do; then show them. Never ends."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            rows, positions = self._rows, self._positions
+            self._rows, self._positions, self._recording = [], {}, True
+            if rows:
+                new = await self.patiently(
+                    lambda rows=rows, positions=positions: self._live.record_alerts(rows, positions)
+                )
+                self._board.post(new)
+            self._recording = False
+
+    async def drained(self) -> None:
+        """Wait until every alert fired so far is recorded and on the board."""
+        while self._rows or self._recording:
+            await asyncio.sleep(0.001)
+
+    async def show_known(self, owners: Sequence[int]) -> None:
+        """Put alerts recorded by earlier processes on the board."""
+        known = await self.patiently(
+            lambda: self._live.alerts(owners, limit=_ALERTS_SHOWN, newest_first=True)
+        )
+        await self.drained()
+        self._board.post_known(list(reversed(known)))
+
+    # -- snapshots and the log
+
+    async def keep_snapshots(self, runners: Mapping[str, Runner]) -> None:
+        """Keep each stream's state now and then, one at a time so that none waits for the others. Never ends."""
+        while True:
+            moved = [r for r in runners.values() if r.saved_position != r.stream.position]
+            pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
+            taken: list[_Taken] = []
+            for runner in moved:
+                needed_from = runner.stream.needed_from
+                row = await self._in_thread(self._sync_thread, runner.snapshot)
+                taken.append(_Taken(runner, needed_from, row))
+                await runner.store_pending()
+                await asyncio.sleep(pause_s)
+            await self._save([one for one in taken if runners.get(one.runner.name) is one.runner])
+            await asyncio.sleep(pause_s)
+
+    async def keep_synced(self) -> None:
+        """Put the log on the disk each second. Never ends."""
+        while True:
+            await asyncio.sleep(SYNC_S)
+            await self._sync()
+
+    async def finish(self, runners: Sequence[Runner]) -> None:
+        """Write out what is under way, as far as the store takes it."""
+        taken = [_Taken(runner, runner.stream.needed_from, runner.snapshot()) for runner in runners]
+        try:
+            await asyncio.wait_for(self._save(taken), PATIENCE_S)
+        except TimeoutError:
+            self.tell("alerts are still to be recorded; the next start does it")
+        await self._sync()
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._store_thread.shutdown()
+        self._sync_thread.shutdown()
+
+    async def _save(self, taken: Sequence[_Taken]) -> None:
+        await self.drained()
+        try:
+            await self._in_thread(self._sync_thread, self._log.sync)
+            for runner, needed_from, row in taken:
+                await self._in_thread(self._store_thread, lambda row=row: self._live.save_snapshots([row]))
+                runner.saved_position = row[1]
+                self._log.drop(runner.name, needed_from)
+        except (StoreBusy, OSError) as problem:
+            self.tell("a snapshot could not be kept; the next start reads the log", problem=str(problem))
+
+    async def _sync(self) -> None:
+        try:
+            await self._in_thread(self._sync_thread, self._log.sync)
+        except OSError as problem:
+            self.tell("the log cannot be written to the disk", problem=str(problem))
+
+    async def patiently(self, work: Callable[[], T]) -> T:
+        """Do with the store what must be done before going on, however long it is busy."""
+        while True:
+            try:
+                return await self._in_thread(self._store_thread, work)
+            except StoreBusy as problem:
+                self.tell("the store is busy", problem=str(problem))
+                await asyncio.sleep(RETRY_S / self._rush)
+
+    async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
