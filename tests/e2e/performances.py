@@ -29,6 +29,7 @@ from outcry.ports.feed import Cursor, Event, Feed, FeedCaps, Heartbeat
 from outcry.ports.files import ReadCounts, ReadOptions
 from outcry.ports.records import TRADE, Batch, Quality
 from outcry.services.demo import write_history
+from outcry.services.errors import ServiceError
 from outcry.services.live.archive import Archive
 from outcry.services.live.engine import Engine, Market, Stores
 from outcry.services.living import PAUSE_NS
@@ -41,8 +42,6 @@ ALL = Scope(
 )  # fmt: skip
 FIRST_DAY, LAST_DAY = date(2026, 3, 10), date(2026, 3, 12)
 SEED = 3
-#: A time of asking: long after all of it, which a replay's own clock does not mind.
-NOW_NS = 1_780_000_000_000_000_000
 #: Snapshots every half a tenth of a second, about.
 RUSH = 50.0
 
@@ -210,12 +209,22 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
     async def work(house: House) -> dict[str, Any]:
         engine = engine_of(house, lambda *_args, **_more: None)
 
+        # one time of asking, after all of it: an answer that nothing has changed is kept for a second of any clock
+        now_ns = {
+            piece.contract.root: int(piece.readings[-1].kept[-1].rows["ts_event"][-1]) for piece in played
+        }
+
         async def ask(contract: Contract) -> None:
             await engine.drained()
             await asyncio.sleep(2 * PAUSE_NS / 1e9)  # an answer may be a little older than what is newest
             for question in (house.query.levels, house.query.context, house.query.alerts):
-                answer = question(ALL, contract.key, NOW_NS).answer
-                answers[contract.key].append(msgspec.json.encode(answer).decode())
+                try:
+                    answer = msgspec.json.encode(
+                        question(ALL, contract.key, now_ns[contract.root]).answer
+                    ).decode()
+                except ServiceError as problem:
+                    answer = problem.code
+                answers[contract.key].append(answer)
 
         await play(engine, [Asked(feed_of(piece, house, batch_rows, step_ns), ask) for piece in played])
         await engine.stop()
