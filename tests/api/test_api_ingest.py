@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -127,6 +127,14 @@ def post(stage: Stage, key: str | None, body: bytes, path: str = PATH, media: st
 def said(got: Got) -> tuple[int, str, str]:
     body = json.loads(got.body)
     return got.status, body.get("code", ""), body.get("reason", "")
+
+
+def test_a_pusher_cannot_say_that_its_trades_are_invented(stage: Stage, reader: Reader) -> None:
+    """Only the service's own simulator invents: nothing computed from a push may pass for a demonstration."""
+    caps = replace(CAPS, invented=True)
+    body = write_push(Push("a" * 20, ES, caps, 0, (trades(1),)))
+    assert said(post(stage, ingest_key(stage), body)) == (422, "invalid_request", "caps")
+    assert not reader.got
 
 
 def test_a_push_is_taken_as_its_keys_user(stage: Stage, reader: Reader) -> None:

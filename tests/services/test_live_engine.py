@@ -181,7 +181,6 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: House) -> 
         "live",
         "stale_market",
         "ended",
-        "ended",
     ]
 
 

@@ -160,6 +160,7 @@ def changed(**fields: Any) -> bytes:
         (changed(contract="ESZ２０１３"), "unknown_contract"),
         (changed(contract=""), "unknown_contract"),
         (changed(caps={**msgspec.to_builtins(CAPS), "resolution_ns": 0}), "caps"),
+        (changed(caps={**msgspec.to_builtins(CAPS), "invented": True}), "caps"),
         (changed(caps={**msgspec.to_builtins(CAPS), "backfill": "all"}), "unreadable"),
         (changed(events=[["other", {}]]), "kind"),
         (changed(events=[["heartbeat", {}]]), "unreadable"),
