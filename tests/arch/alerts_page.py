@@ -73,8 +73,9 @@ _WHEN: dict[AlertType, tuple[str, str, str]] = {
     AlertType.VA_REJECT_LOW: ("The same at VAL.", "The same.", "`VAL`"),
     AlertType.VA_ACCEPT_ABOVE: (
         "Two brackets, one right after the other, close at least 1 tick above VAH. It silences `va-reject-high` until "
-        "a bracket closes back inside.",
-        f"After a bracket closed back inside, at the edge included; {va_accept.MOST} a session.",
+        "a bracket closes back inside. If that has fired before, it also waits for what *Again* says of it.",
+        f"After a bracket closed back inside, at the edge included; {va_accept.MOST} a session. "
+        "Later ones are not told, and silence the reject as well.",
         "`VAH`",
     ),
     AlertType.VA_ACCEPT_BELOW: ("The same below VAL.", "The same.", "`VAL`"),

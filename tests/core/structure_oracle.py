@@ -55,7 +55,8 @@ def first_inside(tape: list[Event], of: Opening, edge: int, upper: bool) -> int:
     return next((k for k, seen, *_ in rows if of.prior.val <= seen.close <= of.prior.vah), NEVER)
 
 
-def accepts(tape: list[Event], edge: int, upper: bool) -> list[Found]:
+def acceptances(tape: list[Event], edge: int, upper: bool) -> list[tuple[int, Bracket]]:
+    """Every one of the session, told or not: each with its place and the bracket it ends with."""
     sign = 1 if upper else -1
     brackets = [(k, e) for k, e in enumerate(tape) if isinstance(e, Bracket)]
 
@@ -67,16 +68,19 @@ def accepts(tape: list[Event], edge: int, upper: bool) -> list[Found]:
         close = brackets[n][1].close
         return close is not None and sign * (close - edge) <= 0
 
-    fired: list[int] = []
+    found: list[int] = []
     for n in range(1, len(brackets)):
-        since_back = not fired or any(back(m) for m in range(fired[-1] + 1, n))
-        if beyond(n) and beyond(n - 1) and since_back and len(fired) < 2:
-            fired.append(n)
+        since_back = not found or any(back(m) for m in range(found[-1] + 1, n))
+        if beyond(n) and beyond(n - 1) and since_back:
+            found.append(n)
+    return [brackets[n] for n in found]
+
+
+def accepts(tape: list[Event], edge: int, upper: bool) -> list[Found]:
+    """The first two are told."""
     kind = AlertType.VA_ACCEPT_ABOVE if upper else AlertType.VA_ACCEPT_BELOW
-    return [
-        (brackets[n][0], kind, brackets[n][1].at_ns, brackets[n][1].close, "VAH" if upper else "VAL")
-        for n in fired
-    ]
+    label = "VAH" if upper else "VAL"
+    return [(k, kind, e.at_ns, e.close, label) for k, e in acceptances(tape, edge, upper)[:2]]
 
 
 def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Found]:
@@ -84,7 +88,7 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
     sign = 1 if upper else -1
     arm = arm_of(of)
     rows = mirrored(tape, edge, upper)
-    accepted = [k for k, *_ in accepts(tape, edge, upper)]
+    accepted = [k for k, _ in acceptances(tape, edge, upper)]
 
     def return_after(place: int) -> int:
         return next(
@@ -97,6 +101,13 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
                 and sign * (e.close - edge) <= 0
             ),
             NEVER,
+        )
+
+    def deep_after(place: int) -> int:
+        """Where price has come an arm inside since then, and half an hour after the newest reject."""
+        rested = found[-1][2] + 30 * MINUTE
+        return next(
+            (j for j, s, _, _, close in rows if j > place and s.at_ns >= rested and close <= -arm), NEVER
         )
 
     found: list[Found] = []
@@ -144,6 +155,8 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
             if disarmed >= NEVER:
                 break
             after, ready = disarmed, return_after(disarmed)
+            if found:  # what a reject asks for, acceptance does not wipe out
+                ready = deep_after(ready)
         else:
             ready = outcome
     return found

@@ -68,7 +68,7 @@ def test_twice_a_session_and_side() -> None:
     assert found[-1] == [(BELOW, 959)]
 
 
-def test_spent_stays_spent_whatever_closes() -> None:
+def test_after_two_nothing_is_told_whatever_closes() -> None:
     assert closes(1001, 1001, 990, 1001, 1001, None, 1001, 1001, 990, 1001, 1001)[5:] == [[]] * 6
 
 

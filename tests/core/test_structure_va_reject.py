@@ -195,6 +195,56 @@ def test_a_bracket_without_a_trade_returns_nothing() -> None:
     assert tape.five(95, 999) == []
 
 
+def test_acceptance_does_not_wipe_out_what_a_reject_asks_for() -> None:
+    """Rejected at minute 5, accepted at 60. Bracket 2 closes at 999 at minute 90: back, but price was never more than 2
+    inside since, and arm is 8. The poke at 91 is none; after a trade at 992, 8 inside, that at 97 is."""
+    tape = fired()
+    tape.trade(20, 1001)
+    tape.bracket(0, 1001)
+    assert told(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
+    tape.trade(89, 998)
+    tape.bracket(2, 999)
+    tape.trade(91, 1001)
+    assert tape.five(95, 999) == []
+    tape.trade(96, 992)
+    tape.trade(97, 1001)
+    assert rejects(tape.five(100, 999)) == [(HIGH, 999)]
+
+
+def test_the_trade_an_arm_inside_counts_from_the_close_of_the_bracket() -> None:
+    """Rejected at minute 55, accepted at 60, back at 90. 980 at 89 was before the bracket closed, and makes nothing of
+    the poke at 91; 980 at 96 does of that at 97."""
+    tape = Tape()
+    tape.trade(0, 990)
+    tape.bracket(0, 1001)
+    tape.trade(51, 1001)
+    assert rejects(tape.five(55, 999)) == [(HIGH, 999)]
+    tape.trade(59, 1001)
+    assert told(tape.bracket(1, 1001)) == [("va-accept-above", 1001)]
+    tape.trade(89, 980)
+    tape.bracket(2, 980)
+    tape.trade(91, 1001)
+    assert tape.five(95, 999) == []
+    tape.trade(96, 980)
+    tape.trade(97, 1001)
+    assert rejects(tape.five(100, 999)) == [(HIGH, 999)]
+
+
+def test_a_third_acceptance_disarms_too_though_it_is_not_told() -> None:
+    """Brackets 0 and 1, 3 and 4, 6 and 7 close beyond, 2 and 5 back. The third acceptance is untold, and a probe that
+    was under way when it came fires nothing; bracket 8 closes back, and the next one does."""
+    tape = Tape()
+    tape.trade(0, 990)
+    said = [told(tape.bracket(n, close)) for n, close in enumerate((1001, 1001, 999, 1001, 1001, 999, 1001))]
+    assert [bool(one) for one in said] == [False, True, False, False, True, False, False]
+    tape.trade(231, 1001)
+    assert tape.bracket(7, 1001) == []
+    assert tape.five(245, 999) == []
+    tape.bracket(8, 999)
+    tape.trade(271, 1001)
+    assert rejects(tape.five(275, 999)) == [(HIGH, 999)]
+
+
 def test_acceptance_above_leaves_the_lower_edge_alone() -> None:
     tape = probing_at_the_second_bracket(1001)
     tape.trade(61, 959)

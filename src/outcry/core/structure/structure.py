@@ -132,12 +132,13 @@ class Structure:
         """Bracket `index` ended at `at_ns`; `close_ticks` is None where nothing traded in it."""
         fired: list[Fired] = []
         for accept, reject in zip(self._accepts, self._rejects, strict=True):
-            said = accept.bracket_closed(index, close_ticks)
+            accepted = accept.bracket_closed(index, close_ticks)
             if close_ticks is None:
                 continue
-            if said is not None:
+            if accepted:
                 reject.accepted()
-                fired += self._fired(accept, at_ns, close_ticks, index, said)
+                said = accept.told()
+                fired += self._fired(accept, at_ns, close_ticks, index, said) if said is not None else []
             elif not accept.is_beyond(close_ticks):
                 reject.returned()
         self._refresh()

@@ -1,7 +1,8 @@
 """`va-accept-above` and `va-accept-below`: price is accepted outside the prior value area (rules §6).
 
 Rules kept: two completed brackets, one right after the other, both closing at least one tick beyond the edge; a bracket
-in which nothing traded comes between. Counts again only after a bracket closed back inside; two a session and side.
+in which nothing traded comes between. Counts again only after a bracket closed back inside. Two a session and side are
+told; later ones are found all the same, for acceptance silences the reject of its edge.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,6 @@ class Phase(StrEnum):
     WAITING = "waiting"
     ONCE = "once"
     ACCEPTED = "accepted"
-    SPENT = "spent"
 
 
 class Sign(StrEnum):
@@ -29,7 +29,7 @@ class Sign(StrEnum):
 
     BEYOND = "closed beyond"
     BEYOND_AGAIN = "the next one closed beyond (fires)"
-    BEYOND_LAST = "the next one closed beyond, second time (fires)"
+    BEYOND_UNTOLD = "the next one closed beyond, third time or later"
     BACK = "closed inside"
     EMPTY = "nothing traded"
 
@@ -40,20 +40,15 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.WAITING, Sign.EMPTY): Phase.WAITING,
     (Phase.ONCE, Sign.BEYOND): Phase.ONCE,  # not the next one: brackets between were never told of
     (Phase.ONCE, Sign.BEYOND_AGAIN): Phase.ACCEPTED,
-    (Phase.ONCE, Sign.BEYOND_LAST): Phase.SPENT,
+    (Phase.ONCE, Sign.BEYOND_UNTOLD): Phase.ACCEPTED,
     (Phase.ONCE, Sign.BACK): Phase.WAITING,
     (Phase.ONCE, Sign.EMPTY): Phase.WAITING,
     (Phase.ACCEPTED, Sign.BEYOND): Phase.ACCEPTED,
     (Phase.ACCEPTED, Sign.BACK): Phase.WAITING,
     (Phase.ACCEPTED, Sign.EMPTY): Phase.ACCEPTED,
-    (Phase.SPENT, Sign.BEYOND): Phase.SPENT,
-    (Phase.SPENT, Sign.BACK): Phase.SPENT,
-    (Phase.SPENT, Sign.EMPTY): Phase.SPENT,
 }
 #: A second close is one only after a first.
-NEVER = frozenset(
-    product((Phase.WAITING, Phase.ACCEPTED, Phase.SPENT), (Sign.BEYOND_AGAIN, Sign.BEYOND_LAST))
-)
+NEVER = frozenset(product((Phase.WAITING, Phase.ACCEPTED), (Sign.BEYOND_AGAIN, Sign.BEYOND_UNTOLD)))
 
 
 class EdgeAccept:
@@ -69,22 +64,26 @@ class EdgeAccept:
         self._count = 0
         self._index = -1  # of the newest bracket that closed beyond
 
-    def bracket_closed(self, index: int, close_ticks: int | None) -> Mapping[str, Value] | None:
-        """Bracket `index` is over (None: nothing traded in it): return what was measured, if this fires."""
+    def bracket_closed(self, index: int, close_ticks: int | None) -> bool:
+        """Bracket `index` is over (None: nothing traded in it): return whether price is accepted with it."""
         if close_ticks is None:
             self._move(Sign.EMPTY)
-            return None
+            return False
         if not self.is_beyond(close_ticks):
             self._move(Sign.BACK)
-            return None
+            return False
         again = self._phase is Phase.ONCE and index == self._index + 1
         self._index = index
         if not again:
             self._move(Sign.BEYOND)
-            return None
+            return False
         self._count += 1
-        self._move(Sign.BEYOND_LAST if self._count == MOST else Sign.BEYOND_AGAIN)
-        return self._edge.params(brackets=[index - 1, index])
+        self._move(Sign.BEYOND_AGAIN if self._count <= MOST else Sign.BEYOND_UNTOLD)
+        return True
+
+    def told(self) -> Mapping[str, Value] | None:
+        """What was measured of the newest acceptance, if it fires."""
+        return self._edge.params(brackets=[self._index - 1, self._index]) if self._count <= MOST else None
 
     def is_beyond(self, close_ticks: int) -> bool:
         """Whether a close counts as outside, at least one tick beyond the edge."""

@@ -2,7 +2,8 @@
 
 Rules kept: from inside, a trade at least one tick beyond the edge, then a completed five-minute close at least one
 tick inside within 30 minutes of it, before acceptance. Ready again 30 minutes later at the earliest, by a trade at
-least `arm` inside; two a session. An edge that price was accepted beyond says nothing until a bracket closes back.
+least `arm` inside; two a session. An edge that price was accepted beyond says nothing until a bracket closes back; once it
+has fired, that time and that trade are still asked for, after such a bracket.
 """
 
 from collections.abc import Mapping
@@ -49,6 +50,7 @@ class Sign(StrEnum):
     DEEP = "traded arm or more inside"
     ACCEPTED = "accepted beyond"
     RETURNED = "a bracket closed back inside"
+    RETURNED_AFTER = "a bracket closed back inside, after a reject"
 
 
 TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
@@ -71,6 +73,7 @@ TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
     (Phase.RESTING, Sign.ACCEPTED): Phase.DISARMED,
     (Phase.RETURNING, Sign.ACCEPTED): Phase.DISARMED,
     (Phase.DISARMED, Sign.RETURNED): Phase.INSIDE,
+    (Phase.DISARMED, Sign.RETURNED_AFTER): Phase.RESTING,
     (Phase.SPENT, Sign.ACCEPTED): Phase.SPENT,
 }
 
@@ -89,7 +92,7 @@ NEVER = frozenset({
     *product(_all_but(Phase.LAPSED), (Sign.BACK,)),
     *product(_all_but(Phase.RESTING), (Sign.RESTED,)),
     *product(_all_but(Phase.RETURNING), (Sign.DEEP,)),
-    *product(_all_but(Phase.DISARMED), (Sign.RETURNED,)),
+    *product(_all_but(Phase.DISARMED), (Sign.RETURNED, Sign.RETURNED_AFTER)),
     (Phase.DISARMED, Sign.ACCEPTED),
 })  # fmt: skip
 
@@ -160,7 +163,7 @@ class EdgeReject:
     def returned(self) -> None:
         """A bracket closed on the inner side of the edge, or at it."""
         if self._phase is Phase.DISARMED:
-            self._move(Sign.RETURNED)
+            self._move(Sign.RETURNED_AFTER if self._count else Sign.RETURNED)
             self.quiet = self._band()
 
     def _move(self, sign: Sign) -> None:
