@@ -1,6 +1,7 @@
 """Alerts of today and of the past: whose, of what, in which order; and the sentences that tell of them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,20 @@ def test_a_feed_connected_later_tells_nobody_else_though_they_shared_a_list_befo
     made = first.render(NOW_NS)
     assert made is not None
     assert made.answer.count == 0, "not even through the list they had"
+
+
+@pytest.mark.parametrize(
+    ("reason", "listed"),
+    [("live", True), ("disconnected", True), ("closed", True), ("not_front", True), ("ended", False),
+     ("connecting", False), ("login_failed", False)],
+)  # fmt: skip
+def test_the_list_is_of_feeds_that_are_live(reason: str, listed: bool) -> None:
+    """One in trouble is still the feed one has; one that has ended, refuses or never came back is none."""
+    board = Board()
+    shown = Shown(board)
+    posted(board, alert_row(1))
+    board.stand(shown.channel, replace(LIVE, live=reason == "live", reason=reason))
+    assert query(board).alerts(ANN, None, NOW_NS).answer.count == int(listed)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ class Background(Protocol):
         """Begin; `tell(event, **details)` is for the operator's log."""
         ...
 
+    def counted(self) -> Mapping[str, int]:
+        """Rows of all feeds: what became of them, and how many."""
+        ...
+
     async def stop(self) -> None:
         """End in order."""
         ...
@@ -182,6 +186,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
     live = LiveSide(services.board, services.universe, services.alerts)
     hub = Hub(edge, services.query, live, options.query_timeout_s)
+    _measure_feeds(edge.metrics, services)
     edge.metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.followers))
     edge.metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
     dispatcher = Dispatcher(edge, services.query, hot, hub, options.query_timeout_s, ingest)
@@ -189,3 +194,14 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
         edge, hot, hub, dispatcher, edge.around(build_probes(edge, open_metrics=options.open_metrics)),
         services.live,
     )  # fmt: skip
+
+
+def _measure_feeds(metrics: Metrics, services: Services) -> None:
+    """How feeds stand, and what became of the rows they sent."""
+    board, live = services.board, services.live
+    metrics.gauge(
+        "outcry_feeds_live", "Streams of feeds that answer live.", lambda: board.standings().get("live", 0)
+    )
+    metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(board.standings().values()))
+    if live is not None:
+        metrics.counter("outcry_feed_rows", "Rows that feeds sent.", "became", live.counted)

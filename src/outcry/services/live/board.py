@@ -6,7 +6,7 @@ feed's clock; one user's feed never answers another's key; an alert is on the bo
 
 import threading
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -21,6 +21,12 @@ LiveSource = Literal["personal", "shared"]
 
 #: Alerts kept in memory for streams that resume; older ones are read from the store.
 ALERTS_KEPT = 20_000
+
+
+_OF_A_LIVE_FEED = frozenset(
+    {"live", "catching_up", "stale_link", "stale_market", "unsubscribed", "disconnected", "closed", "no_trades",
+     "no_prior", "degraded", "not_front"}
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,12 @@ class Standing:
     def answers(self) -> bool:
         """Whether it answers live to who names its contract: then it need not be the front one."""
         return self.live or self.reason == "not_front"
+
+    @property
+    def listed(self) -> bool:
+        """Whether its alerts are of a live feed: one that has not ended and not refused, though it may be troubled or
+        its session closed."""
+        return self.reason in _OF_A_LIVE_FEED
 
 
 class Channel:
@@ -146,6 +158,11 @@ class Board:
 
     # -- read by anyone
 
+    def standings(self) -> dict[str, int]:
+        """How many channels stand how."""
+        every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]
+        return dict(Counter(channel.standing.reason for channel in every))
+
     def channels(self, scope: Scope, root: str | None = None) -> Iterator[Seen]:
         """Every channel the scope may see, its own first; live or not."""
         owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
@@ -174,8 +191,12 @@ class Board:
         return self.alerts_of([seen.channel for seen in self.channels(scope, root)])
 
     def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
-        """Alerts of the trade date each of these channels stands in, newest first."""
-        wanted = {(c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date for c in channels}
+        """Alerts of the trade date each of these channels stands in, of feeds that are live; newest first."""
+        wanted = {
+            (c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date
+            for c in channels
+            if c.standing.listed
+        }
         with self._lock:
             kept = list(self._alerts)
         return [

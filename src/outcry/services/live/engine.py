@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time
 from typing import Any
 
@@ -28,7 +28,7 @@ from outcry.services.importing import EXPIRY_SLACK, LONGEST_LISTED
 from outcry.services.live import entries as log
 from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
-from outcry.services.live.intake import Life
+from outcry.services.live.intake import Counts, Life
 from outcry.services.live.outgoing import alert_row
 from outcry.services.live.recorder import RETRY_S, Recorder, Tell, say_nothing
 from outcry.services.live.references import References, ScopeOf
@@ -161,6 +161,13 @@ class Engine:
             del self._feeds[task.get_name()]
         if not task.cancelled() and task.exception() is not None:
             self.tell("stopped by a fault", part=task.get_name(), problem=repr(task.exception()))
+
+    def counted(self) -> dict[str, int]:
+        """Rows taken since the start, and those set aside: what became of them, and how many."""
+        total = Counts()
+        for runner in list(self.runners.values()):
+            total.add(runner.intake.counts)
+        return asdict(total)
 
     # -- feeds and streams
 

@@ -50,6 +50,11 @@ class Counts:
     impossible: int = 0
     late: int = 0
 
+    def add(self, other: "Counts") -> None:
+        """Count what another has counted too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:

@@ -45,6 +45,10 @@ class LiveService:
         if self._pushes is not None:
             self._pushes.subscribe(self.engine.attach_contract)
 
+    def counted(self) -> dict[str, int]:
+        """Rows of all feeds: what became of them, and how many."""
+        return self.engine.counted()
+
     async def stop(self) -> None:
         """End the feeds, then the streams, with everything they know in the store or the log."""
         if self._pushes is not None:
