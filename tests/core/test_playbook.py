@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outcry.core.calendar import SessionKind
 from outcry.core.levels import Carried, Dated
 from outcry.core.opening import Opening, Prior
-from outcry.core.playbook import Condition, LevelKind, LevelLine, Op, level_lines
+from outcry.core.playbook import Condition, LevelKind, LevelLine, Op, ScenarioState, Status, level_lines
 from outcry.core.profile import SessionProfile
 from outcry.core.units import NANOS_PER_HOUR, PRICE_SCALE
 
@@ -94,6 +94,23 @@ QUARTER, ONE, SIXTY_FOURTH = PRICE_SCALE // 4, PRICE_SCALE, PRICE_SCALE // 64
 )
 def test_a_condition_in_prices(condition: Condition, tick_e9: int, want: str) -> None:
     assert condition.text(tick_e9) == want
+
+
+@pytest.mark.parametrize(
+    ("price_ticks", "tick_e9", "want"),
+    [(28146, QUARTER, "Prior low 7036.50"), (28000, QUARTER, "Prior low 7000.00"), (44000, ONE, "Prior low 44000"),
+     (7104, SIXTY_FOURTH, "Prior low 111.000000")],
+)  # fmt: skip
+def test_the_level_looked_to_has_the_decimals_of_the_conditions(
+    price_ticks: int, tick_e9: int, want: str
+) -> None:
+    """7036.5 is 28 146 quarters; conditions have two decimals, and so has the level they lead to."""
+    condition = Condition("trade", "<", price_ticks)
+    state = ScenarioState(
+        "accept_below", condition, "", ("Prior low", price_ticks), condition, condition, Status.PENDING
+    )
+    assert state.reference_text(tick_e9) == want
+    assert want.removeprefix("Prior low ") == condition.text(tick_e9).removeprefix("trade < ")
 
 
 # -- the table

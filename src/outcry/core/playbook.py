@@ -11,7 +11,7 @@ from typing import Literal
 
 from outcry.core.opening import Opening, Prior
 from outcry.core.profile import SessionProfile
-from outcry.core.units import price_text
+from outcry.core.units import fixed_text
 
 #: Levels no further apart than this are one line of the table (rules §7).
 MERGE_TICKS = 2
@@ -101,16 +101,10 @@ class Condition:
 
     def text(self, tick_e9: int) -> str:
         """In prices, with the decimals of the tick: `bracket_close in 1640.25..1655.50 x2`."""
-        price = _fixed(self.price_ticks, tick_e9)
-        upto = "" if self.to_ticks is None else f"..{_fixed(self.to_ticks, tick_e9)}"
+        price = fixed_text(self.price_ticks, tick_e9)
+        upto = "" if self.to_ticks is None else f"..{fixed_text(self.to_ticks, tick_e9)}"
         times = f" x{self.times}" if self.times > 1 else ""
         return f"{self.observable} {self.op} {price}{upto}{times}"
-
-
-def _fixed(price_ticks: int, tick_e9: int) -> str:
-    decimals = len(price_text(tick_e9).partition(".")[2])
-    whole, _, fraction = price_text(price_ticks * tick_e9).partition(".")
-    return f"{whole}.{fraction.ljust(decimals, '0')}" if decimals else whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +121,11 @@ class ScenarioState:
     confirm: Condition
     invalidate: Condition
     status: Status
+
+    def reference_text(self, tick_e9: int) -> str:
+        """The level it looks to, in the decimals of its conditions: `Prior low 7036.50`."""
+        label, price_ticks = self.reference
+        return f"{label} {fixed_text(price_ticks, tick_e9)}"
 
 
 # -- the table of levels

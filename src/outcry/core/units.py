@@ -47,3 +47,10 @@ def price_text(price_e9: int) -> str:
     whole, fraction = divmod(abs(price_e9), PRICE_SCALE)
     text = f"{whole}.{fraction:09d}".rstrip("0").rstrip(".")
     return f"-{text}" if price_e9 < 0 else text
+
+
+def fixed_text(price_ticks: int, tick_e9: int) -> str:
+    """Write a price with the decimals of its tick, so that prices of one market look alike: 1655.50, 111.000000."""
+    decimals = len(price_text(tick_e9).partition(".")[2])
+    whole, _, fraction = price_text(price_ticks * tick_e9).partition(".")
+    return f"{whole}.{fraction.ljust(decimals, '0')}" if decimals else whole

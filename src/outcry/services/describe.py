@@ -14,7 +14,7 @@ from outcry.core.live import LiveView
 from outcry.core.methods import DALTON
 from outcry.core.playbook import ScenarioState
 from outcry.core.profile import SessionProfile
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND, price_text
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.services.answers import (
     BiasVotes,
     DataQuality,
@@ -88,10 +88,9 @@ def playbook(view: LiveView, tick_e9: int) -> Playbook:
 
 
 def _scenario(state: ScenarioState, tick_e9: int) -> Scenario:
-    label, price_ticks = state.reference
     return Scenario(
         id=state.id, if_=state.if_.text(tick_e9), then=state.then,
-        reference=f"{label} {price_text(price_ticks * tick_e9)}", confirm=state.confirm.text(tick_e9),
+        reference=state.reference_text(tick_e9), confirm=state.confirm.text(tick_e9),
         invalidate=state.invalidate.text(tick_e9), status=state.status.value,
     )  # fmt: skip
 

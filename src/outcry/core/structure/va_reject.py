@@ -2,8 +2,8 @@
 
 Rules kept: from inside, a trade at least one tick beyond the edge, then a completed five-minute close at least one
 tick inside within 30 minutes of it, before acceptance. Ready again 30 minutes later at the earliest, by a trade at
-least `arm` inside; two a session. An edge that price was accepted beyond says nothing until a bracket closes back; once it
-has fired, that time and that trade are still asked for, after such a bracket.
+least `arm` inside; two a session. An edge that price was accepted beyond says nothing until a bracket closes back;
+once it has fired, that time and that trade are still asked for, after such a bracket.
 """
 
 from collections.abc import Mapping
