@@ -9,13 +9,11 @@ Rule kept: a push is read whole or not at all; whatever bytes it holds, reading 
 
 import re
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from outcry.core.instruments import Contract, Universe, UnknownName
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
@@ -30,13 +28,13 @@ from outcry.ports.feed import (
     Gap,
     Heartbeat,
     Repaired,
-    RowFlag,
     Status,
     Trades,
     VolumeCounter,
 )
 from outcry.ports.records import BAR, Quality, Rows
 from outcry.services.errors import InvalidRequest
+from outcry.services.plausible import LATEST_NS, MOST_LOTS, fault_of, is_time
 
 MEDIA_TYPE = "application/msgpack"
 MOST_BODY_BYTES = 4 * 2**20
@@ -51,14 +49,7 @@ SILENCE_S = 15.0
 KEEP_ALIVE_S = 4.0
 
 _FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
-_EARLIEST_NS = 3652 * NANOS_PER_DAY  # 1980: no recording is older
-_LATEST_NS = 84_006 * NANOS_PER_DAY  # 2200
 _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
-_MOST_PRICE_E9 = 10**18
-_MOST_LOTS = 2**53  # a whole number in every program that reads our answers
-_MOST_TEXT = 300
-_SIDES = np.array([b"B", b"A", b"N"])
-_FLAGS = int(RowFlag.BACKFILL | RowFlag.ESTIMATED_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +114,7 @@ class _WirePush(msgspec.Struct, forbid_unknown_fields=True):
     session: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z]{16,64}\Z")]
     contract: Annotated[str, msgspec.Meta(max_length=12)]
     caps: FeedCaps
-    first: Annotated[int, msgspec.Meta(ge=0, le=_MOST_LOTS)]
+    first: Annotated[int, msgspec.Meta(ge=0, le=MOST_LOTS)]
     events: Annotated[list[_WireEvent], msgspec.Meta(max_length=MOST_EVENTS)]
     again: Again | None = None
 
@@ -159,9 +150,9 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
     if not listed or contract.key != wire.contract:
         raise refused("unknown_contract")
     resolution_ns, reach_ns = wire.caps.resolution_ns, wire.caps.reach_ns
-    if wire.caps.invented or not (1 <= resolution_ns <= NANOS_PER_DAY and 0 <= reach_ns <= _LATEST_NS):
+    if wire.caps.invented or not (1 <= resolution_ns <= NANOS_PER_DAY and 0 <= reach_ns <= LATEST_NS):
         raise refused("caps")  # nobody invents but the service's own simulator
-    latest_ns = _LATEST_NS if wire.caps.own_clock else min(_LATEST_NS, now_ns + _MOST_AHEAD_NS)
+    latest_ns = LATEST_NS if wire.caps.own_clock else min(LATEST_NS, now_ns + _MOST_AHEAD_NS)
     events = tuple(_read(number, event, latest_ns) for number, event in enumerate(wire.events))
     if any(isinstance(event, Ended) for event in events[:-1]):
         raise refused("after_the_end")
@@ -216,7 +207,7 @@ def _read(number: int, wire: _WireEvent, latest_ns: int) -> Event:
             event = Bars(_array(rows, BAR, number), quality, backfill)
         case _:
             event = body
-    fault = _fault(event, latest_ns)
+    fault = fault_of(event, latest_ns)
     if fault:
         raise refused(fault, event=number)
     return event
@@ -229,76 +220,6 @@ def _array(raw: bytes, dtype: np.dtype[Any], number: int) -> Rows:
 
 
 def _again_fault(again: Again, first: int, latest_ns: int) -> str:
-    if not first <= again.until <= _MOST_LOTS:
+    if not first <= again.until <= MOST_LOTS:
         return "again"
-    return "" if again.caught_up is None or _is_time(again.caught_up.at_ns, latest_ns) else "times"
-
-
-def _fault(event: Event, latest_ns: int) -> str:
-    """What is wrong with an event, or nothing."""
-
-    def timely(*at_ns: int) -> str:
-        return "" if all(_is_time(one, latest_ns) for one in at_ns) else "times"
-
-    match event:
-        case Trades(rows):
-            return _trades_fault(rows, timely)
-        case Bars(rows, quality):
-            return "quality" if quality is Quality.TICKS else _bars_fault(rows, timely)
-        case Gap(from_ns, to_ns, why):
-            return timely(from_ns, to_ns) or ("" if from_ns < to_ns and _is_text(why) else "gap")
-        case Repaired(from_ns, to_ns):
-            return timely(from_ns, to_ns) or ("" if from_ns < to_ns else "gap")
-        case Amend(number, _, price, size):
-            sane = 0 <= number < 2**64 and abs(price) < _MOST_PRICE_E9 and 0 <= size < 2**32
-            return "" if sane else "amend"
-        case VolumeCounter(at_ns, lots):
-            return timely(at_ns) or ("" if 0 <= lots < _MOST_LOTS else "volume")
-        case Status(_, code, text):
-            return "" if _is_text(code) and _is_text(text) else "status"
-        case CaughtUp(at_ns) | Heartbeat(at_ns) | Ended(at_ns):
-            return timely(at_ns)
-
-
-def _trades_fault(rows: Rows, timely: Callable[..., str]) -> str:
-    at_ns, received_ns = rows["ts_event"], rows["ts_recv"]
-    if fault := timely(*_ends(at_ns), *_ends(received_ns)):
-        return fault
-    sane = (
-        _are_prices(rows["price"])
-        and bool(np.isin(rows["side"], _SIDES).all())
-        and int(rows["flags"].max()) <= _FLAGS
-    )
-    return "" if sane else "rows"
-
-
-def _bars_fault(rows: Rows, timely: Callable[..., str]) -> str:
-    at_ns = rows["ts_event"]
-    if fault := timely(*_ends(at_ns)):
-        return fault
-    body_low, body_high = np.minimum(rows["open"], rows["close"]), np.maximum(rows["open"], rows["close"])
-    sane = (
-        _are_prices(rows["low"])
-        and _are_prices(rows["high"])
-        and bool((rows["low"] <= body_low).all() and (body_high <= rows["high"]).all())
-        and int(rows["volume"].max()) < _MOST_LOTS
-        and bool((at_ns[1:] >= at_ns[:-1]).all())
-    )
-    return "" if sane else "rows"
-
-
-def _ends(values: NDArray[np.int64]) -> tuple[int, int]:
-    return int(values.min()), int(values.max())
-
-
-def _are_prices(values: NDArray[np.int64]) -> bool:
-    low, high = _ends(values)
-    return low > -_MOST_PRICE_E9 and high < _MOST_PRICE_E9
-
-
-def _is_time(at_ns: int, latest_ns: int) -> bool:
-    return _EARLIEST_NS <= at_ns <= latest_ns
-
-
-def _is_text(text: str) -> bool:
-    return len(text) <= _MOST_TEXT and text.isprintable()
+    return "" if again.caught_up is None or is_time(again.caught_up.at_ns, latest_ns) else "times"
