@@ -61,8 +61,8 @@ def _reject(side: str, name: str) -> Callable[[AlertRow], str]:
         reached = _level(row, "probeExtreme")
         went = f" as far as{reached}" if reached else ""
         return (
-            f"{row.symbol} traded {side} prior value ({row.ref}{_level(row, name)}){went} and closed five minutes "
-            f"back inside it, at {_price(row)}."
+            f"{row.symbol} traded {side} prior value ({row.ref}{_level(row, name)}){went} and a five-minute bar "
+            f"closed back inside it, at {_price(row)}."
         )
 
     return said
