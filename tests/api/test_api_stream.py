@@ -99,6 +99,13 @@ def test_a_stream_begins_with_everything_as_it_stands(market: Market) -> None:
     assert alert["params"] == {"ibHigh": 6900.0, "rule": "v1"}
 
 
+def test_symbol_is_another_name_for_symbols(market: Market) -> None:
+    """As every other address calls it: one that was overlooked would open a stream of everything."""
+    market.feed("NQ")
+    with market.ear(market.stage.key(), "/api/stream?symbol=mes,CL") as ear:
+        assert [each["symbol"] for each in ear.next().data["states"]] == ["ES", "CL"]
+
+
 def test_without_symbols_everything_that_is_visible_is_told(market: Market) -> None:
     """Live NQ and the completed sessions of CL and ES; the operator's GC is granted to nobody."""
     market.feed("NQ")
@@ -446,6 +453,9 @@ def test_what_is_refused(market: Market) -> None:
     assert said("/api/stream?symbols=ES,E%00S") == (404, "unknown_symbol")
     assert said("/api/stream?symbols=ESH6,ESM6") == (400, "invalid_parameter")
     assert said("/api/stream?symbols=ES&symbols=NQ") == (400, "invalid_parameter")
+    assert said("/api/stream?symbol=ES&symbols=NQ") == (400, "invalid_parameter")
+    assert said("/api/stream?symbol=ES&symbols=") == (400, "invalid_parameter")
+    assert said("/api/stream?symbol=XXX") == (404, "unknown_symbol")
     assert said(f"/api/stream?symbols={','.join(f'E{n}' for n in range(201))}") == (400, "invalid_parameter")
     assert said(f"/api/stream?key={key}") == (401, "unauthorized")
     assert said("/api/stream", "POST") == (405, "method_not_allowed")

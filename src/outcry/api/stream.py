@@ -4,7 +4,7 @@ Rules kept: a stream counts as one request, and a key has only so many open; a r
 the last event it saw is told every alert since, in order, none twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -39,7 +39,7 @@ from outcry.services.streaming import Asked, Missed, Snapshot, State, Wanted, al
 
 STREAM = "/api/stream"
 TICKET = "/api/stream/ticket"
-NAMES = frozenset({"symbols", "ticket", "lastEventId"})
+NAMES = frozenset({"symbols", "symbol", "ticket", "lastEventId"})
 MOST_NAMES = 200
 RETRY_AFTER_MS = 5000
 STREAM_HEADERS: Headers = [
@@ -135,7 +135,7 @@ class Streams:
 
     async def _opened(self, request: Request, caller: Caller, scope: Scope, verdict: Verdict) -> Reply:
         given = read_query(request.query, NAMES)
-        names = _names(given.get("symbols", ""))
+        names = _names(given)
         asked = await self._hub.lookup.mean(scope, names) if names else None
         if request.method == "HEAD":
             return Reply(200, STREAM_HEADERS, b"", STREAM, caller, verdict)
@@ -207,8 +207,14 @@ def _ticket(query: bytes) -> str:
         return "unreadable"
 
 
-def _names(text: str) -> list[str]:
-    """Symbols between commas. Raises `UnknownSymbol` for what can be no name, `InvalidParameter` for far too many."""
+def _names(given: Mapping[str, str]) -> list[str]:
+    """Symbols between commas, under either name: one that was overlooked would open a stream of everything.
+
+    Raises `UnknownSymbol` for what can be no name, `InvalidParameter` for both names, or far too many symbols.
+    """
+    if "symbols" in given and "symbol" in given:
+        raise InvalidParameter("invalid_parameter.repeated", parameter="symbols")
+    text = given.get("symbols") or given.get("symbol", "")
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if len(names) > MOST_NAMES:
         raise InvalidParameter("invalid_parameter", parameter="symbols")

@@ -39,6 +39,7 @@ def stream_paths(
                     _text(
                         "symbols", "query", "Symbols between commas; everything that can be seen if absent."
                     ),
+                    _text("symbol", "query", "Another name for `symbols`; not beside it."),
                     _text(
                         "lastEventId",
                         "query",
