@@ -29,51 +29,43 @@ def stream_paths(
 ) -> dict[str, Any]:
     """The two operations. `headers` of every response; `refusals` of the stream, `counted` of the ticket."""
     return {
-        STREAM: {
-            "get": {
-                "operationId": "getStream",
-                "summary": "Levels and alerts as they happen.",
-                "description": _EVENTS,
-                "security": [{"ApiKey": []}, {"Ticket": []}],
-                "parameters": [
-                    _text(
-                        "symbols", "query", "Symbols between commas; everything that can be seen if absent."
-                    ),
-                    _text("symbol", "query", "Another name for `symbols`; not beside it."),
-                    _text(
-                        "lastEventId",
-                        "query",
-                        "As the header `Last-Event-ID`, for clients that cannot set it.",
-                    ),
-                    _text("Last-Event-ID", "header", "The `id` of the last event seen."),
-                ],
-                "responses": {
-                    "200": {
-                        "description": "The stream.",
-                        "headers": headers,
-                        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-                    },
-                    **refusals,
-                },
-            }
+        STREAM: {"get": _stream_operation(headers, refusals)},
+        TICKET: {"post": _ticket_operation(headers, counted)},
+    }
+
+
+def _stream_operation(headers: dict[str, Any], refusals: dict[str, Any]) -> dict[str, Any]:
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    return {
+        "operationId": "getStream",
+        "summary": "Levels and alerts as they happen.",
+        "description": _EVENTS,
+        "security": [{"ApiKey": []}, {"Ticket": []}],
+        "parameters": [
+            _text("symbols", "query", "Symbols between commas; everything that can be seen if absent."),
+            _text("symbol", "query", "Another name for `symbols`; not beside it."),
+            _text("lastEventId", "query", "As the header `Last-Event-ID`, for clients that cannot set it."),
+            _text("Last-Event-ID", "header", "The `id` of the last event seen."),
+        ],
+        "responses": {
+            "200": {"description": "The stream.", "headers": headers, "content": stream},
+            **refusals,
         },
-        TICKET: {
-            "post": {
-                "operationId": "postStreamTicket",
-                "summary": f"A ticket that opens one stream within {LIFETIME_S} seconds, for pages.",
-                "responses": {
-                    "200": {
-                        "description": "The ticket: give it as the parameter `ticket` instead of a key.",
-                        "headers": headers,
-                        "content": {
-                            "application/json": {
-                                "schema": {"$ref": f"#/components/schemas/{Ticket.__name__}"}
-                            }
-                        },
-                    },
-                    **counted,
-                },
-            }
+    }
+
+
+def _ticket_operation(headers: dict[str, Any], refusals: dict[str, Any]) -> dict[str, Any]:
+    ticket = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Ticket.__name__}"}}}
+    return {
+        "operationId": "postStreamTicket",
+        "summary": f"A ticket that opens one stream within {LIFETIME_S} seconds, for pages.",
+        "responses": {
+            "200": {
+                "description": "The ticket: give it as the parameter `ticket` instead of a key.",
+                "headers": headers,
+                "content": ticket,
+            },
+            **refusals,
         },
     }
 
