@@ -350,11 +350,22 @@ def test_context_of_a_live_session() -> None:
     assert (found.ib_extensions[0].up, found.ib_extensions[0].down) == (6915.75, 6907.0)
 
 
+@pytest.mark.parametrize(("hour_over", "final"), [(False, False), (True, True)])
+def test_the_kind_of_open_is_final_once_the_second_half_hour_is_over(hour_over: bool, final: bool) -> None:
+    """From 15:00 UTC on, when bracket B has traded, there is one; from 15:30 on it stays."""
+    board = Board()
+    Shown(board, view=replace(VIEW, ib_complete=hour_over))
+    session = query(board).context(ANN, "ES", NOW_NS).answer.session
+    assert session.open_type is not None
+    assert (session.open_type_final, session.final) == (final, False)
+
+
 def test_an_overnight_session_has_no_kind_of_day_and_its_own_range() -> None:
     board = Board()
     Shown(board, view=eth())
     found = query(board).context(ANN, "ES", NOW_NS).answer
     assert (found.session.session, found.session.day_type, found.session.open_type) == ("eth", None, None)
+    assert not found.session.open_type_final
     assert found.overnight is not None
     assert (found.overnight.high, found.overnight.low) == (6913.25, 6909.5)
 
@@ -380,6 +391,7 @@ def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
     )
     assert found.reason == wording.STATES.get(reason, "The feed refuses to be read (a_new_code).")
     assert (found.session.final, found.session.day_type_final, found.invented) == (True, True, False)
+    assert found.session.open_type_final
     mine = query(board).context(BOB, "ES", NOW_NS).answer
     assert mine.state == "no_connection", "of a feed he may not see he learns nothing"
 

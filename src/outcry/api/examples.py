@@ -59,7 +59,8 @@ _SESSION = SessionLevels(
     single_prints=[PriceRange(low=6880.5, high=6882.0)],
     day_type="normal_variation",
     day_type_final=True,
-    open_type=None,
+    open_type="open_auction_in",
+    open_type_final=True,
     data=DataQuality(
         source="dbn",
         invented=False,

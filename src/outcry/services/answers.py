@@ -187,7 +187,8 @@ class DataQuality(Answer, frozen=True, kw_only=True):
 class SessionLevels(Answer, frozen=True, kw_only=True):
     """Everything computed of one session. Times ISO 8601 UTC; window half-open.
 
-    `final`: the session has completed, and none of this will change but by a correction of the data.
+    `final`: the session has completed, and none of this will change but by a correction of the data. `open_type_final`:
+    its second half-hour has, which the kind of open is read from.
     """
 
     contract: str
@@ -219,6 +220,7 @@ class SessionLevels(Answer, frozen=True, kw_only=True):
     day_type: str | None
     day_type_final: bool
     open_type: str | None
+    open_type_final: bool
     data: DataQuality
 
 

@@ -166,7 +166,8 @@ def session(place: Place, night: StoredSession | None, tick_e9: int) -> SessionL
         open=instant(row.open_ns), close=instant(row.close_ns), short_session=row.short,
         final=True, ib_complete=row.complete, day_type_final=True,
         day_type=day_type(profile, place.average_range_ticks()).value,
-        open_type=opened.value if opened else None, data=quality(stored), **_prices(profile, tick_e9),
+        open_type=opened.value if opened else None, open_type_final=True, data=quality(stored),
+        **_prices(profile, tick_e9),
     )  # fmt: skip
 
 
@@ -186,6 +187,7 @@ def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
         open=instant(opening.open_ns), close=instant(opening.close_ns), short_session=opening.short,
         final=False, ib_complete=view.ib_complete, day_type_final=False,
         day_type=day, open_type=opened.value if opened else None,
+        open_type_final=opening.kind is SessionKind.RTH and view.ib_complete,  # bracket B ends with the first hour
         data=DataQuality(
             source=feed, invented=feed in INVENTED_SOURCES,
             quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
