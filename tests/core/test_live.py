@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from outcry.core.bias import Bias, BiasReading, Votes
 from outcry.core.calendar import SessionKind
 from outcry.core.kernels import BulkFold
-from outcry.core.ladder import bracket_windows
+from outcry.core.ladder import Ladder, bracket_windows
 from outcry.core.levels import Carried, Dated
 from outcry.core.live import HOLD_NS, LiveSession
 from outcry.core.opening import Opening, Prior
@@ -171,6 +171,126 @@ def test_nothing_fires_for_trades_too_old_to_act_on() -> None:
     assert session.trades([OPEN + 61 * minute], [1012], [1], watched=False) == []
     (alert,) = session.trades([OPEN + 62 * minute], [1011], [1])
     assert (alert.type, alert.price_ticks) == ("ib-break-up", 1011)
+
+
+def without(tape: list[Trade]) -> Ladder | None:
+    """What is left, folded by the other fold."""
+    fold = BulkFold(bracket_windows(RTH, 30))
+    for trade in tape:
+        fold.trades(*(np.array([value], np.int64) for value in trade))
+    return fold.ladder()
+
+
+def test_the_last_price_is_that_of_the_newest_trade_that_stands() -> None:
+    """VAH 1020. 1021 at minute 1 pokes; 1015 at minute 4 is taken back: the last price is 1021, and so is the close of
+    the five minutes, so that nothing is rejected at minute 5. A trade of minute 3 is late, for event time stands at 4,
+    but it is the newest that stands: the last price is 1024."""
+    session, minute = LiveSession(BARE), NANOS_PER_MINUTE
+    kept = [(OPEN, 1000, 1), (OPEN + minute, 1021, 1)]
+    feed(session, [*kept, (OPEN + 4 * minute, 1015, 1)])
+    session.amended(without(kept))
+    view = session.view()
+    assert view is not None
+    assert (view.last_ticks, view.last_ns, view.revision) == (1021, OPEN + 4 * minute, 1)
+    assert LiveSession.load(BARE, session.dump()).dump() == session.dump()
+    assert session.advance(OPEN + 5 * minute + HOLD_NS) == []
+    assert feed(session, [(OPEN + 3 * minute, 1024, 1)]) == []
+    view = session.view()
+    assert view is not None
+    assert (view.last_ticks, view.profile.close) == (1024, 1024)
+
+
+def test_a_bar_left_without_a_trade_has_no_close() -> None:
+    """1021 at minute 1 pokes; the only trade of the second five minutes, 1015, is taken back: they close nothing, and
+    there is no reject at minute 10."""
+    session, minute = LiveSession(BARE), NANOS_PER_MINUTE
+    kept = [(OPEN, 1000, 1), (OPEN + minute, 1021, 1)]
+    feed(session, [*kept, (OPEN + 6 * minute, 1015, 1)])
+    session.amended(without(kept))
+    assert session.advance(OPEN + 10 * minute + HOLD_NS) == []
+
+
+def test_a_session_whose_only_trade_is_taken_back_is_empty() -> None:
+    """It had opened at 1041, above the prior high of 1040: a gap. What opens it now is 1000, at minute 2, of which
+    five minutes close; at 1050, where the mistake was, nothing traded."""
+    session, minute = LiveSession(BARE), NANOS_PER_MINUTE
+    feed(session, [(OPEN + minute, 1041, 1)])
+    session.amended(None)
+    assert (session.empty, session.view(), session.ladder(), session.capture()) == (True, None, None, None)
+    again = LiveSession.load(BARE, session.dump())
+    assert (again.empty, again.dump()) == (True, session.dump())
+    for one in (session, again):
+        feed(one, [(OPEN + 2 * minute, 1000, 1)])
+        view = one.view()
+        assert view is not None
+        assert (view.last_ticks, view.profile.open, view.profile.high, view.bias.bias) == (
+            1000,
+            1000,
+            1000,
+            Bias.UNDETERMINED,
+        )
+        gap = next(state for state in view.scenarios if state.id == "gap_up_held")
+        assert gap.status == "void"
+    assert again.dump() == session.dump()
+
+
+def test_a_late_trade_may_open_a_session_that_was_emptied() -> None:
+    """Event time stands at minute 1, where the only trade was taken back; one of minute 0 comes, and later one of
+    minute 2. The first is the session's open, and fires nothing: 1000 is a naked POC."""
+    session, minute = LiveSession(OPENING), NANOS_PER_MINUTE
+    feed(session, [(OPEN + minute, 1015, 1)])
+    session.amended(None)
+    assert feed(session, [(OPEN, 1000, 1)]) == []
+    view = session.view()
+    assert view is not None
+    assert (view.last_ticks, view.profile.open, session.empty) == (1000, 1000, False)
+    feed(session, [(OPEN + 2 * minute, 1002, 1)])
+    view = session.view()
+    assert view is not None
+    assert (view.last_ticks, view.profile.high, view.profile.low) == (1002, 1002, 1000)
+
+
+def test_a_correction_may_be_the_first_trade_that_counts() -> None:
+    """A price between two ticks was left out; corrected to 1030, above the VAH of 1020, it is what opened."""
+    session = LiveSession(BARE)
+    session.amended(without([(OPEN, 1030, 1)]))
+    view = session.view()
+    assert view is not None
+    assert (view.last_ticks, view.last_ns) == (1030, OPEN)
+    (back,) = [state for state in view.scenarios if state.id == "value_return_from_above"]
+    assert back.status == "pending"
+
+
+@given(tapes(), st.integers(1, 120), st.integers(0, 119))
+@settings(max_examples=150, deadline=None)
+def test_a_cut_after_something_was_taken_back_changes_nothing(
+    tape: list[Trade], cut: int, taken: int
+) -> None:
+    session = LiveSession(OPENING)
+    feed(session, tape[:cut])
+    kept = [trade for n, trade in enumerate(tape[:cut]) if n != taken]
+    session.amended(without(kept))
+    again = LiveSession.load(OPENING, session.dump())
+    assert (again.dump(), again.view()) == (session.dump(), session.view())
+    for one in tape[cut:]:
+        assert feed(again, [one]) == feed(session, [one])
+        assert again.dump() == session.dump()
+    assert session.ladder() == without([*kept, *tape[cut:]])
+    view, ladder = session.view(), session.ladder()
+    assert (view and view.last_ticks) == (ladder and ladder.close_ticks)
+
+
+def test_a_bar_that_was_sealed_closes_with_nothing_more() -> None:
+    """Its five minutes are sealed by the clock; trades of minute 4 come then, in order, one by one or at once."""
+    at_once, by_one, minute = LiveSession(BARE), LiveSession(BARE), NANOS_PER_MINUTE
+    more = [(OPEN + 4 * minute + n, 1000, 1) for n in range(4)]
+    for session in (at_once, by_one):
+        feed(session, [(OPEN, 1000, 1)])
+        session.advance(OPEN + 5 * minute + HOLD_NS)
+    feed(at_once, more)
+    for trade in more:
+        feed(by_one, [trade])
+    assert by_one.dump() == at_once.dump()
 
 
 def test_new_references_do_not_touch_the_fold() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from outcry.core.bias import BiasMachine, BiasReading, votes
 from outcry.core.calendar import SessionKind
 from outcry.core.engine import SessionFold
-from outcry.core.ladder import BRACKET_MINUTES, IB_BRACKETS, Ladder, bracket_windows
+from outcry.core.ladder import BRACKET_MINUTES, IB_BRACKETS, Bracket, Ladder, bracket_windows
 from outcry.core.opening import Opening
 from outcry.core.playbook import LevelLine, ScenarioState, level_lines
 from outcry.core.profile import SessionProfile, profile_of
@@ -27,7 +27,7 @@ from outcry.core.structure.machine import NEVER_NS, SILENCE, Fired, Observation,
 from outcry.core.structure.structure import Structure
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 
-VERSION = 1
+VERSION = 2
 #: How long after its end a bar or bracket is sealed (feeds §2).
 HOLD_NS = 2 * NANOS_PER_SECOND
 CLOSE_BAR_MINUTES = 5
@@ -97,6 +97,7 @@ class LiveSession:
     def __init__(self, opening: Opening, *, silent: bool = False) -> None:
         self.opening = opening
         self.revision = 0
+        self.empty = True  # whether nothing has traded, or nothing that was not taken back
         self._brackets = bracket_windows(opening.segments, BRACKET_MINUTES)
         self._bars = bracket_windows(opening.segments, CLOSE_BAR_MINUTES)
         self._bracket_starts = [start for start, _ in self._brackets]
@@ -112,7 +113,6 @@ class LiveSession:
         self._sealed = 0
         self._latest_ns = _NOTHING_YET
         self._event_ns = _NOTHING_YET
-        self._last = 0
         self._high = self._low = 0
         self._closes: dict[int, tuple[int, int]] = {}
         self._ib: tuple[int, int] | None = None
@@ -128,11 +128,6 @@ class LiveSession:
         self.silent = on
         if self._structure:
             self._structure.silence(on=on)
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing has traded yet."""
-        return self._event_ns == _NOTHING_YET
 
     @property
     def due_ns(self) -> int:
@@ -167,7 +162,6 @@ class LiveSession:
                 elif price < self._low:
                     self._low = price
                 self._latest_ns = self._event_ns = now_ns
-                self._last = price
                 return fired
         while at < count:
             if at_ns[at] >= self.due_ns:
@@ -191,12 +185,12 @@ class LiveSession:
         self._fold.bar(start_ns, opened, high, low, close, volume_lots)
         self._note_close(start_ns, close)
         self._reach(low, high, first=first)
+        if first:
+            self._opened(opened)
         if late:
             self._belated(start_ns)
             return fired
-        self._latest_ns, self._event_ns, self._last = start_ns, end_ns, close
-        if first:
-            self._scenarios.opened(opened)
+        self._latest_ns, self._event_ns = start_ns, end_ns
         if watched:
             fired += self._look(Observation(end_ns, low, high, close, start_ns))
         return fired
@@ -205,11 +199,26 @@ class LiveSession:
         """Let event time come to an instant: seal what ended two seconds before it."""
         return self._seal(at_ns - HOLD_NS)
 
-    def amended(self, ladder: Ladder) -> None:
-        """Go on from a ladder folded anew without what the exchange took back. What has fired stays."""
-        self._fold = SessionFold.restore(self._brackets, ladder)
-        self._high, self._low = ladder.high_ticks, ladder.low_ticks
+    def amended(self, ladder: Ladder | None) -> None:
+        """Go on from a ladder folded anew without what the exchange took back; None: nothing is left.
+
+        What has fired and what was sealed stays. Event time does not go back: a trade made before the newest of those
+        taken back is late still.
+        """
         self.revision += 1
+        if ladder is None:
+            self._fold = SessionFold(self._brackets)
+            self._scenarios, self._bias = Scenarios(self.opening), BiasMachine()
+            self._high = self._low = 0
+            self.empty = True
+        else:
+            self._fold = SessionFold.restore(self._brackets, ladder)
+            self._high, self._low = ladder.high_ticks, ladder.low_ticks
+            newest_ns = ladder.brackets[-1].last_ns
+            self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
+            if self.empty:  # what could not be counted was corrected
+                self._opened(ladder.open_ticks)
+        self._amend_closes(ladder.brackets if ladder else ())
         self._belated(self.opening.open_ns)
 
     # -- what it says
@@ -225,7 +234,7 @@ class LiveSession:
             return None
         complete = self._event_ns >= self._ib_end_ns
         return Capture(
-            self.opening, ladder, self._last, self._event_ns, complete, self._bias.reading,
+            self.opening, ladder, ladder.close_ticks, self._event_ns, complete, self._bias.reading,
             self._scenarios.states(self._ib), self.revision,
         )  # fmt: skip
 
@@ -257,7 +266,7 @@ class LiveSession:
             "revision": self.revision,
             "sealed": self._sealed,
             "times": [self._latest_ns, self._event_ns],
-            "prices": [self._last, self._high, self._low],
+            "prices": [self._high, self._low],
             "closes": sorted([index, *close] for index, close in self._closes.items()),
             "ib": [self._ib_settled, self._ib],
             "silent": self.silent,
@@ -276,13 +285,14 @@ class LiveSession:
         session = LiveSession(opening, silent=whole["silent"])
         session.revision, session._sealed = whole["revision"], whole["sealed"]
         session._latest_ns, session._event_ns = whole["times"]
-        session._last, session._high, session._low = whole["prices"]
+        session._high, session._low = whole["prices"]
         session._closes = {index: (at_ns, close) for index, at_ns, close in whole["closes"]}
         session._ib_settled, balance = whole["ib"]
         session._ib = (balance[0], balance[1]) if balance else None
         if whole["ladder"] is not None:
             ladder = load_ladder(json.dumps(whole["ladder"]).encode())
             session._fold = SessionFold.restore(session._brackets, ladder)
+            session.empty = False
         if session._structure:
             session._structure = Structure.load(opening, whole["structure"])
         session._scenarios = Scenarios.load(opening, whole["scenarios"])
@@ -339,7 +349,6 @@ class LiveSession:
             self._note_close(times[end - 1], prices[end - 1])
             begin = end
         self._latest_ns = self._event_ns = times[-1]
-        self._last = prices[-1]
 
     def _one(self, at_ns: int, price: int, size: int, *, watched: bool) -> list[Fired]:
         """A trade that may matter."""
@@ -347,17 +356,20 @@ class LiveSession:
         self._fold.trade(at_ns, price, size)
         self._note_close(at_ns, price)
         self._reach(price, price, first=first)
+        if first:
+            self._opened(price)
         if late:
             self._belated(at_ns)
             return []
         self._latest_ns = self._event_ns = at_ns
-        self._last = price
-        if first:
-            self._scenarios.opened(price)
         if not watched:
             self._settle_ib(at_ns)
             return []
         return self._look(Observation(at_ns, price, price, price, at_ns))
+
+    def _opened(self, price: int) -> None:
+        self.empty = False
+        self._scenarios.opened(price)
 
     def _look(self, seen: Observation) -> list[Fired]:
         """Show the machines what traded."""
@@ -396,11 +408,29 @@ class LiveSession:
         """The latest trade of a five-minute bar is its close, until it is sealed."""
         bar = bisect_right(self._bar_starts, slot_ns) - 1
         self._bar, (self._bar_from_ns, self._bar_until_ns) = bar, self._bars[bar]
-        if self._sealed and self._bars[bar][1] <= self._seals[self._sealed - 1][0]:
+        if self._over(bar):
+            self._bar_until_ns = self._bar_from_ns  # none of its trades passes by here
             return
         known = self._closes.get(bar)
         if known is None or slot_ns >= known[0]:
             self._closes[bar] = (slot_ns, price)
+
+    def _over(self, bar: int) -> bool:
+        """Whether a five-minute bar is sealed."""
+        return bool(self._sealed) and self._bars[bar][1] <= self._seals[self._sealed - 1][0]
+
+    def _amend_closes(self, brackets: Sequence[Bracket]) -> None:
+        """What the bars not sealed yet close with now. Where its bracket traded on after a bar, brackets do not tell:
+        it keeps the close that was noted."""
+        last = {bracket.index: bracket.last_ns for bracket in brackets}
+        for bar in list(self._closes):
+            start_ns = self._bar_starts[bar]
+            if last.get(bisect_right(self._bracket_starts, start_ns) - 1, _NOTHING_YET) < start_ns:
+                del self._closes[bar]
+        for bracket in brackets:
+            bar = bisect_right(self._bar_starts, bracket.last_ns) - 1
+            if not self._over(bar):
+                self._closes[bar] = (bracket.last_ns, bracket.close_ticks)
 
     def _seal(self, until_ns: int) -> list[Fired]:
         """Close the bars and brackets that end by an instant, in order."""
