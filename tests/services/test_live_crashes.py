@@ -159,4 +159,4 @@ def test_a_session_that_was_opened_and_no_more_is_as_if_it_had_not_been(house: H
         await played(staged, [CAUGHT, *beats, trade, Ended(OPEN + 60 * MINUTE)])
         return [type(entry).__name__ for entry in logged(staged)]
 
-    assert run(house, after) == ["Began", "Caught", "Opened", "TradeRows"]
+    assert run(house, after) == ["Began", "Caught", "Opened", "Began", "TradeRows"]

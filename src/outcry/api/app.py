@@ -40,6 +40,11 @@ class Background(Protocol):
         """Begin; `tell(event, **details)` is for the operator's log."""
         ...
 
+    @property
+    def failed(self) -> bool:
+        """Whether it could not begin."""
+        ...
+
     def counted(self) -> Mapping[str, int]:
         """Rows of all feeds: what became of them, and how many."""
         ...
@@ -191,7 +196,8 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     edge.metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
     dispatcher = Dispatcher(edge, services.query, hot, hub, options.query_timeout_s, ingest)
     return Application(
-        edge, hot, hub, dispatcher, edge.around(build_probes(edge, open_metrics=options.open_metrics)),
+        edge, hot, hub, dispatcher,
+        edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services))),
         services.live,
     )  # fmt: skip
 
@@ -205,3 +211,8 @@ def _measure_feeds(metrics: Metrics, services: Services) -> None:
     metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(board.standings().values()))
     if live is not None:
         metrics.counter("outcry_feed_rows", "Rows that feeds sent.", "became", live.counted)
+
+
+def _could_start(services: Services) -> Callable[[], bool]:
+    live = services.live
+    return lambda: live is None or not live.failed

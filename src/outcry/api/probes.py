@@ -3,6 +3,8 @@
 Rule kept: none of them is counted against a limit, and all of them carry the headers every response carries.
 """
 
+from collections.abc import Callable
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,8 +31,9 @@ from outcry.http.requests import Asked
 _FORBIDDEN = Problem("forbidden", "forbidden")
 
 
-def build_probes(edge: Edge, *, open_metrics: bool) -> AsgiApp:
-    """Return the application for everything outside `/api`."""
+def build_probes(edge: Edge, *, open_metrics: bool, live: Callable[[], bool] = lambda: True) -> AsgiApp:
+    """Return the application for everything outside `/api`. `live`: whether the live side could start, if there is
+    one."""
 
     def refuse(request: Request, problem: Problem) -> Response:
         asked: Asked = request.scope["outcry.asked"]
@@ -45,7 +48,7 @@ def build_probes(edge: Edge, *, open_metrics: bool) -> AsgiApp:
     async def ready(request: Request) -> Response:
         if not edge.pulse.started:
             return refuse(request, STARTING)
-        return _json(b'{"status":"ready"}') if edge.pulse.fresh else refuse(request, UNAVAILABLE)
+        return _json(b'{"status":"ready"}') if edge.pulse.fresh and live() else refuse(request, UNAVAILABLE)
 
     async def metrics(request: Request) -> Response:
         if not open_metrics and not is_loopback(request.scope["outcry.asked"]):

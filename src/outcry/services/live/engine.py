@@ -22,7 +22,7 @@ from outcry.ports.feed import Feed, FeedLost, FeedRefused
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LiveStore, LogDamaged, StreamKey, TradeLog
 from outcry.ports.store import SessionStore, StoreBusy
-from outcry.ports.tape import TapeInUse
+from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services.grid import Grid
 from outcry.services.importing import EXPIRY_SLACK, LONGEST_LISTED
 from outcry.services.live import entries as log
@@ -93,17 +93,17 @@ class Engine:
         """Become what the logs say, then begin to keep time. Streams stand `connecting` until their feed is back."""
         self._recorder.tell = self.tell
         self._begin(self._recorder.record(), "alerts")
-        for text in self._stores.log.keys():  # noqa: SIM118 - no mapping
+        for text in await self._recorder.patiently(self._stores.log.keys):
             try:
                 runner = await self._recovered(self._key(text))
                 if not runner.stream.own_clock and runner.expired:
                     self._board.drop(runner.key)
                     del self.runners[text]
                     await self._forget(runner.key)
-            except (LogDamaged, LookupError, ValueError) as problem:
-                self.tell("a stream could not be recovered", stream=text, problem=str(problem))
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+                self.tell("a stream could not be recovered", stream=text, problem=repr(problem))
         for runner in list(self.runners.values()):  # once all are known: a front is chosen among them
-            await runner.store_pending()
+            await self._recorder.store_pending(runner)
         owners = sorted({runner.key.owner for runner in self.runners.values()})
         if owners:
             await self._recorder.show_known(owners)
@@ -226,7 +226,7 @@ class Engine:
 
     async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
         """The runner of a stream; of another performance of a recording than the one known, begun anew."""
-        runner = self.runners.get(key.text) or await self._recovered(key)
+        runner = self.runners.get(key.text) or await self._recovered_or_anew(key, feed)
         if runner.stream.position and runner.stream.own_clock and runner.stream.run != feed.run:
             self._board.drop(key)
             del self.runners[key.text]
@@ -235,6 +235,19 @@ class Engine:
             runner = await self._recovered(key)
         runner.begin(feed)
         return runner
+
+    async def _recovered_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
+        """A log that cannot be read ends with the performance that wrote it: another one begins anew."""
+        try:
+            return await self._recovered(key)
+        except (LogDamaged, ValueError, LookupError) as problem:
+            if not feed.run:
+                raise
+            self.tell(
+                "a stream could not be recovered: it begins anew", stream=key.text, problem=repr(problem)
+            )
+            await self._forget(key)
+            return await self._recovered(key)
 
     async def _forget(self, key: StreamKey) -> None:
         """Let a stream begin anew."""
@@ -314,7 +327,15 @@ class Engine:
                     )
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
-            except (FileRefused, OSError) as problem:
+            except FileRefused as problem:  # nor ever will: it is let go
+                self.tell(
+                    "what has ended is refused by the store",
+                    stream=runner.name,
+                    what=what,
+                    problem=str(problem),
+                )
+                return True
+            except (TapeDamaged, OSError) as problem:
                 self.tell(
                     "what has ended cannot be stored", stream=runner.name, what=what, problem=str(problem)
                 )

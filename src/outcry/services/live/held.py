@@ -32,6 +32,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     own_clock: bool
     invented: bool
     lag_ns: int
+    begun_at: int
     sessions: list[Part]
     warm: bool
     quality: Quality

@@ -104,10 +104,17 @@ class Recorder:
                 needed_from = runner.stream.needed_from
                 row = await self._in_thread(self._sync_thread, runner.snapshot)
                 taken.append(_Taken(runner, needed_from, row))
-                await runner.store_pending()
+                await self.store_pending(runner)
                 await asyncio.sleep(pause_s)
             await self._save([one for one in taken if runners.get(one.runner.name) is one.runner])
             await asyncio.sleep(pause_s)
+
+    async def store_pending(self, runner: Runner) -> None:
+        """Store what could not be stored when it ended, or was not before the process did."""
+        try:
+            await runner.store_pending()
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            self.tell("what has ended cannot be stored", stream=runner.name, problem=repr(problem))
 
     async def keep_synced(self) -> None:
         """Put the log on the disk each second. Never ends."""

@@ -32,6 +32,8 @@ from outcry.services.live.stream import Outcome, Stream
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
+#: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
+_LONGEST_TURN_S = 0.004
 #: Standings that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
 BAR_NS = {Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
@@ -68,6 +70,7 @@ class Runner:
         self._lock = threading.Lock()
         self._storing = asyncio.Lock()
         self._beat_ns = 0
+        self._since_s = 0.0
         self._drifts = False
         self._counter, self._lots = VolumeCheck(), 0
         self.channel = Channel(key, invented=False, peek=self._peek)
@@ -139,15 +142,14 @@ class Runner:
 
     async def recover(self, snapshot: tuple[int, bytes] | None) -> None:
         """Become what the log says: from the snapshot on. What had ended when the process did is still to be stored."""
-        if snapshot is not None:
-            self.stream.load(*snapshot)
+        if snapshot is not None and self.stream.restore(*snapshot):
             self.saved_position = snapshot[0]
         for frame in self._ways.log.read(self.name, self.stream.position):
             if frame.first < self.stream.position:
                 continue
             entry = log.decode(frame)
             if self.stream.position != frame.first:  # what came before was dropped with its trade date
-                if not isinstance(entry, log.Opened):
+                if not isinstance(entry, log.Began | log.Opened):
                     continue
                 self.stream.position = frame.first
             outcome = self.stream.apply(entry)
@@ -162,7 +164,7 @@ class Runner:
         """The feed is there: a new stream notes what it is."""
         if not self.stream.position:
             self._log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
-            self.channel.invented = feed.caps.invented
+            self.channel.invented = self.stream.invented
 
     def cursor(self) -> ports.Cursor:
         """Where a feed is to begin: a little before the newest row, for what was under way."""
@@ -198,6 +200,7 @@ class Runner:
                         continue
                     await self._trades(event.rows)
                 else:
+                    await self._breathe()
                     await self._take(event, feed.caps, before_ns)
                 self.stand(loop.time())
                 if self.ended:
@@ -247,10 +250,18 @@ class Runner:
         for piece in self.intake.trades(rows):
             await self._enter(piece)
 
+    async def _breathe(self) -> None:
+        """Let others have the loop, when this stream has had it for long."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._since_s > _LONGEST_TURN_S:
+            await asyncio.sleep(0)
+            self._since_s = loop.time()
+
     async def _enter(self, piece: Piece) -> None:
         """Log and apply trades of one session, in parts that no deadline lies in."""
         rows = piece.rows
         while len(rows):
+            await self._breathe()
             await self._pass_deadlines(int(rows["ts_event"][0]))
             await self._open(piece.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
@@ -261,6 +272,7 @@ class Runner:
 
     async def _enter_bars(self, piece: Piece, event: ports.Bars) -> None:
         for at in range(len(piece.rows)):
+            await self._breathe()
             row = piece.rows[at : at + 1]
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
@@ -270,8 +282,11 @@ class Runner:
 
     def _begin_day(self, day: log.Day) -> None:
         """A trade date begins a new file of the log, so that older ones can be dropped."""
-        if all(day != known for known, _ in self.stream.days):
+        stream = self.stream
+        new = all(day != known for known, _ in stream.days)
+        if new and stream.begun_at != stream.position - 1:  # unless that was done, and then the disk was full
             self._ways.log.cut(self.name)
+            self._log(log.Began(stream.run, stream.own_clock, stream.invented, stream.lag_ns))
 
     async def _beat(self, at_ns: int) -> None:
         self._beat_ns = max(self._beat_ns, at_ns)

@@ -37,6 +37,22 @@ class LiveService:
         """Begin, and go on beginning in the background: answers need not wait for the logs to be read."""
         self.engine.tell = tell
         self._starting = asyncio.get_running_loop().create_task(self._start())
+        self._starting.add_done_callback(self._started)
+
+    def _started(self, starting: asyncio.Task[None]) -> None:
+        if not starting.cancelled() and starting.exception() is not None:
+            self.engine.tell("the live side could not start", problem=repr(starting.exception()))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the live side could not start."""
+        starting = self._starting
+        return (
+            starting is not None
+            and starting.done()
+            and not starting.cancelled()
+            and starting.exception() is not None
+        )
 
     async def _start(self) -> None:
         await self.engine.start()

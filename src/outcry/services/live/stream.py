@@ -25,6 +25,9 @@ from outcry.services.live import held
 from outcry.services.live.columns import Columns, columns_of
 from outcry.services.rows import fold_rows, on_tick
 
+#: More holes than this are taken for one.
+_MOST_HOLES = 256
+
 #: Entries of the log from a position on, up to the one being applied.
 History = Callable[[int], Iterable[log.Known]]
 
@@ -47,6 +50,8 @@ class Stream:
         self.run = ""
         self.own_clock = self.invented = False
         self.lag_ns = 0
+        #: Position of the newest `Began`.
+        self.begun_at = -1
         self.sessions: list[LiveSession] = []
         self._opened_at: list[int] = []
         #: Whether it has ever caught up: before that, nothing that fires is news.
@@ -65,6 +70,7 @@ class Stream:
         self.barred_ns = 0
         #: Why the fold was given up, if it was: the instrument is degraded until the next session.
         self.degraded = ""
+        self._amended = False
         #: Chunks of rows with the time of their newest.
         self._recent: deque[tuple[int, Rows]] = deque()
         #: When the earliest session or trade date held here has been over for five minutes, and is to be stored.
@@ -102,6 +108,8 @@ class Stream:
 
     def capture(self) -> Capture | None:
         """The session that runs, as it stands; None before its first trade."""
+        if self._amended:
+            self._settle()
         return self.current.capture() if self.current else None
 
     @property
@@ -113,6 +121,8 @@ class Stream:
 
     def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
         """Apply trades of one session in order, the entry at `position`, and move on; `columns` are the rows'."""
+        if self._amended:
+            self._settle()
         if not self.days or self.days[-1][0] is not day:
             self._note_day(day)
         self._trades(rows, columns, done)
@@ -125,6 +135,8 @@ class Stream:
             rows = entry.rows
             self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
             return done
+        if self._amended and not isinstance(entry, log.Amended):
+            self._settle()
         self._apply(entry, done)
         self.position += entry.count
         self._set_deadline()
@@ -137,7 +149,7 @@ class Stream:
                 self._bars(entry, done)
             case log.Began():
                 self.run, self.own_clock, self.invented = entry.run, entry.own_clock, entry.invented
-                self.lag_ns = entry.lag_ns
+                self.lag_ns, self.begun_at = entry.lag_ns, self.position
             case log.Opened():
                 self._open(log.opening_of(entry))
             case log.Mark():
@@ -145,13 +157,13 @@ class Stream:
             case log.Caught():
                 self._caught(entry)
             case log.Hole():
-                self.holes.append((entry.from_ns, entry.to_ns))
+                self.holes = _merged([*self.holes, (entry.from_ns, entry.to_ns)])
             case log.Mended():
                 self.holes = [
                     hole for hole in self.holes if not (entry.from_ns <= hole[0] and hole[1] <= entry.to_ns)
                 ]
             case log.Amended():
-                self._refold(entry)
+                self._amended = True
             case log.Stored():
                 self.pending = [what for what in self.pending if what != entry.what]
                 self.days = [(day, at) for day, at in self.days if f"day {day.trade_date}" != entry.what]
@@ -265,12 +277,16 @@ class Stream:
         while self._recent[0][0] < horizon_ns:
             self._recent.popleft()
 
-    def _refold(self, amended: log.Amended) -> None:
-        """Fold the sessions held anew, without what was taken back."""
+    def _settle(self) -> None:
+        """Fold the sessions held anew, without what was taken back since it was last done: once for many amendments."""
+        self._amended = False
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
-            ladder = self._anew(session.opening, [*self._history(opened_at), amended])
-            if not session.empty and not self.degraded:
-                session.amended(ladder)
+            if session.empty or self.degraded:
+                continue
+            try:
+                session.amended(self._anew(session.opening, list(self._history(opened_at))))
+            except RangeTooWide as problem:
+                self.degraded = str(problem)
 
     def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
@@ -291,23 +307,34 @@ class Stream:
 
     def hold(self) -> held.Held:
         """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
+        if self._amended:
+            self._settle()
         parts = [
             (session.opening, at, session.hold())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
         rest = held.Snapshot(
-            held.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, [], self.warm, self.quality,
+            held.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm, self.quality,
             self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending), list(self.days), b"",
             self.last_bar_ns, self.barred_ns, self.degraded,
         )  # fmt: skip
         return held.Held(parts, [rows for _, rows in self._recent], rest)
+
+    def restore(self, position: int, data: bytes) -> bool:
+        """Become what a snapshot says; False where it cannot be read, and nothing has changed then."""
+        try:
+            self.load(position, data)
+        except (ValueError, LookupError, TypeError):
+            self.__init__(self._tick_e9, self._history)
+            return False
+        return True
 
     def load(self, position: int, data: bytes) -> None:
         """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read."""
         found = held.read(data)
         self.position = position
         self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
-        self.lag_ns = found.lag_ns
+        self.lag_ns, self.begun_at = found.lag_ns, found.begun_at
         self.sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
         self._opened_at = [part.opened_at for part in found.sessions]
         self.warm, self.quality = found.warm, found.quality
@@ -318,6 +345,17 @@ class Stream:
         recent = np.frombuffer(found.recent, LIVE_TRADE)
         self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
         self._set_deadline()
+
+
+def _merged(holes: Sequence[Span]) -> list[Span]:
+    """Holes in order, those that touch made one; of very many, all one: then nothing between them is vouched for."""
+    found: list[Span] = []
+    for first_ns, last_ns in sorted(holes):
+        if found and first_ns <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last_ns))
+        else:
+            found.append((first_ns, last_ns))
+    return found if len(found) <= _MOST_HOLES else [(found[0][0], max(last for _, last in found))]
 
 
 def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
