@@ -85,6 +85,9 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._recorder = Recorder(stores.log, stores.live, board, rush)
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
+        self._reference_thread = ThreadPoolExecutor(
+            1, "outcry-references"
+        )  # apart: an alert does not wait for these
         self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
 
     # -- life
@@ -123,6 +126,7 @@ class Engine:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._recorder.close()
         self._archive_thread.shutdown()
+        self._reference_thread.shutdown()
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""
@@ -299,6 +303,7 @@ class Engine:
         streamed += [c for c in self._brought.get((key.owner, key.feed), ()) if c.root == key.contract.root]
         return await self._recorder.patiently(
             lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
+            self._reference_thread,
         )
 
     async def _store(self, runner: Runner, what: str) -> bool:

@@ -153,11 +153,11 @@ class Recorder:
         except OSError as problem:
             self.tell("the log cannot be written to the disk", problem=str(problem))
 
-    async def patiently(self, work: Callable[[], T]) -> T:
+    async def patiently(self, work: Callable[[], T], thread: Executor | None = None) -> T:
         """Do with the store what must be done before going on, however long it is busy."""
         while True:
             try:
-                return await self._in_thread(self._store_thread, work)
+                return await self._in_thread(thread or self._store_thread, work)
             except StoreBusy as problem:
                 self.tell("the store is busy", problem=str(problem))
                 await asyncio.sleep(RETRY_S / self._rush)

@@ -4,6 +4,7 @@ Rules kept: structure is per contract, so levels are of the contract's own sessi
 completed sessions, between sessions only.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -19,6 +20,10 @@ from outcry.services.shelf import ADR_SESSIONS, StoredSession, visible
 
 #: Sessions older than this carry nothing: the look-back of naked POCs is 60 sessions.
 LOOKBACK = timedelta(days=120)
+
+#: Sessions kept worked out: those of a whole universe for a month.
+_MOST_KEPT = 2048
+_Identity = tuple[int, str, int, str, int, int]
 
 #: What a user may see besides his own recordings.
 ScopeOf = Callable[[int], Scope]
@@ -38,6 +43,8 @@ class References:
 
     def __init__(self, store: SessionStore, universe: Universe, scope_of: ScopeOf) -> None:
         self._store, self._universe, self._scope_of = store, universe, scope_of
+        #: Sessions worked out before, the newest used last: a row of the store never changes but as a whole.
+        self._worked_out: OrderedDict[_Identity, StoredSession] = OrderedDict()
 
     def opening(
         self, owner: int, contract: Contract, session: Session, overnight: tuple[int, int] | None,
@@ -66,7 +73,7 @@ class References:
     def _known(self, owner: int, contract: Contract, session: Session) -> _Known:
         earliest = session.trade_date - LOOKBACK
         rows = [
-            StoredSession(row, self._universe.contract(row.contract))
+            self._stored(row)
             for row in self._rows(owner, contract.root)
             if earliest <= row.trade_date <= session.trade_date and row.open_ns < session.open_ns
         ]
@@ -83,6 +90,17 @@ class References:
         return _Known(
             mine, self._front_on(contract.root, session.trade_date, regular), nights[-1] if nights else None
         )
+
+    def _stored(self, row: SessionRow) -> StoredSession:
+        """The session of a row, with what was worked out of it when it was last asked for."""
+        identity = (row.owner, row.contract, row.open_ns, row.source, row.received_ns, row.volume)
+        known = self._worked_out.pop(identity, None) or StoredSession(
+            row, self._universe.contract(row.contract)
+        )
+        self._worked_out[identity] = known
+        while len(self._worked_out) > _MOST_KEPT:
+            self._worked_out.popitem(last=False)
+        return known
 
     def _rows(self, owner: int, root: str) -> Sequence[SessionRow]:
         owners = (OPERATOR,) if owner == OPERATOR else self._scope_of(owner).owners
