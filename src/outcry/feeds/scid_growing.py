@@ -1,0 +1,179 @@
+"""A Sierra Chart file that is still being written, read as far as it is whole.
+
+Rules kept: half a record waits for its other half, and a bar for its end; a file that is another one, or shorter, or
+rewritten, is a lost connection and never read on from the middle.
+"""
+
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.files.archive import Counted
+from outcry.feeds.files.bar_checks import bar_length
+from outcry.feeds.files.reading import Tally
+from outcry.feeds.files.scid import (
+    CHUNK_RECORDS,
+    HEADER,
+    RECORD,
+    Records,
+    ScidDecoder,
+    is_telling,
+    read_header,
+    read_sample,
+    unix_ns,
+)
+from outcry.feeds.live_rows import LENGTH_NS, NOT_RECORDED
+from outcry.ports.feed import FeedLost, FeedRefused, Gap
+from outcry.ports.files import FileRefused, ReadCounts
+from outcry.ports.records import Batch
+from outcry.services.coverage import GRACE_NS
+
+#: Records before the cursor that are looked at, should a few not be in order, in ns.
+_MARGIN_NS = 60 * NANOS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at the file brought. more: whether there was more than is read at once. reached_ns: nothing that
+    ends earlier is still to come."""
+
+    batches: list[Batch]
+    more: bool
+    reached_ns: int
+
+
+class GrowingScid:
+    """The open file, and how far it has been read. Used by one thread at a time."""
+
+    def __init__(self, file: Counted, contract: Contract, tick_e9: int, since_ns: int) -> None:
+        self._file, self._contract, self._tick_e9, self._since_ns = file, contract, tick_e9, since_ns
+        if file.size < HEADER.itemsize:
+            raise FeedLost("file_unreadable", f"{file.path.name} has no whole header yet")
+        try:
+            self._start = read_header(file)
+        except FileRefused as problem:
+            raise FeedRefused("file_refused", str(problem)) from problem
+        found = os.fstat(file.fileno())
+        self._identity = (found.st_dev, found.st_ino)
+        self._decoder: ScidDecoder | None = None
+        self._tally = Tally(ReadCounts())
+        self._reached_ns = 0
+        self._lock = threading.Lock()
+        wanted = since_ns - _MARGIN_NS
+        self._done = bisect_left(range(self._whole()), wanted, key=self._time)
+        self._last = self._before()
+
+    def close(self) -> None:
+        """Close the file, once whoever looks at it is done."""
+        with self._lock:
+            self._file.close()
+
+    def look(self, settled_ns: int) -> Look:
+        """Read on, one chunk. settled_ns: nothing earlier will be written any more."""
+        with self._lock, losing():
+            whole = self._whole()
+            self._refuse_another()
+            records = self._records(self._done, min(whole - self._done, CHUNK_RECORDS))
+            more = self._done + len(records) < whole
+            decoder = self._told() if len(records) else None
+            if decoder is None:  # too little is written to tell what it is
+                limit_ns = int(unix_ns(records[:1])[0]) if len(records) else settled_ns
+                return self._read([], settled_ns, limit_ns, more=False)
+            limit_ns = settled_ns
+            if not more and (end_ns := self._forming_until(decoder, records[-1:], settled_ns)):
+                records, limit_ns = records[:-1], end_ns
+            batches = [self._since(batch) for batch in decoder.decode(records, self._done)]
+            self._done += len(records)
+            self._last = self._before()
+            batches = [batch for batch in batches if len(batch.rows)]
+            batches.sort(key=lambda batch: int(batch.rows["ts_event"][0]))
+            return self._read(batches, settled_ns, limit_ns, more=more)
+
+    def not_held(self, until_ns: int) -> Gap | None:
+        """What lies between the cursor and the first record: a file holds everything from that on, and nothing before.
+
+        Not told of less than the five minutes that a session may begin without a trade.
+        """
+        with self._lock, losing():
+            start_ns = min(until_ns, self._time(0)) if self._whole() else until_ns
+        if not 0 < self._since_ns < start_ns - GRACE_NS:
+            return None
+        return Gap(self._since_ns, start_ns, NOT_RECORDED)
+
+    def _read(self, batches: list[Batch], settled_ns: int, limit_ns: int, *, more: bool) -> Look:
+        self._reached_ns = max(self._reached_ns, min(settled_ns, limit_ns))
+        return Look(batches, more, self._reached_ns)
+
+    def _whole(self) -> int:
+        """Whole records in the file now."""
+        self._file.size = os.fstat(self._file.fileno()).st_size
+        return max(0, self._file.size - self._start) // RECORD.itemsize
+
+    def _records(self, first: int, count: int) -> Records:
+        size = RECORD.itemsize
+        raw = os.pread(self._file.fileno(), count * size, self._start + first * size)
+        return np.frombuffer(raw[: len(raw) // size * size], RECORD)
+
+    def _time(self, number: int) -> int:
+        """When a record was made; 0 where there is none any more."""
+        return int(unix_ns(self._records(number, 1)).max(initial=0))
+
+    def _before(self) -> bytes:
+        """The last record that was read, as it stands in the file."""
+        return self._records(self._done - 1, 1).tobytes() if self._done else b""
+
+    def _refuse_another(self) -> None:
+        """Raise `FeedLost` where the name leads to another file by now, or what was read no longer stands in it."""
+        try:
+            found = self._file.path.stat()
+        except FileNotFoundError as problem:
+            raise FeedLost("file_replaced", f"{self._file.path.name} is gone") from problem
+        if (found.st_dev, found.st_ino) != self._identity or self._before() != self._last:
+            raise FeedLost("file_replaced", f"{self._file.path.name} is not the file it was")
+
+    def _told(self) -> ScidDecoder | None:
+        """The decoder, once the file tells how to read it."""
+        if self._decoder is None:
+            sample = read_sample(self._file, self._start)
+            if is_telling(sample, self._tick_e9):
+                self._decoder = self._decoding(sample)
+        return self._decoder
+
+    def _decoding(self, sample: Records) -> ScidDecoder:
+        path = self._file.path
+        try:
+            decoder = ScidDecoder(path, self._contract, self._tick_e9, sample, self._tally)
+            stamps = np.unique(unix_ns(sample[decoder.are_bars(sample)]))
+            decoder.bars = bar_length(stamps, path, "the bars") if len(stamps) > 1 else None
+        except FileRefused as problem:
+            raise FeedRefused("file_refused", str(problem)) from problem
+        return decoder
+
+    def _forming_until(self, decoder: ScidDecoder, last: Records, settled_ns: int) -> int:
+        """When the bar ends that the last record is still becoming (ns UTC); 0 where it is whole."""
+        if decoder.bars is None or not decoder.are_bars(last).any():
+            return 0
+        end_ns = int(unix_ns(last)[0]) + LENGTH_NS[decoder.bars]
+        return end_ns if settled_ns < end_ns else 0
+
+    def _since(self, batch: Batch) -> Batch:
+        rows = batch.rows
+        return Batch(batch.contract, batch.quality, rows[rows["ts_event"] >= self._since_ns], batch.place)
+
+
+@contextmanager
+def losing() -> Generator[None]:
+    """Turn what reading a file raises into `FeedLost`: a record may be read while it is being written."""
+    try:
+        yield
+    except FileRefused as problem:
+        raise FeedLost("file_damaged", str(problem)) from problem
+    except OSError as problem:
+        raise FeedLost("disk_error", f"the file cannot be read: {problem.strerror}") from problem
