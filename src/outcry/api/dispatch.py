@@ -115,6 +115,14 @@ class Dispatcher:
             return await ingest.reply(asked, receive, caller, verdict, current=current)
         if streams is not None:
             return await streams.reply(asked, caller, verdict, current=current)
+        return await self._read(asked, endpoint, route, caller, verdict, current=current)
+
+    async def _read(
+        self, asked: Asked, endpoint: Endpoint | None, route: str, caller: Caller, verdict: Verdict, *, current: bool
+    ) -> Reply:  # fmt: skip
+        """Answer a caller who was admitted, at one of the addresses that are read; `current`: whether what is known
+        of keys is fresh."""
+        edge = self._edge
         if endpoint is None:
             return edge.refuse(asked, route, caller, verdict, NOT_FOUND)
         if asked.method not in ("GET", "HEAD"):
