@@ -314,9 +314,9 @@ class Stream:
             for session, at in zip(self.sessions, self._opened_at, strict=True)
         ]
         rest = held.Snapshot(
-            held.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm, self.quality,
-            self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending), list(self.days), b"",
-            self.last_bar_ns, self.barred_ns, self.degraded,
+            held.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm,
+            self.quality, self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending),
+            list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded,
         )  # fmt: skip
         return held.Held(parts, [rows for _, rows in self._recent], rest)
 

@@ -1,0 +1,178 @@
+"""What one stream meets stays with it: entries that poison, snapshots that cannot be read, a store that refuses."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
+
+from outcry.ports.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, Trades
+from outcry.ports.files import FileRefused
+from outcry.ports.records import Quality
+from outcry.wiring import House
+
+OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
+CLOSE = OPEN + 405 * MINUTE
+CAUGHT = CaughtUp(OPEN, Quality.TICKS)
+KEY = f"0/script/{ES.key}"
+
+
+def volume(staged: Stage) -> int:
+    found = staged.channel().view()
+    assert found is not None
+    return sum(found.ladder.volume)
+
+
+def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream_goes_on(
+    house: House,
+) -> None:
+    """Two million ticks away is no auction. The day after is one again, also for a process that begins in between."""
+    next_open = OPEN + 24 * 60 * MINUTE
+    first = [
+        CAUGHT,
+        Trades(rows((OPEN, 22_000, 4), first_id=5)),
+        Amend(5, "correct", 2_022_000 * 250_000_000, 4),
+    ]
+
+    async def poison(staged: Stage) -> str:
+        await played(
+            staged,
+            [*first, Trades(rows((OPEN + 1, 22_000))), Trades(rows((OPEN + 2, 22_000))), Ended(OPEN + 3)],
+        )
+        return staged.engine.runners[KEY].stream.degraded
+
+    async def after(staged: Stage) -> tuple[str, int]:
+        await played(staged, [CAUGHT, Trades(rows((next_open, 22_001, 3))), Ended(next_open + 1)])
+        return staged.engine.runners[KEY].stream.degraded, volume(staged)
+
+    assert "span" in run(house, poison)
+    assert run(house, after) == ("", 3)
+
+
+def test_many_amendments_fold_the_session_anew_once(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        many = rows(*((OPEN + n, 22_000 + n % 9) for n in range(1000)), first_id=1)
+        feed = ScriptFeed(
+            [[CAUGHT, Trades(many), *(Amend(n, "cancel") for n in range(1, 501)), Ended(OPEN + SECOND)]]
+        )
+        read, reads = staged.log.read, []
+        staged.log.read = lambda key, first: (reads.append(first), read(key, first))[1]  # type: ignore[method-assign]
+        await staged.engine.attach(0, feed)
+        assert volume(staged) == 500
+        assert len(reads) < 6
+
+    run(house, work)
+
+
+def test_a_snapshot_that_cannot_be_read_is_done_without(house: House) -> None:
+    script = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + SECOND)]
+
+    async def play(staged: Stage) -> int:
+        await played(staged, script)
+        return volume(staged)
+
+    assert run(house, play) == 4
+
+    async def ruin(staged: Stage) -> None:
+        position = staged.log.last(KEY)
+        staged.live.forget_stream(KEY)
+        staged.live.save_snapshots([(KEY, position, b"of another version")])
+
+    async def look(staged: Stage) -> int:
+        return volume(staged)
+
+    async def ruin_after_the_end() -> None:
+        from tests.services.live_stage import stage
+
+        staged = stage(house)
+        with staged.log.exclusively():
+            await ruin(staged)
+
+    asyncio.run(ruin_after_the_end())
+    assert run(house, look) == 4
+
+
+def test_what_the_store_cannot_take_stops_no_other_stream(house: House) -> None:
+    """Storing one session meets a fault nobody thought of, again and again; another stream is snapshotted, and after a
+    restart both are there."""
+    day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
+
+    async def work(staged: Stage) -> None:
+        def overflow(*_: object) -> None:
+            raise OverflowError("too large")
+
+        staged.engine._stores.archive.store = overflow  # type: ignore[method-assign,assignment]
+        staged.engine.attach(0, ScriptFeed([[CAUGHT, *day, Heartbeat(CLOSE + 6 * MINUTE), 1e9]]))
+        other = ScriptFeed([[CAUGHT, Trades(rows((OPEN, 22_000, 7))), 1e9]], name="other")
+        staged.engine.attach(0, other)
+        while not staged.live.snapshot(f"0/other/{ES.key}"):
+            await asyncio.sleep(0.01)
+        while "stored" not in " ".join(staged.told) and "fault" not in " ".join(staged.told):
+            await asyncio.sleep(0.01)
+
+    run(house, work)
+
+    async def again(staged: Stage) -> int:
+        found = staged.channel(feed="other").view()
+        assert found is not None
+        assert KEY in staged.engine.runners
+        return sum(found.ladder.volume)
+
+    assert run(house, again) == 7
+
+
+def test_what_the_store_refuses_is_let_go(house: House) -> None:
+    """A recording that can never be stored is not tried for ever, and its log is not kept for ever."""
+    day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
+
+    async def work(staged: Stage) -> list[str]:
+        def refuse(*_: object) -> None:
+            raise FileRefused("its log", "", "no contract of ours")
+
+        staged.engine._stores.archive.store = refuse  # type: ignore[method-assign,assignment]
+        await played(staged, [CAUGHT, *day, Ended(CLOSE + 6 * MINUTE)])
+        return staged.engine.runners[KEY].stream.pending
+
+    assert run(house, work) == []
+
+
+def test_holes_that_touch_are_one_and_very_many_are_one(house: House) -> None:
+    gaps = [
+        Gap(OPEN, OPEN + 10, "a"),
+        Gap(OPEN + 10, OPEN + 20, "b"),
+        Gap(OPEN + 5, OPEN + 15, "c"),
+        Gap(OPEN + 30, OPEN + 40, "d"),
+    ]
+
+    async def some(staged: Stage) -> list[tuple[int, int]]:
+        await played(staged, [CAUGHT, *gaps, Ended(OPEN + SECOND)])
+        return staged.engine.runners[KEY].stream.holes
+
+    assert run(house, some) == [(OPEN, OPEN + 20), (OPEN + 30, OPEN + 40)]
+
+    async def many(staged: Stage) -> list[tuple[int, int]]:
+        await played(
+            staged,
+            [Gap(OPEN + n * 100, OPEN + n * 100 + 10, "x") for n in range(1, 400)] + [CAUGHT, Ended(OPEN)],
+        )  # type: ignore[operator]
+        return staged.engine.runners[KEY].stream.holes
+
+    holes = run(house, many)
+    assert len(holes) <= 256
+    assert (holes[0][0], holes[-1][1]) == (OPEN, OPEN + 399 * 100 + 10)
+
+
+def test_a_new_performance_is_not_hurt_by_a_snapshot_of_the_one_before(house: House) -> None:
+    """Snapshots are taken and kept a moment later; meanwhile another run has begun: it keeps nothing of the first."""
+    first = rows(*((OPEN + n, 22_000) for n in range(500)))
+    second = rows(*((OPEN + n, 22_000) for n in range(50)))
+
+    async def work(staged: Stage) -> None:
+        for run_name, trades in (("a", first), ("b", second)):
+            await played(staged, [CAUGHT, Trades(trades), 0.05, Ended(OPEN + SECOND)], run=run_name)
+
+    run(house, work)
+
+    async def look(staged: Stage) -> int:
+        return volume(staged)
+
+    assert run(house, look) == 50
