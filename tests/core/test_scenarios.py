@@ -16,9 +16,10 @@ from outcry.core import bias
 from outcry.core.calendar import SessionKind
 from outcry.core.levels import Carried, Dated
 from outcry.core.opening import Opening, Prior
-from outcry.core.plans import ScenarioId, arm_ticks
+from outcry.core.plans import ScenarioId
 from outcry.core.playbook import LevelKind, Status
 from outcry.core.scenarios import AWAITED, NEVER, TRANSITIONS, Phase, Scenarios, Sign
+from outcry.core.structure.edge import arm_ticks
 from outcry.core.structure.machine import Observation, Quiet
 from outcry.core.units import NANOS_PER_MINUTE
 

@@ -3,89 +3,29 @@
 An answer is a fold over trades: what this object says is a function of its `Opening` and the ordered events it was
 given, however they were batched. `dump` and `load` cut it anywhere.
 
-Rules kept (feeds, rules §6): a late trade goes into its own bracket and fires nothing; a bar or bracket is sealed two
-seconds of event time after its end, so that stragglers are in it.
+Rule kept (feeds, rules §6): a late trade goes into its own bracket and fires nothing.
 """
 
-import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from outcry.core.bias import BiasMachine, BiasReading, votes
+from outcry.core.bias import BiasMachine, votes
 from outcry.core.calendar import SessionKind
 from outcry.core.engine import SessionFold
-from outcry.core.ladder import BRACKET_MINUTES, IB_BRACKETS, Bracket, Ladder, bracket_windows
+from outcry.core.held import decode, encode
+from outcry.core.ladder import IB_BRACKETS, Ladder
 from outcry.core.opening import Opening
-from outcry.core.playbook import LevelLine, ScenarioState, level_lines
-from outcry.core.profile import SessionProfile, profile_of
+from outcry.core.profile import profile_of
 from outcry.core.scenarios import Scenarios
-from outcry.core.snapshot import dump as dump_ladder
-from outcry.core.snapshot import load as load_ladder
-from outcry.core.structure.machine import NEVER_NS, SILENCE, Fired, Observation, Quiet
+from outcry.core.seals import HOLD_NS, Seals
+from outcry.core.structure.machine import SILENCE, Fired, Observation, Quiet
 from outcry.core.structure.structure import Structure
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_HOUR
+from outcry.core.view import Capture, LiveView
 
-VERSION = 2
-#: How long after its end a bar or bracket is sealed (feeds §2).
-HOLD_NS = 2 * NANOS_PER_SECOND
-CLOSE_BAR_MINUTES = 5
+__all__ = ["HOLD_NS", "Capture", "LiveSession", "LiveView", "encode"]
+
 _NOTHING_YET = -(2**63)
-
-
-def encode(held: dict[str, Any]) -> bytes:
-    """Write what `LiveSession.hold` took."""
-    ladder = held["ladder"]
-    whole = held | {"ladder": json.loads(dump_ladder(ladder)) if ladder else None}
-    return json.dumps(whole, separators=(",", ":")).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class LiveView:
-    """A session as it stands, for whoever describes it. Prices in ticks, times ns UTC.
-
-    last_ns: exchange time of the newest event folded in; revision: how often folded trades were amended since.
-    overnight: high and low; of an ETH session, its own so far. ib_complete: whether the first 60 minutes are over.
-    """
-
-    opening: Opening
-    ladder: Ladder
-    profile: SessionProfile
-    last_ticks: int
-    last_ns: int
-    ib_complete: bool
-    overnight: tuple[int, int] | None
-    bias: BiasReading
-    levels: tuple[LevelLine, ...]
-    scenarios: tuple[ScenarioState, ...]
-    revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class Capture:
-    """What a view is worked out of: taken in microseconds, so that the fold can go on meanwhile."""
-
-    opening: Opening
-    ladder: Ladder
-    last_ticks: int
-    last_ns: int
-    ib_complete: bool
-    bias: BiasReading
-    scenarios: tuple[ScenarioState, ...]
-    revision: int
-
-    def view(self) -> LiveView:
-        """Work the levels out."""
-        profile = profile_of(self.ladder, IB_BRACKETS)
-        overnight = self.opening.overnight
-        if self.opening.kind is SessionKind.ETH:
-            overnight = (profile.high, profile.low)
-        lines = level_lines(profile, self.opening, self.last_ticks, ib_complete=self.ib_complete)
-        return LiveView(
-            self.opening, self.ladder, profile, self.last_ticks, self.last_ns, self.ib_complete, overnight,
-            self.bias, lines, self.scenarios, self.revision,
-        )  # fmt: skip
 
 
 class LiveSession:
@@ -98,27 +38,18 @@ class LiveSession:
         self.opening = opening
         self.revision = 0
         self.empty = True  # whether nothing has traded, or nothing that was not taken back
-        self._brackets = bracket_windows(opening.segments, BRACKET_MINUTES)
-        self._bars = bracket_windows(opening.segments, CLOSE_BAR_MINUTES)
-        self._bracket_starts = [start for start, _ in self._brackets]
-        self._bar_starts = [start for start, _ in self._bars]
-        ends = [(end, 0, index) for index, (_, end) in enumerate(self._bars)]
-        ends += [(end, 1, index) for index, (_, end) in enumerate(self._brackets)]
-        self._seals = sorted(ends)
+        self._seals = Seals(opening.segments)
         self._ib_end_ns = min(opening.open_ns + NANOS_PER_HOUR, opening.close_ns)
-        self._fold = SessionFold(self._brackets)
+        self._fold = SessionFold(self._seals.brackets)
         self._structure = Structure(opening) if opening.kind is SessionKind.RTH else None
         self._scenarios = Scenarios(opening)
         self._bias = BiasMachine()
-        self._sealed = 0
         self._latest_ns = _NOTHING_YET
         self._event_ns = _NOTHING_YET
         self._high = self._low = 0
-        self._closes: dict[int, tuple[int, int]] = {}
         self._ib: tuple[int, int] | None = None
         self._ib_settled = False
         self._calm: Quiet | None = None
-        self._bar_from_ns = self._bar_until_ns = self._bar = 0
         self.silence(on=silent)
 
     # -- what happens
@@ -132,7 +63,7 @@ class LiveSession:
     @property
     def due_ns(self) -> int:
         """The event time from which `advance` has something to do."""
-        return self._seals[self._sealed][0] + HOLD_NS if self._sealed < len(self._seals) else NEVER_NS
+        return self._seals.due_ns
 
     def trades(
         self,
@@ -149,20 +80,8 @@ class LiveSession:
         """
         fired: list[Fired] = []
         at, count = 0, len(at_ns)
-        if count == 1 and watched and self._calm is not None:  # one more of many: nothing to look for
-            now_ns, price, calm = at_ns[0], price_ticks[0], self._calm
-            if self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high:
-                self._fold.trade(now_ns, price, size_lots[0])
-                if self._bar_from_ns <= now_ns < self._bar_until_ns:
-                    self._closes[self._bar] = (now_ns, price)
-                else:
-                    self._note_close(now_ns, price)
-                if price > self._high:
-                    self._high = price
-                elif price < self._low:
-                    self._low = price
-                self._latest_ns = self._event_ns = now_ns
-                return fired
+        if count == 1 and watched and self._passed(at_ns[0], price_ticks[0], size_lots[0]):
+            return fired
         while at < count:
             if at_ns[at] >= self.due_ns:
                 fired += self.advance(at_ns[at])
@@ -183,7 +102,7 @@ class LiveSession:
         fired = self._seal(start_ns)  # bars come complete: there are no stragglers to wait for
         first, late = self.empty, start_ns < self._latest_ns
         self._fold.bar(start_ns, opened, high, low, close, volume_lots)
-        self._note_close(start_ns, close)
+        self._seals.note(start_ns, close)
         self._reach(low, high, first=first)
         if first:
             self._opened(opened)
@@ -207,18 +126,18 @@ class LiveSession:
         """
         self.revision += 1
         if ladder is None:
-            self._fold = SessionFold(self._brackets)
+            self._fold = SessionFold(self._seals.brackets)
             self._scenarios, self._bias = Scenarios(self.opening), BiasMachine()
             self._high = self._low = 0
             self.empty = True
         else:
-            self._fold = SessionFold.restore(self._brackets, ladder)
+            self._fold = SessionFold.restore(self._seals.brackets, ladder)
             self._high, self._low = ladder.high_ticks, ladder.low_ticks
             newest_ns = ladder.brackets[-1].last_ns
             self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
             if self.empty:  # what could not be counted was corrected
                 self._opened(ladder.open_ticks)
-        self._amend_closes(ladder.brackets if ladder else ())
+        self._seals.amended(ladder.brackets if ladder else ())
         self._belated(self.opening.open_ns)
 
     # -- what it says
@@ -234,7 +153,7 @@ class LiveSession:
             return None
         complete = self._event_ns >= self._ib_end_ns
         return Capture(
-            self.opening, ladder, ladder.close_ticks, self._event_ns, complete, self._bias.reading,
+            self.opening, ladder, self._event_ns, complete, self._bias.reading,
             self._scenarios.states(self._ib), self.revision,
         )  # fmt: skip
 
@@ -262,12 +181,10 @@ class LiveSession:
         """What `dump` writes, taken in microseconds: nothing of it changes when the session goes on."""
         ladder = self._fold.ladder()
         return {
-            "version": VERSION,
             "revision": self.revision,
-            "sealed": self._sealed,
+            "seals": self._seals.dump(),
             "times": [self._latest_ns, self._event_ns],
             "prices": [self._high, self._low],
-            "closes": sorted([index, *close] for index, close in self._closes.items()),
             "ib": [self._ib_settled, self._ib],
             "silent": self.silent,
             "ladder": ladder,
@@ -279,19 +196,16 @@ class LiveSession:
     @staticmethod
     def load(opening: Opening, data: bytes) -> "LiveSession":
         """Read what `dump` wrote; raise `ValueError` for a version this program does not know."""
-        whole: dict[str, Any] = json.loads(data)
-        if whole["version"] != VERSION:
-            raise ValueError(f"session of version {whole['version']}, this program reads {VERSION}")
+        whole = decode(data)
         session = LiveSession(opening, silent=whole["silent"])
-        session.revision, session._sealed = whole["revision"], whole["sealed"]
+        session.revision = whole["revision"]
+        session._seals.restore(*whole["seals"])
         session._latest_ns, session._event_ns = whole["times"]
         session._high, session._low = whole["prices"]
-        session._closes = {index: (at_ns, close) for index, at_ns, close in whole["closes"]}
         session._ib_settled, balance = whole["ib"]
         session._ib = (balance[0], balance[1]) if balance else None
         if whole["ladder"] is not None:
-            ladder = load_ladder(json.dumps(whole["ladder"]).encode())
-            session._fold = SessionFold.restore(session._brackets, ladder)
+            session._fold = SessionFold.restore(session._seals.brackets, whole["ladder"])
             session.empty = False
         if session._structure:
             session._structure = Structure.load(opening, whole["structure"])
@@ -300,6 +214,24 @@ class LiveSession:
         return session
 
     # -- within
+
+    def _passed(self, now_ns: int, price: int, size: int) -> bool:
+        """Fold in one trade of many in the shortest way; False where there is something to look for."""
+        calm = self._calm
+        if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
+            return False
+        self._fold.trade(now_ns, price, size)
+        seals = self._seals
+        if seals.from_ns <= now_ns < seals.until_ns:
+            seals.closes[seals.bar] = (now_ns, price)
+        else:
+            seals.note(now_ns, price)
+        if price > self._high:
+            self._high = price
+        elif price < self._low:
+            self._low = price
+        self._latest_ns = self._event_ns = now_ns
+        return True
 
     def _nothing_until(
         self, at_ns: Sequence[int], price_ticks: Sequence[int], first: int, count: int, *, watched: bool
@@ -342,19 +274,14 @@ class LiveSession:
         times, prices = at_ns[first:until], price_ticks[first:until]
         self._fold.trades(zip(times, prices, size_lots[first:until], strict=True))
         self._reach(min(prices), max(prices), first=False)
-        begin = 0
-        while begin < len(times):  # the last trade of each five minutes
-            bar = bisect_right(self._bar_starts, times[begin]) - 1
-            end = bisect_left(times, self._bars[bar][1], begin)
-            self._note_close(times[end - 1], prices[end - 1])
-            begin = end
+        self._seals.note_all(times, prices)
         self._latest_ns = self._event_ns = times[-1]
 
     def _one(self, at_ns: int, price: int, size: int, *, watched: bool) -> list[Fired]:
         """A trade that may matter."""
         first, late = self.empty, at_ns < self._latest_ns
         self._fold.trade(at_ns, price, size)
-        self._note_close(at_ns, price)
+        self._seals.note(at_ns, price)
         self._reach(price, price, first=first)
         if first:
             self._opened(price)
@@ -378,7 +305,7 @@ class LiveSession:
         self._scenarios.traded(seen, self._ib)
         if self._structure is None:
             return []
-        bracket = bisect_right(self._bracket_starts, seen.slot_ns) - 1
+        bracket = self._seals.bracket_at(seen.slot_ns)
         return self._structure.traded(seen, bracket, self._ib, (self._high, self._low))
 
     def _settle_ib(self, slot_ns: int) -> None:
@@ -404,50 +331,19 @@ class LiveSession:
         self._low = low if first else min(self._low, low)
         self._high = high if first else max(self._high, high)
 
-    def _note_close(self, slot_ns: int, price: int) -> None:
-        """The latest trade of a five-minute bar is its close, until it is sealed."""
-        bar = bisect_right(self._bar_starts, slot_ns) - 1
-        self._bar, (self._bar_from_ns, self._bar_until_ns) = bar, self._bars[bar]
-        if self._over(bar):
-            self._bar_until_ns = self._bar_from_ns  # none of its trades passes by here
-            return
-        known = self._closes.get(bar)
-        if known is None or slot_ns >= known[0]:
-            self._closes[bar] = (slot_ns, price)
-
-    def _over(self, bar: int) -> bool:
-        """Whether a five-minute bar is sealed."""
-        return bool(self._sealed) and self._bars[bar][1] <= self._seals[self._sealed - 1][0]
-
-    def _amend_closes(self, brackets: Sequence[Bracket]) -> None:
-        """What the bars not sealed yet close with now. Where its bracket traded on after a bar, brackets do not tell:
-        it keeps the close that was noted."""
-        last = {bracket.index: bracket.last_ns for bracket in brackets}
-        for bar in list(self._closes):
-            start_ns = self._bar_starts[bar]
-            if last.get(bisect_right(self._bracket_starts, start_ns) - 1, _NOTHING_YET) < start_ns:
-                del self._closes[bar]
-        for bracket in brackets:
-            bar = bisect_right(self._bar_starts, bracket.last_ns) - 1
-            if not self._over(bar):
-                self._closes[bar] = (bracket.last_ns, bracket.close_ticks)
-
     def _seal(self, until_ns: int) -> list[Fired]:
         """Close the bars and brackets that end by an instant, in order."""
         fired: list[Fired] = []
-        while self._sealed < len(self._seals) and self._seals[self._sealed][0] <= until_ns:
-            end_ns, is_bracket, index = self._seals[self._sealed]
-            self._sealed += 1
+        for end_ns, is_bracket, index in self._seals.seal(until_ns):
             self._calm = None
             fired += self._seal_bracket(index, end_ns) if is_bracket else self._seal_bar(index, end_ns)
         return fired
 
     def _seal_bar(self, index: int, end_ns: int) -> list[Fired]:
-        found = self._closes.pop(index, None)
+        found = self._seals.closes.pop(index, None)
         if found is None or self._structure is None:
             return []
-        bracket = bisect_left(self._bracket_starts, end_ns) - 1
-        return self._structure.bar_closed(end_ns, found[1], bracket)
+        return self._structure.bar_closed(end_ns, found[1], self._seals.bracket_ending(end_ns))
 
     def _seal_bracket(self, index: int, end_ns: int) -> list[Fired]:
         bracket = self._fold.bracket(index)

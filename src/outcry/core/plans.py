@@ -11,10 +11,7 @@ from enum import StrEnum
 from outcry.core.calendar import SessionKind
 from outcry.core.opening import Opening, Prior
 from outcry.core.playbook import Condition
-
-#: How near a level counts as revisited, and how far away as left: as the alerts measure it (rules §6).
-TOLERANCE_TICKS = 2
-LEAST_ARM_TICKS = 8
+from outcry.core.structure.edge import TOLERANCE_TICKS, arm_ticks
 
 
 class ScenarioId(StrEnum):
@@ -164,12 +161,6 @@ def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[Plan]:
         ("IBL", ib[1]) if ib else ("Prior low", prior.low),
         Condition("trade", "<", ib[1]) if ib else None,
     )
-
-
-def arm_ticks(prior: Prior | None) -> int:
-    """How far away a level counts as left: 8 ticks, or a tenth of prior value rounded up where that is more."""
-    width = prior.vah - prior.val if prior else 0
-    return max(LEAST_ARM_TICKS, -(-width // 10))
 
 
 def _repair(opening: Opening, open_ticks: int) -> Iterator[Plan]:
