@@ -1,21 +1,20 @@
 """Answers questions about levels: from the live feed where one answers, else from the newest completed session kept.
 
 Rules kept: an answer that is not live is `delayed`, and its live-only fields are null, never stale; an answer never
-rests on a session or feed its caller may not see; one's own feed goes before a shared one.
+rests on a session or feed its caller may not see.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TypeVar
 
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import Calendar, SessionKind
-from outcry.core.instruments import Contract, Product, Universe, UnknownName
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.core.instruments import Contract, Product, Universe
 from outcry.ports.live import LiveStore
 from outcry.ports.store import SessionStore
 from outcry.services import describe
-from outcry.services.alerts import AlertAnswers, AlertsAnswer, AlertsHistoryAnswer, means
+from outcry.services.alerts import AlertAnswers, AlertsAnswer, AlertsHistoryAnswer
 from outcry.services.answers import (
     DISCLAIMER,
     Answer,
@@ -27,9 +26,10 @@ from outcry.services.answers import (
     SymbolState,
     number,
 )
-from outcry.services.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
-from outcry.services.live.board import Board, Channel, Seen
+from outcry.services.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.services.live.board import Board, Seen
 from outcry.services.living import Encoder, Found, Living
+from outcry.services.meaning import Meaning, Named, utc_date
 from outcry.services.shelf import Place, Shelf, Shelves, next_midnight
 from outcry.services.wording import state_text
 
@@ -51,15 +51,6 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A symbol understood: what was written, the product, and the contract if one was named."""
-
-    symbol: str
-    product: Product
-    contract: Contract | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """What a caller may see of what was named, until `fresh_until_ns`."""
 
@@ -78,6 +69,7 @@ class Query:
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
         self._board = board or Board()
+        self._meaning = Meaning(universe, self._board)
         self._encoder = Encoder(universe)
         self._alerts = AlertAnswers(self._board, universe, alerts)
         self._shelves = Shelves(store, universe)
@@ -89,14 +81,14 @@ class Query:
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
         """Which channel answers a symbol live, if any. Raises `UnknownSymbol`."""
-        named = self._name(symbol, now_ns)
-        seen, state = self._live(scope, named)
+        named = self._meaning.of(symbol, now_ns)
+        seen, state = self._meaning.live(scope, named)
         return Watched(named.product.root, named.contract, seen, state)
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:
         """`GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
-        named = self._name(symbol, now_ns)
-        seen, _ = self._live(scope, named)
+        named = self._meaning.of(symbol, now_ns)
+        seen, _ = self._meaning.live(scope, named)
         if seen and (live := _followed(self._encoder.levels(seen), now_ns)):
             return live
         asked = self._ask(scope, named, now_ns)
@@ -114,8 +106,8 @@ class Query:
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
         """`GET /api/context`. Raises as `levels` does."""
-        named = self._name(symbol, now_ns)
-        seen, state = self._live(scope, named)
+        named = self._meaning.of(symbol, now_ns)
+        seen, state = self._meaning.live(scope, named)
         if seen and (live := _followed(self._encoder.context(seen), now_ns)):
             return live
         asked = self._ask(scope, named, now_ns)
@@ -138,8 +130,8 @@ class Query:
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
         """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and
         `NotFound` for a date without a completed session."""
-        named = self._name(symbol, now_ns)
-        seen, _ = self._live(scope, named) if date is None else (None, "")
+        named = self._meaning.of(symbol, now_ns)
+        seen, _ = self._meaning.live(scope, named) if date is None else (None, "")
         if seen and (live := _followed(self._encoder.profile(seen), now_ns)):
             return live
         asked = self._ask(scope, named, now_ns)
@@ -161,7 +153,7 @@ class Query:
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> Found[HistoryAnswer]:
         """`GET /api/history`: at most the newest 500 sessions; none where `from` is after `to`. Raises as `levels`."""
-        asked = self._ask(scope, self._name(symbol, now_ns), now_ns)
+        asked = self._ask(scope, self._meaning.of(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
         places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
@@ -205,13 +197,13 @@ class Query:
         return Found(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
     def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
-        seen, state = self._live(scope, _Named(product.root, product, None))
+        seen, state = self._meaning.live(scope, Named(product.root, product, None))
         contract = place.session.contract.key if place else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
             tick_size=number(product.tick_e9), tick_value=number(product.tick_value_e9), months=product.months,
             micro=[micro.root for micro in self._universe.products.values() if micro.parent == product.root],
-            rth=self._hours_of(product, _utc_date(now_ns)), time_zone=product.zone,
+            rth=self._hours_of(product, utc_date(now_ns)), time_zone=product.zone,
             contract=seen.channel.key.contract.key if seen else contract,
             data_source=seen.source if seen else "delayed" if place else None, live=seen is not None,
             as_of=str(place.session.row.trade_date) if place and not seen else None, state=state,
@@ -228,37 +220,9 @@ class Query:
             held = self._hours[product.root] = (day, describe.hours(regular, product.zone))
         return held[1]
 
-    def _live(self, scope: Scope, named: _Named) -> tuple[Seen | None, str]:
-        """The channel that answers live, one's own first, and the state: `live`, or why none does.
-
-        Without a contract named only the front one answers.
-        """
-        state = "no_connection"
-        for seen in self._board.channels(scope, named.product.root):
-            standing, contract = seen.channel.standing, seen.channel.key.contract
-            if not means(self._universe, named.symbol, named.contract, contract, standing.trade_date):
-                continue
-            why = _why_not(seen.channel, named.contract)
-            if why is None:
-                return seen, "live"
-            if state in {"no_connection", "not_front"}:  # another contract's feed says least of why
-                state = why
-        return None, state
-
-    def _name(self, symbol: str | None, now_ns: int) -> _Named:
-        if not symbol or not symbol.strip():
-            raise MissingSymbol("missing_symbol")
-        try:
-            meant = self._universe.resolve(symbol, _utc_date(now_ns))
-        except UnknownName as problem:
-            raise UnknownSymbol(
-                "unknown_symbol", symbol=symbol, suggestions=list(problem.suggestions)
-            ) from problem
-        return _Named(symbol, meant.product, meant.contract)
-
-    def _ask(self, scope: Scope, named: _Named, now_ns: int) -> _Asked:
+    def _ask(self, scope: Scope, named: Named, now_ns: int) -> _Asked:
         shelf, fresh, reasons = self._shelves.of(scope, named.product, now_ns)
-        root, contract, today = named.product.root, named.contract, _utc_date(now_ns)
+        root, contract, today = named.product.root, named.contract, utc_date(now_ns)
         if contract is not None:
             held = shelf.contract_named(named.symbol)
             if held is None and self._universe.expiry(contract) < today:
@@ -266,7 +230,7 @@ class Query:
                 raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = held or contract
         if not shelf.places(contract):
-            state = self._live(scope, named)[1]  # nothing is live, or this would not be asked
+            state = self._meaning.live(scope, named)[1]  # nothing is live, or this would not be asked
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons])
         return _Asked(named.product, contract, shelf, fresh)
 
@@ -277,26 +241,9 @@ class Query:
         return describe.session(place, shelf.overnight_of(place.session), tick_e9)
 
 
-def _why_not(channel: Channel, named: Contract | None) -> str | None:
-    """Why a channel does not answer live; None: it does."""
-    standing = channel.standing
-    if not (standing.live or (named is not None and standing.answers)):
-        return standing.reason
-    view = channel.view()
-    if view is None:
-        return "no_trades"
-    if view.opening.prior is None:
-        return "no_prior"
-    return None if named is not None or view.opening.front else "not_front"
-
-
 def _followed(living: Living[A], now_ns: int) -> Found[A] | None:
     made = living.render(now_ns)
     return Found(made.answer, next_midnight(now_ns), living) if made else None
-
-
-def _utc_date(now_ns: int) -> date:
-    return datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
 
 
 def _day(text: str, parameter: str) -> date:
