@@ -1,7 +1,6 @@
 """`outcry import`: files of market data into the store, with progress and a line for each session."""
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from outcry.accounts.keys import is_email
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.ports.files import FileRefused, ReadOptions, shown
 from outcry.ports.store import StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
@@ -24,10 +23,7 @@ COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick
 
 def import_files(
     *paths: Path,
-    contract: str | None = None,
-    format: str | None = None,  # noqa: A002 - the option's name is the interface's
-    tz: str | None = None,
-    stamp: str | None = None,
+    reading: Reading = AS_IT_SAYS,
     owner: str = "operator",
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
@@ -46,14 +42,6 @@ def import_files(
     ----------
     paths
         Files, or folders to search for files.
-    contract
-        The contract the file is about, or to take from it: ESZ3, ESZ2013.
-    format
-        What the file is, if its content does not show it.
-    tz
-        The zone of stamps that carry none: America/New_York, UTC.
-    stamp
-        Which end of a bar its stamp names: open or close.
     owner
         Whose recording it is: operator, or a user's e-mail address.
     data
@@ -67,10 +55,8 @@ def import_files(
         return 2
     with open_house(read_settings(data=data)) as house:
         now_ns = house.clock.now_ns()
-        today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-        options = ReadOptions(contract=contract, format=format, tz=tz, stamp=stamp, today=today)
         owner_id = 0 if owner == "operator" else house.store.ensure_user(owner, now_ns)
-        return _import_all(house, paths, owner_id, options)
+        return _import_all(house, paths, owner_id, reading.options(now_ns))
 
 
 def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:

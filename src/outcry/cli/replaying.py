@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from cyclopts import Parameter
 from outcry.accounts import keys as form
 from outcry.cli.accounts import OPERATOR_NAME
 from outcry.cli.playing import Played, Player
+from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.client import ApiError, Unreachable
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
@@ -36,15 +38,46 @@ class NoKey(Exception):
     """There is no key to push with, and none can be made: says what to do."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """How fast, and as whose feed of which name.
+
+    Parameters
+    ----------
+    speed
+        1 as it happened, 10 ten times as fast, 0 as fast as the service takes it.
+    owner
+        Whose feed it is: operator, or a user's e-mail address. Otherwise the user of the key in OUTCRY_KEY, otherwise
+        the operator; his is seen by those with `outcry grants add --scope live`.
+    feed
+        The feed's name. Feeds of other names are played beside it.
+    """
+
+    speed: float = 1.0
+    owner: str | None = None
+    feed: str = "replay"
+
+    @property
+    def fault(self) -> str:
+        """What is wrong with what was asked for, or nothing."""
+        owner, feed = self.owner, self.feed
+        if not (math.isfinite(self.speed) and 0 <= self.speed <= 1e6):
+            return "--speed is 0, or how many times as fast as it happened"
+        if owner not in {None, OPERATOR_NAME} and not form.is_email(owner or ""):
+            return f"--owner {(owner or '')[:60]!r} is neither operator nor an e-mail address"
+        if not is_feed_name(feed):
+            return f"--feed {feed[:40]!r} is no name: up to 24 letters, digits, - and _ in lower case, a letter first"
+        return ""
+
+
+AS_IT_HAPPENED = Playing()
+
+
 def replay(
     *paths: Path,
-    speed: float = 1.0,
-    owner: str | None = None,
-    feed: str = "replay",
-    contract: str | None = None,
-    format: str | None = None,  # noqa: A002 - the option's name is the interface's
-    tz: str | None = None,
-    stamp: str | None = None,
+    playing: Playing = AS_IT_HAPPENED,
+    reading: Reading = AS_IT_SAYS,
     url: str | None = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
@@ -62,65 +95,35 @@ def replay(
     ----------
     paths
         Files, or folders to search for files.
-    speed
-        1 as it happened, 10 ten times as fast, 0 as fast as the service takes it.
-    owner
-        Whose feed it is: operator, or a user's e-mail address. Otherwise the user of the key in OUTCRY_KEY, otherwise
-        the operator; his is seen by those with `outcry grants add --scope live`.
-    feed
-        The feed's name. Feeds of other names are played beside it.
-    contract
-        The contract the file is about, or to take from it: ESZ3, ESZ2013.
-    format
-        What the file is, if its content does not show it.
-    tz
-        The zone of stamps that carry none: America/New_York, UTC.
-    stamp
-        Which end of a bar its stamp names: open or close.
     url
         The service; otherwise OUTCRY_URL, otherwise http://127.0.0.1:8000
     data
         The service's data folder; otherwise OUTCRY_DATA.
     """
-    wrong = _wrong(paths, speed, owner, feed)
+    wrong = playing.fault if paths else "name a file or a folder"
     if wrong:
         print(f"outcry replay: {wrong}", file=sys.stderr)
         return 2
     clock, address = SystemClock(), url or os.environ.get("OUTCRY_URL") or "http://127.0.0.1:8000"
-    today = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC).date()
-    options = ReadOptions(contract=contract, format=format, tz=tz, stamp=stamp, today=today)
     try:
-        with _admitted(read_settings(data=data), owner, clock) as (key, reference):
-            player = _player(paths, options, reference, feed, speed, clock)
+        with _admitted(read_settings(data=data), playing.owner, clock) as (key, reference):
+            player = _player(paths, reading.options(clock.now_ns()), reference, playing, clock)
             return _play(player, address, key)
     except (ApiError, FeedLost, NoKey, Unreachable, ValueError) as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1
 
 
-def _wrong(paths: tuple[Path, ...], speed: float, owner: str | None, feed: str) -> str:
-    """What is wrong with what was asked for, or nothing."""
-    if not paths:
-        return "name a file or a folder"
-    if not (math.isfinite(speed) and 0 <= speed <= 1e6):
-        return "--speed is 0, or how many times as fast as it happened"
-    if owner not in {None, OPERATOR_NAME} and not form.is_email(owner or ""):
-        return f"--owner {(owner or '')[:60]!r} is neither operator nor an e-mail address"
-    if not is_feed_name(feed):
-        return f"--feed {feed[:40]!r} is no name: up to 24 letters, digits, - and _ in lower case, a letter first"
-    return ""
-
-
 def _player(
-    paths: tuple[Path, ...], options: ReadOptions, reference: Reference, name: str, speed: float, clock: Clock
+    paths: tuple[Path, ...], options: ReadOptions, reference: Reference, playing: Playing, clock: Clock
 ) -> Player:
     from outcry.feeds.files.library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
     from outcry.feeds.pace import pace_of  # noqa: PLC0415 - the other commands do without numpy
     from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - the other commands do without numpy
 
     readings = readings_of(FileLibrary(), reference.universe, paths, options)
-    pace = pace_of(speed or None, clock)
-    return Player(ReplayFeed(readings, reference.calendar, pace, name=name))
+    pace = pace_of(playing.speed or None, clock)
+    return Player(ReplayFeed(readings, reference.calendar, pace, name=playing.feed))
 
 
 def _play(player: Player, url: str, key: str) -> int:
