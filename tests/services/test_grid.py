@@ -1,0 +1,74 @@
+"""The calendar laid out for splitting rows: only where rows are, and with no seam to be seen."""
+
+from datetime import UTC, date, datetime
+from typing import cast
+
+import numpy as np
+
+from outcry.core.calendar import Calendar, Session, SessionKind
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.services.grid import Grid
+from outcry.store.reference import load_reference
+
+CALENDAR = load_reference().calendar
+
+
+def at(year: int, month: int, day: int, hour: int, minute: int = 0) -> int:
+    return int(datetime(year, month, day, hour, minute, tzinfo=UTC).timestamp()) * NANOS_PER_SECOND
+
+
+class Watched:
+    """A calendar that notes how many days it is asked for the sessions of."""
+
+    def __init__(self, calendar: Calendar) -> None:
+        self._calendar = calendar
+        self.asked: list[int] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._calendar, name)
+
+    def sessions(self, root: str, first: date, last: date) -> tuple[Session, ...]:
+        self.asked.append((last - first).days)
+        return self._calendar.sessions(root, first, last)
+
+
+def test_rows_far_apart_cost_what_rows_near_each_other_do() -> None:
+    """Two rows 25 days apart, and the next two 25 days on, for three years: never more than two months' sessions at
+    a time; what was laid out is not laid out again."""
+    watched = Watched(CALENDAR)
+    grid = Grid(cast(Calendar, watched), "ES")
+    start_ns, apart_ns = at(2013, 1, 2, 15), 25 * NANOS_PER_DAY
+    for number in range(44):
+        grid.cut(start_ns + np.array([number, number + 1]) * apart_ns)
+    assert watched.asked
+    assert max(watched.asked) < 80
+    assert sum(watched.asked) < 80 * 40  # 45 × 25 days are 38 months of thirty days, or one more
+    before = len(watched.asked)
+    grid.cut(np.array([start_ns + 44 * apart_ns]))
+    assert len(watched.asked) == before
+
+
+def test_between_two_rows_ten_years_apart_nothing_is_laid_out() -> None:
+    watched = Watched(CALENDAR)
+    pieces, outside = Grid(cast(Calendar, watched), "ES").cut(
+        np.array([at(2013, 10, 8, 15), at(2023, 10, 9, 15)])
+    )
+    assert [(cell.trade_date, first, last) for cell, first, last in pieces] == [
+        (date(2013, 10, 8), 0, 1),
+        (date(2023, 10, 9), 1, 2),
+    ]
+    assert outside == 0
+    assert len(watched.asked) == 2
+
+
+def test_a_session_that_lasts_into_the_next_month_is_one_piece() -> None:
+    """Day 20,460 since 1970, the first of the 683rd thirty days, is Wednesday 7 January 2026. Its overnight began at
+    23:00 UTC the day before; the row at 22:30 UTC is in the maintenance break."""
+    times = np.array(
+        [at(2026, 1, 6, 22, 30), at(2026, 1, 6, 23, 30), at(2026, 1, 7, 0), at(2026, 1, 7, 0, 30)]
+    )
+    pieces, outside = Grid(CALENDAR, "ES").cut(times)
+    ((cell, first, last),) = pieces
+    assert (cell.trade_date, cell.session.kind, first, last) == (date(2026, 1, 7), SessionKind.ETH, 1, 4)
+    assert cell.start_ns == at(2026, 1, 6, 23)
+    assert outside == 1
