@@ -36,7 +36,7 @@ def test_rows_far_apart_cost_what_rows_near_each_other_do() -> None:
     """Two rows 25 days apart, and the next two 25 days on, for three years: never more than two months' sessions at
     a time; what was laid out is not laid out again."""
     watched = Watched(CALENDAR)
-    grid = Grid(cast(Calendar, watched), "ES")
+    grid = Grid(cast("Calendar", watched), "ES")
     start_ns, apart_ns = at(2013, 1, 2, 15), 25 * NANOS_PER_DAY
     for number in range(44):
         grid.cut(start_ns + np.array([number, number + 1]) * apart_ns)
@@ -50,7 +50,7 @@ def test_rows_far_apart_cost_what_rows_near_each_other_do() -> None:
 
 def test_between_two_rows_ten_years_apart_nothing_is_laid_out() -> None:
     watched = Watched(CALENDAR)
-    pieces, outside = Grid(cast(Calendar, watched), "ES").cut(
+    pieces, outside = Grid(cast("Calendar", watched), "ES").cut(
         np.array([at(2013, 10, 8, 15), at(2023, 10, 9, 15)])
     )
     assert [(cell.trade_date, first, last) for cell, first, last in pieces] == [
