@@ -1,4 +1,4 @@
-"""One session as it happens: the fold, the alert machines, bias and playbook, driven by one event after the other.
+"""One session as it happens: the fold and what watches it, driven by one event after the other.
 
 An answer is a fold over trades: what this object says is a function of its `Opening` and the ordered events it was
 given, however they were batched. `dump` and `load` cut it anywhere.
@@ -9,19 +9,14 @@ Rule kept (feeds, rules §6): a late trade goes into its own bracket and fires n
 from collections.abc import Sequence
 from typing import Any
 
-from outcry.core.bias import BiasMachine, votes
-from outcry.core.calendar import SessionKind
 from outcry.core.engine import SessionFold
 from outcry.core.held import decode, encode
-from outcry.core.ladder import IB_BRACKETS, Ladder
+from outcry.core.ladder import Ladder
 from outcry.core.opening import Opening
-from outcry.core.profile import profile_of
-from outcry.core.scenarios import Scenarios
 from outcry.core.seals import HOLD_NS, Seals
-from outcry.core.structure.machine import SILENCE, Fired, Observation, Quiet
-from outcry.core.structure.structure import Structure
-from outcry.core.units import NANOS_PER_HOUR
+from outcry.core.structure.machine import Fired, Observation
 from outcry.core.view import Capture, LiveView
+from outcry.core.watch import Watch
 
 __all__ = ["HOLD_NS", "Capture", "LiveSession", "LiveView", "encode"]
 
@@ -39,17 +34,11 @@ class LiveSession:
         self.revision = 0
         self.empty = True  # whether nothing has traded, or nothing that was not taken back
         self._seals = Seals(opening.segments)
-        self._ib_end_ns = min(opening.open_ns + NANOS_PER_HOUR, opening.close_ns)
         self._fold = SessionFold(self._seals.brackets)
-        self._structure = Structure(opening) if opening.kind is SessionKind.RTH else None
-        self._scenarios = Scenarios(opening)
-        self._bias = BiasMachine()
+        self._watch = Watch(opening)
         self._latest_ns = _NOTHING_YET
         self._event_ns = _NOTHING_YET
         self._high = self._low = 0
-        self._ib: tuple[int, int] | None = None
-        self._ib_settled = False
-        self._calm: Quiet | None = None
         self.silence(on=silent)
 
     # -- what happens
@@ -57,8 +46,7 @@ class LiveSession:
     def silence(self, *, on: bool) -> None:
         """Let alerts latch without a word while catching up (rules §6), or speak again."""
         self.silent = on
-        if self._structure:
-            self._structure.silence(on=on)
+        self._watch.silence(on=on)
 
     @property
     def due_ns(self) -> int:
@@ -107,7 +95,7 @@ class LiveSession:
         if first:
             self._opened(opened)
         if late:
-            self._belated(start_ns)
+            self._watch.belated(start_ns, self._fold)
             return fired
         self._latest_ns, self._event_ns = start_ns, end_ns
         if watched:
@@ -127,7 +115,7 @@ class LiveSession:
         self.revision += 1
         if ladder is None:
             self._fold = SessionFold(self._seals.brackets)
-            self._scenarios, self._bias = Scenarios(self.opening), BiasMachine()
+            self._watch.emptied()
             self._high = self._low = 0
             self.empty = True
         else:
@@ -138,7 +126,7 @@ class LiveSession:
             if self.empty:  # what could not be counted was corrected
                 self._opened(ladder.open_ticks)
         self._seals.amended(ladder.brackets if ladder else ())
-        self._belated(self.opening.open_ns)
+        self._watch.belated(self.opening.open_ns, self._fold)
 
     # -- what it says
 
@@ -151,10 +139,10 @@ class LiveSession:
         ladder = self._fold.ladder()
         if ladder is None or self.empty:
             return None
-        complete = self._event_ns >= self._ib_end_ns
+        complete = self._event_ns >= self._watch.hour_ends_ns
         return Capture(
-            self.opening, ladder, self._event_ns, complete, self._bias.reading,
-            self._scenarios.states(self._ib), self.revision,
+            self.opening, ladder, self._event_ns, complete, self._watch.bias, self._watch.scenarios(),
+            self.revision,
         )  # fmt: skip
 
     def view(self) -> LiveView | None:
@@ -165,11 +153,8 @@ class LiveSession:
     def refer(self, opening: Opening) -> None:
         """Measure against other references from here on: the session before this one has completed meanwhile."""
         self.opening = opening
-        self._calm = None
-        self._scenarios = Scenarios(opening)
         ladder = self._fold.ladder()
-        if ladder is not None:
-            self._scenarios.opened(ladder.open_ticks)
+        self._watch.refer(opening, ladder.open_ticks if ladder else None)
 
     # -- cutting it
 
@@ -185,12 +170,9 @@ class LiveSession:
             "seals": self._seals.dump(),
             "times": [self._latest_ns, self._event_ns],
             "prices": [self._high, self._low],
-            "ib": [self._ib_settled, self._ib],
             "silent": self.silent,
             "ladder": ladder,
-            "structure": self._structure.dump() if self._structure else None,
-            "scenarios": self._scenarios.dump(),
-            "bias": self._bias.dump(),
+            "watch": self._watch.dump(),
         }
 
     @staticmethod
@@ -202,22 +184,17 @@ class LiveSession:
         session._seals.restore(*whole["seals"])
         session._latest_ns, session._event_ns = whole["times"]
         session._high, session._low = whole["prices"]
-        session._ib_settled, balance = whole["ib"]
-        session._ib = (balance[0], balance[1]) if balance else None
         if whole["ladder"] is not None:
             session._fold = SessionFold.restore(session._seals.brackets, whole["ladder"])
             session.empty = False
-        if session._structure:
-            session._structure = Structure.load(opening, whole["structure"])
-        session._scenarios = Scenarios.load(opening, whole["scenarios"])
-        session._bias = BiasMachine.load(whole["bias"])
+        session._watch.restore(whole["watch"])
         return session
 
     # -- within
 
     def _passed(self, now_ns: int, price: int, size: int) -> bool:
         """Fold in one trade of many in the shortest way; False where there is something to look for."""
-        calm = self._calm
+        calm = self._watch.calm
         if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
             return False
         self._fold.trade(now_ns, price, size)
@@ -239,7 +216,8 @@ class LiveSession:
         """The first trade from `first` on that comes late, ends a bar, or may move a machine."""
         if self.empty:
             return first
-        quiet = self._quiet() if watched else self._bounded(SILENCE)
+        watch, due_ns = self._watch, self.due_ns
+        quiet = watch.quiet(due_ns) if watched else watch.unwatched(due_ns)
         low, high, until_ns = quiet.low, quiet.high, quiet.until_ns
         latest_ns = self._latest_ns
         for at in range(first, count):
@@ -248,19 +226,6 @@ class LiveSession:
                 return at
             latest_ns = now_ns
         return count
-
-    def _quiet(self) -> Quiet:
-        if self._calm is None:
-            calm = self._scenarios.quiet()
-            if self._structure:
-                calm = calm.join(self._structure.quiet())
-            self._calm = self._bounded(calm)
-        return self._calm
-
-    def _bounded(self, quiet: Quiet) -> Quiet:
-        """Where nothing happens, not to machines and not to bars, brackets and the initial balance either."""
-        until_ns = min(quiet.until_ns, self.due_ns, self.opening.close_ns)
-        return Quiet(quiet.low, quiet.high, until_ns if self._ib_settled else min(until_ns, self._ib_end_ns))
 
     def _fold_in(
         self,
@@ -286,46 +251,22 @@ class LiveSession:
         if first:
             self._opened(price)
         if late:
-            self._belated(at_ns)
+            self._watch.belated(at_ns, self._fold)
             return []
         self._latest_ns = self._event_ns = at_ns
         if not watched:
-            self._settle_ib(at_ns)
+            self._watch.settle(at_ns, self._fold)
             return []
         return self._look(Observation(at_ns, price, price, price, at_ns))
 
     def _opened(self, price: int) -> None:
         self.empty = False
-        self._scenarios.opened(price)
+        self._watch.opened(price)
 
     def _look(self, seen: Observation) -> list[Fired]:
         """Show the machines what traded."""
-        self._settle_ib(seen.slot_ns)
-        self._calm = None
-        self._scenarios.traded(seen, self._ib)
-        if self._structure is None:
-            return []
         bracket = self._seals.bracket_at(seen.slot_ns)
-        return self._structure.traded(seen, bracket, self._ib, (self._high, self._low))
-
-    def _settle_ib(self, slot_ns: int) -> None:
-        """The initial balance stands once the first hour is over."""
-        if not self._ib_settled and slot_ns >= self._ib_end_ns:
-            self._ib, self._ib_settled = self._balance(), True
-            self._calm = None
-
-    def _balance(self) -> tuple[int, int] | None:
-        hour = [b for b in (self._fold.bracket(index) for index in range(IB_BRACKETS)) if b]
-        return (max(b.high_ticks for b in hour), min(b.low_ticks for b in hour)) if hour else None
-
-    def _belated(self, slot_ns: int) -> None:
-        """After a late trade: if it fell into the first hour, the initial balance may have moved."""
-        self._calm = None
-        if self._ib_settled and slot_ns < self._ib_end_ns:
-            self._ib = self._balance()
-            self._scenarios.revise_ib(self._ib)
-            if self._structure:
-                self._structure.revise_ib(self._ib)
+        return self._watch.traded(seen, bracket, self._fold, (self._high, self._low))
 
     def _reach(self, low: int, high: int, *, first: bool) -> None:
         self._low = low if first else min(self._low, low)
@@ -335,27 +276,9 @@ class LiveSession:
         """Close the bars and brackets that end by an instant, in order."""
         fired: list[Fired] = []
         for end_ns, is_bracket, index in self._seals.seal(until_ns):
-            self._calm = None
-            fired += self._seal_bracket(index, end_ns) if is_bracket else self._seal_bar(index, end_ns)
-        return fired
-
-    def _seal_bar(self, index: int, end_ns: int) -> list[Fired]:
-        found = self._seals.closes.pop(index, None)
-        if found is None or self._structure is None:
-            return []
-        return self._structure.bar_closed(end_ns, found[1], self._seals.bracket_ending(end_ns))
-
-    def _seal_bracket(self, index: int, end_ns: int) -> list[Fired]:
-        bracket = self._fold.bracket(index)
-        close = bracket.close_ticks if bracket else None
-        fired = self._structure.bracket_closed(index, end_ns, close) if self._structure else []
-        self._scenarios.bracket_closed(index, end_ns, close)
-        whole = self._fold.ladder()
-        ladder = whole and whole.until(index)  # trades of the next two seconds are of the next bracket
-        if ladder is None:
-            return fired
-        profile, complete = profile_of(ladder, IB_BRACKETS), end_ns >= self._ib_end_ns
-        both = complete and profile.high > profile.ib_high and profile.low < profile.ib_low
-        counted = votes(profile, self.opening.prior, ladder.brackets, ib_complete=complete)
-        self._bias.bracket_closed(counted, both_sides_broken=both)
+            if is_bracket:
+                fired += self._watch.bracket_closed(index, end_ns, self._fold)
+            else:
+                _, close = self._seals.closes.pop(index, (0, None))
+                fired += self._watch.bar_closed(end_ns, close, self._seals.bracket_ending(end_ns))
         return fired
