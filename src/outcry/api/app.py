@@ -19,7 +19,7 @@ from outcry.core.instruments import Universe
 from outcry.http.auth import Door
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import HotAnswers
-from outcry.http.logs import AccessLog, open_journal
+from outcry.http.logs import AccessLog, Journal, open_journal
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.protocol import MOST_HEAD_BYTES
@@ -150,8 +150,39 @@ class Application:
 def create_app(services: Services, options: Options | None = None) -> Application:
     """Build the application from its services."""
     options = options or Options()
-    clock = services.clock
-    journal = open_journal(options.log, clock)
+    edge = _edge(services, options)
+    hot = HotAnswers(edge)
+    live = LiveSide(services.board, services.universe, services.alerts)
+    hub = Hub(edge, services.query, live, options.query_timeout_s)
+    ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
+    dispatcher = Dispatcher(edge, services.query, hot, hub, options.query_timeout_s, ingest)
+    _measure(edge, services, hot, hub)
+    _measure_feeds(edge.metrics, services)
+    return Application(
+        edge, hot, hub, dispatcher,
+        edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services))),
+        services.live,
+    )  # fmt: skip
+
+
+def _edge(services: Services, options: Options) -> Edge:
+    clock, journal = services.clock, open_journal(options.log, services.clock)
+    return Edge(
+        door=Door(services.keys, services.licences),
+        limiter=services.limiter,
+        pulse=_pulse(services, journal),
+        clock=clock,
+        catalogue=load_catalogue(),
+        metrics=Metrics(),
+        access_log=AccessLog(options.log if options.access_log else None, clock),
+        journal=journal,
+        ids=RequestIds(),
+        roomy={INGEST_PATH: MOST_HEAD_BYTES + MOST_BODY_BYTES},
+    )
+
+
+def _pulse(services: Services, journal: Journal) -> Pulse:
+    """Looks at the store now and then: at what has changed, and first of all whether every part is ready."""
     checks = dict(services.checks)
 
     def look(now_ns: int) -> int:
@@ -168,38 +199,18 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
         else:
             journal.error("store does not answer", exc_info=error)
 
-    pulse = Pulse(look, clock, on_change, services.board)
-    edge = Edge(
-        door=Door(services.keys, services.licences),
-        limiter=services.limiter,
-        pulse=pulse,
-        clock=clock,
-        catalogue=load_catalogue(),
-        metrics=Metrics(),
-        access_log=AccessLog(options.log if options.access_log else None, clock),
-        journal=journal,
-        ids=RequestIds(),
-        roomy={INGEST_PATH: MOST_HEAD_BYTES + MOST_BODY_BYTES},
-    )
-    edge.metrics.gauge("outcry_keys_live", "API keys not revoked.", lambda: services.keys.live_count)
-    edge.metrics.gauge(
-        "outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision
-    )
-    edge.metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
-    hot = HotAnswers(edge)
-    edge.metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))
-    ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
-    live = LiveSide(services.board, services.universe, services.alerts)
-    hub = Hub(edge, services.query, live, options.query_timeout_s)
-    _measure_feeds(edge.metrics, services)
-    edge.metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.followers))
-    edge.metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
-    dispatcher = Dispatcher(edge, services.query, hot, hub, options.query_timeout_s, ingest)
-    return Application(
-        edge, hot, hub, dispatcher,
-        edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services))),
-        services.live,
-    )  # fmt: skip
+    return Pulse(look, services.clock, on_change, services.board)
+
+
+def _measure(edge: Edge, services: Services, hot: HotAnswers, hub: Hub) -> None:
+    """How the store, the keys, the fast path and the streams stand."""
+    metrics, pulse = edge.metrics, edge.pulse
+    metrics.gauge("outcry_keys_live", "API keys not revoked.", lambda: services.keys.live_count)
+    metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision)
+    metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
+    metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))
+    metrics.gauge("outcry_streams_open", "Event streams open.", lambda: len(hub.followers))
+    metrics.counter("outcry_stream_events", "Events told to streams.", "event", lambda: hub.told)
 
 
 def _measure_feeds(metrics: Metrics, services: Services) -> None:
