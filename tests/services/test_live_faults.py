@@ -25,12 +25,12 @@ def volume(staged: Stage) -> int:
 def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream_goes_on(
     house: House,
 ) -> None:
-    """Two million ticks away is no auction. The day after is one again, also for a process that begins in between."""
+    """A hundred thousand ticks away is no auction. The day after is one again, also for a process that begins in between."""
     next_open = OPEN + 24 * 60 * MINUTE
     first = [
         CAUGHT,
         Trades(rows((OPEN, 22_000, 4), first_id=5)),
-        Amend(5, "correct", 2_022_000 * 250_000_000, 4),
+        Amend(5, "correct", 122_000 * 250_000_000, 4),
     ]
 
     async def poison(staged: Stage) -> str:

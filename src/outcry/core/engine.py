@@ -21,15 +21,16 @@ class SessionFold:
     """Folds trades (or bars) of one session into its ladder.
 
     `brackets`: half-open windows in ns UTC, ascending, from `ladder.bracket_windows`. Prices in ticks, sizes in lots.
+    `most_rows`: more are no auction.
     """
 
     __slots__ = (
-        "_base", "_bracket", "_done", "_end_ns", "_first", "_first_ns", "_high", "_last", "_last_ns", "_low",
+        "_base", "_bracket", "_done", "_end_ns", "_first", "_first_ns", "_high", "_last", "_last_ns", "_low", "_most_rows",
         "_printed", "_source", "_volume", "_windows",
     )  # fmt: skip
 
-    def __init__(self, brackets: Sequence[tuple[int, int]]) -> None:
-        self._windows = tuple(brackets)
+    def __init__(self, brackets: Sequence[tuple[int, int]], most_rows: int = MAX_ROWS) -> None:
+        self._windows, self._most_rows = tuple(brackets), most_rows
         self._done: dict[int, Bracket] = {}
         self._volume: list[int] = []
         self._printed: set[tuple[int, int]] = set()
@@ -92,9 +93,11 @@ class SessionFold:
         self._printed.add((low, high))
 
     @staticmethod
-    def restore(brackets: Sequence[tuple[int, int]], ladder: Ladder) -> "SessionFold":
+    def restore(
+        brackets: Sequence[tuple[int, int]], ladder: Ladder, most_rows: int = MAX_ROWS
+    ) -> "SessionFold":
         """A fold that goes on from a ladder as the one that made it would have."""
-        fold = SessionFold(brackets)
+        fold = SessionFold(brackets, most_rows)
         fold._done = {bracket.index: bracket for bracket in ladder.brackets}
         fold._base = ladder.low_ticks - _MARGIN_ROWS
         fold._volume = [0] * _MARGIN_ROWS + list(ladder.volume) + [0] * (_MARGIN_ROWS + 1)
@@ -163,8 +166,8 @@ class SessionFold:
         if self._base <= price_ticks <= top:
             return
         low, high = min(self._base, price_ticks), max(top, price_ticks)
-        if high - low >= MAX_ROWS:
-            raise RangeTooWide(low, high)
+        if high - low >= self._most_rows:
+            raise RangeTooWide(low, high, self._most_rows)
         extra = max(_MARGIN_ROWS, len(self._volume))
         if price_ticks < self._base:
             grown = self._base - price_ticks + extra

@@ -13,6 +13,9 @@ from outcry.core.units import NANOS_PER_MINUTE, price_text
 
 #: More rows than this are no auction but a wrong unit: an ES session of 250,000 points.
 MAX_ROWS = 1_000_000
+#: A session of one of our products spans at most so many: 5,000 points of ES, 200 dollars of crude oil. Live, where one
+#: feed's wrong price is folded beside all others', it is the bound.
+MAX_SESSION_ROWS = 20_000
 
 #: The service's bracket (rules §1), and how many of them make the initial balance of 60 minutes (rules §3.1).
 BRACKET_MINUTES = 30
@@ -24,9 +27,9 @@ Source = Literal["trades", "bars"]
 class RangeTooWide(ValueError):
     """A session would span more rows than any auction has: its prices are in another unit, or one is wrong."""
 
-    def __init__(self, low_ticks: int, high_ticks: int) -> None:
+    def __init__(self, low_ticks: int, high_ticks: int, most_rows: int = MAX_ROWS) -> None:
         super().__init__(
-            f"prices from {low_ticks} to {high_ticks} ticks span more than {MAX_ROWS:,} rows in one session"
+            f"prices from {low_ticks} to {high_ticks} ticks span more than {most_rows:,} rows in one session"
         )
         self.low_ticks, self.high_ticks = low_ticks, high_ticks
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from outcry.core.engine import SessionFold
 from outcry.core.held import decode, encode
-from outcry.core.ladder import Ladder
+from outcry.core.ladder import MAX_SESSION_ROWS, Ladder
 from outcry.core.opening import Opening
 from outcry.core.seals import HOLD_NS, Seals
 from outcry.core.structure.machine import Fired, Observation
@@ -34,7 +34,7 @@ class LiveSession:
         self.revision = 0
         self.empty = True  # whether nothing has traded, or nothing that was not taken back
         self._seals = Seals(opening.segments)
-        self._fold = SessionFold(self._seals.brackets)
+        self._fold = SessionFold(self._seals.brackets, MAX_SESSION_ROWS)
         self._watch = Watch(opening)
         self._latest_ns = _NOTHING_YET
         self._event_ns = _NOTHING_YET
@@ -114,12 +114,12 @@ class LiveSession:
         """
         self.revision += 1
         if ladder is None:
-            self._fold = SessionFold(self._seals.brackets)
+            self._fold = SessionFold(self._seals.brackets, MAX_SESSION_ROWS)
             self._watch.emptied()
             self._high = self._low = 0
             self.empty = True
         else:
-            self._fold = SessionFold.restore(self._seals.brackets, ladder)
+            self._fold = SessionFold.restore(self._seals.brackets, ladder, MAX_SESSION_ROWS)
             self._high, self._low = ladder.high_ticks, ladder.low_ticks
             newest_ns = ladder.brackets[-1].last_ns
             self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
@@ -185,7 +185,7 @@ class LiveSession:
         session._latest_ns, session._event_ns = whole["times"]
         session._high, session._low = whole["prices"]
         if whole["ladder"] is not None:
-            session._fold = SessionFold.restore(session._seals.brackets, whole["ladder"])
+            session._fold = SessionFold.restore(session._seals.brackets, whole["ladder"], MAX_SESSION_ROWS)
             session.empty = False
         session._watch.restore(whole["watch"])
         return session

@@ -13,7 +13,7 @@ import numpy as np
 
 from outcry.core.calendar import SessionKind
 from outcry.core.kernels import BulkFold
-from outcry.core.ladder import BRACKET_MINUTES, Ladder, RangeTooWide, bracket_windows
+from outcry.core.ladder import BRACKET_MINUTES, MAX_SESSION_ROWS, Ladder, RangeTooWide, bracket_windows
 from outcry.core.live import Capture, LiveSession
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import NEVER_NS, Fired
@@ -284,7 +284,10 @@ class Stream:
             if session.empty or self.degraded:
                 continue
             try:
-                session.amended(self._anew(session.opening, list(self._history(opened_at))))
+                ladder = self._anew(session.opening, list(self._history(opened_at)))
+                if ladder is not None and len(ladder.volume) > MAX_SESSION_ROWS:
+                    raise RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS)
+                session.amended(ladder)
             except RangeTooWide as problem:
                 self.degraded = str(problem)
 
