@@ -309,10 +309,10 @@ class Cutter:
     def _carry(source: socket.socket, target: socket.socket, budget: list[int]) -> None:
         try:
             while data := source.recv(4096):
-                data = data[: budget[0]]
+                data = data[: max(budget[0], 0)]
                 target.sendall(data)
                 budget[0] -= len(data)
-                if not budget[0]:
+                if budget[0] <= 0:  # below it where both ways spent the rest at once
                     break
         except OSError:
             pass
