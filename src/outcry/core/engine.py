@@ -25,8 +25,8 @@ class SessionFold:
     """
 
     __slots__ = (
-        "_base", "_bracket", "_done", "_end_ns", "_first", "_first_ns", "_high", "_last", "_last_ns", "_low", "_most_rows",
-        "_printed", "_source", "_volume", "_windows",
+        "_base", "_bracket", "_done", "_end_ns", "_first", "_first_ns", "_high", "_last", "_last_ns", "_low",
+        "_most_rows", "_printed", "_source", "_volume", "_windows",
     )  # fmt: skip
 
     def __init__(self, brackets: Sequence[tuple[int, int]], most_rows: int = MAX_ROWS) -> None:

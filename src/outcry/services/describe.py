@@ -15,6 +15,7 @@ from outcry.core.methods import DALTON
 from outcry.core.playbook import ScenarioState
 from outcry.core.profile import SessionProfile
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.ports.feed import INVENTED_SOURCES
 from outcry.services.answers import (
     BiasVotes,
     DataQuality,
@@ -33,9 +34,6 @@ from outcry.services.answers import (
     number,
 )
 from outcry.services.shelf import Place, StoredSession
-
-#: Feeds whose trades nobody made; their sessions are kept under the same name.
-INVENTED_SOURCES = frozenset({"simulator"})
 
 
 def instant(at_ns: int) -> str:

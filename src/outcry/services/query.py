@@ -11,6 +11,7 @@ from typing import TypeVar
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Contract, Product, Universe
+from outcry.ports.feed import INVENTED_SOURCES
 from outcry.ports.live import LiveStore
 from outcry.ports.store import SessionStore
 from outcry.services import describe
@@ -119,7 +120,7 @@ class Query:
             symbol=asked.product.root, data_source="delayed", live=False, as_of=str(place.session.row.trade_date),
             updated_at=None, state=state, reason=state_text(state), feed=None,
             contract=place.session.contract.key, rolled_from=place.rolled_from.key if place.rolled_from else None,
-            invented=place.session.row.source in describe.INVENTED_SOURCES, disclaimer=DISCLAIMER,
+            invented=place.session.row.source in INVENTED_SOURCES, disclaimer=DISCLAIMER,
             method=describe.method(place.session.ladder),
             session=self._session(place, asked.shelf, tick), overnight=describe.overnight(overnight, tick),
             ib_extensions=describe.ib_extensions(profile, tick), bias=None, bias_votes=None,
@@ -208,7 +209,7 @@ class Query:
             data_source=seen.source if seen else "delayed" if place else None, live=seen is not None,
             as_of=str(place.session.row.trade_date) if place and not seen else None, state=state,
             invented=seen.channel.invented if seen else bool(place)
-            and place.session.row.source in describe.INVENTED_SOURCES,
+            and place.session.row.source in INVENTED_SOURCES,
         )  # fmt: skip
 
     def _hours_of(self, product: Product, day: date) -> str:

@@ -161,7 +161,11 @@ class Runner:
     # -- the feed
 
     def begin(self, feed: ports.Feed) -> None:
-        """The feed is there: a new stream notes what it is."""
+        """The feed is there: a new stream notes what it is. Raises `ValueError` for a name that says otherwise."""
+        if feed.caps.invented != (feed.name in ports.INVENTED_SOURCES):
+            raise ValueError(
+                f"a feed of invented trades is called {', '.join(ports.INVENTED_SOURCES)}, and no other is"
+            )
         if not self.stream.position:
             self._log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
             self.channel.invented = self.stream.invented
