@@ -7,6 +7,7 @@ stay; everything computed from it says that it is invented.
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from outcry.wiring import House, SystemClock, open_house
 SOURCE = "simulator"
 EMAIL = "demo@localhost.localdomain"
 SESSIONS = 20
+ROLLS_WITHIN = timedelta(days=10)
 SEED = 1848  # the year the Chicago Board of Trade was founded: any number would do
 
 
@@ -65,8 +67,9 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         universe, calendar, clock = house.reference.universe, house.reference.calendar, house.market_clock
         assert isinstance(clock, DemoClock)
         market = Market(SEED, universe.products, calendar)
-        fronts = [universe.front(root, clock.trade_date) for root in market.roots]
-        print(f"inventing {SESSIONS} sessions of {len(fronts)} products …", file=sys.stderr, flush=True)
+        days = (clock.trade_date, clock.trade_date + ROLLS_WITHIN)  # a roll must not lose the past
+        fronts = sorted({universe.front(root, day) for root in market.roots for day in days})
+        print(f"inventing {SESSIONS} sessions of {len(market.roots)} products …", file=sys.stderr, flush=True)
         write_history(
             house.store, universe.products, fronts,
             lambda contract: past_sessions(market, contract, calendar, clock.trade_date, SESSIONS),
