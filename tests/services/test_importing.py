@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from outcry.core.snapshot import load
 from outcry.ports.files import FileRefused, ReadOptions
-from outcry.ports.records import TRADE, Quality
+from outcry.ports.records import BAR, TRADE, Quality
 from outcry.ports.store import SessionRow
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services import importing
 from outcry.services.importing import FileReport
 from outcry.services.joining import join
+from outcry.services.rows import volume_of
 from outcry.settings import Settings
 from outcry.wiring import House, open_house
 
@@ -405,3 +406,35 @@ def test_a_century_named_by_a_flipped_bit_costs_nothing(house: House, ticks: Wri
     with pytest.raises(FileRefused, match="whose last trading day is"):
         take(house, path)
     assert time.perf_counter() - started < 2
+
+
+def test_more_lots_than_can_be_stored_are_refused(house: House, bars: Write) -> None:
+    """Bars of 2⁵³ − 1 lots summed to more than 64 bits hold, and a bar of 2⁶² is more than 2⁴⁰."""
+    line = ("13:31", "5500", "5500", "5500", "5500", 2**40)
+    (session,) = take(house, bars(DAY, line, folder="most")).sessions
+    assert session.volume == 2**40
+    before = everything(house)
+    for lots in (2**40 + 1, 2**53 - 1, 2**62 - 1):
+        path = bars(DAY, (*line[:5], lots), folder=str(lots))
+        with pytest.raises(FileRefused, match=f"ESU2024: a bar of {lots:,} lots") as caught:
+            take(house, path)
+        assert caught.value.path == str(path)
+    assert everything(house) == before
+
+
+def test_trades_are_refused_once_their_sum_is_too_large(
+    house: House, ticks: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A billion trades of 2³² lots take too long to write: the bound is lowered to ten lots."""
+    monkeypatch.setattr(importing, "MOST_VOLUME", 10)
+    path = ticks(DAY, ("13:31:00", "5500", 10), ("13:32:00", "5500", 1))
+    with pytest.raises(FileRefused, match="ESU2024: 11 lots in all"):
+        take(house, path)
+
+
+def test_lots_are_summed_however_many() -> None:
+    """Two bars of 2⁶³ lots are 2⁶⁴, not none."""
+    rows = np.zeros(2, BAR)
+    rows["volume"] = 2**63
+    assert volume_of(rows, Quality.BARS_1M) == 2**64
+    assert volume_of(rows[:0], Quality.BARS_1M) == 0

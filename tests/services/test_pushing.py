@@ -35,6 +35,8 @@ from outcry.store.reference import load_reference
 UNIVERSE = load_reference().universe
 ES = Contract("ES", 2013, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+PRESENT = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+MARCH = Contract("ES", 2026, 3)
 AT_NS = 1_381_239_000_000_000_000  # 2013-10-08 13:30 UTC
 NOW_NS = 1_767_366_245_000_000_000  # 2026-01-02
 DAY = 86_400_000_000_000
@@ -125,11 +127,60 @@ def test_an_event_that_makes_no_sense_is_refused_with_its_place(event: Event, wh
 
 def test_a_feed_without_its_own_clock_is_not_ahead_of_ours() -> None:
     """Two hours ahead are too much for a live feed; a replay or a simulation may be wherever it likes."""
-    ours = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
     ahead = Heartbeat(NOW_NS + 2 * 3_600_000_000_000)
-    assert reason(write_push(push(ahead, caps=ours))) == "times"
-    assert read_push(write_push(push(ahead)), UNIVERSE, NOW_NS).events == (ahead,)
-    assert read_push(write_push(push(Heartbeat(NOW_NS + 1), caps=ours)), UNIVERSE, NOW_NS).events
+    now = Heartbeat(NOW_NS + 1)
+    assert reason(write_push(push(ahead, caps=PRESENT, contract=MARCH))) == "times"
+    assert read_push(write_push(push(ahead, contract=MARCH)), UNIVERSE, NOW_NS).events == (ahead,)
+    assert read_push(write_push(push(now, caps=PRESENT, contract=MARCH)), UNIVERSE, NOW_NS).events
+
+
+def test_rows_lie_in_the_life_of_their_contract() -> None:
+    """ESZ2013 last traded on Friday 20 December 2013: a week on, 27 December, is the last day a row may be of; and
+    13 × 365 days before the 20th, 23 December 2000, the first."""
+    last_ns, first_ns = 1_388_188_800_000_000_000, 977_529_600_000_000_000  # both midnight UTC
+    for inside in (last_ns - 1, first_ns):
+        assert read_push(write_push(push(trades(ts_event=inside))), UNIVERSE, NOW_NS).events
+    for outside in (last_ns, first_ns - 1):
+        assert reason(write_push(push(trades(ts_event=[AT_NS, outside, AT_NS])))) == "not_listed"
+    assert reason(write_push(push(bars(ts_event=[last_ns - 1, last_ns])))) == "not_listed"
+
+
+@pytest.mark.parametrize("kind", [Heartbeat, Ended, "caught_up", "volume", "gap", "again"])
+def test_a_feed_says_nothing_of_a_contract_a_year_after_its_end(kind: Any) -> None:
+    """28 December 2013 and 366 days: 29 December 2014."""
+    end_ns = 1_419_811_200_000_000_000
+
+    def sent(at_ns: int) -> bytes:
+        match kind:
+            case "caught_up":
+                return write_push(push(CaughtUp(at_ns, Quality.TICKS)))
+            case "volume":
+                return write_push(push(VolumeCounter(at_ns, 1)))
+            case "gap":
+                return write_push(push(Gap(AT_NS, at_ns, "lost")))
+            case "again":
+                return write_push(push(again=Again(9, CaughtUp(at_ns, Quality.TICKS))))
+            case _:
+                return write_push(push(kind(at_ns)))
+
+    assert read_push(sent(end_ns), UNIVERSE, NOW_NS)
+    assert reason(sent(end_ns + 1)) == "times"
+
+
+def test_a_contract_that_has_expired_is_of_replays_only() -> None:
+    """ESH2026 last trades on 20 March 2026: up to the 27th a live feed may still bring it."""
+    end_ns = 1_774_656_000_000_000_000  # 2026-03-28
+    body = write_push(push(caps=PRESENT, contract=MARCH))
+    assert read_push(body, UNIVERSE, end_ns - 1)
+    with pytest.raises(InvalidRequest) as caught:
+        read_push(body, UNIVERSE, end_ns)
+    assert caught.value.details == {"reason": "expired"}
+    assert read_push(write_push(push(contract=MARCH)), UNIVERSE, end_ns)
+
+
+def test_a_bar_has_no_more_lots_than_can_be_summed() -> None:
+    assert read_push(write_push(push(bars(volume=2**40))), UNIVERSE, NOW_NS).events
+    assert reason(write_push(push(bars(volume=2**40 + 1)))) == "rows"
 
 
 def changed(**fields: Any) -> bytes:

@@ -20,7 +20,9 @@ from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Batch, Quality
 from outcry.ports.store import RecordingRow, SessionRow, SessionStore
 from outcry.ports.tape import Tape
+from outcry.services import listed
 from outcry.services.coverage import Span
+from outcry.services.plausible import MOST_BAR_LOTS
 from outcry.services.rows import fold_rows, in_order, on_tick, volume_of
 from outcry.services.settling import Folding, Parts, Settling, begin, best_of
 from outcry.services.spool import Counts, Spool, SpooledDay
@@ -29,8 +31,8 @@ MAX_OFF_TICK_SHARE = (
     10  # a tenth: a stray print is set aside, another product's prices are not ours to sort out
 )
 FEW_ROWS = 10  # too few to tell a wrong label by
-LONGEST_LISTED = timedelta(days=13 * 365)  # crude oil is listed for the running year and ten more
-EXPIRY_SLACK = timedelta(days=7)
+LONGEST_LISTED, EXPIRY_SLACK = listed.LONGEST_LISTED, listed.EXPIRY_SLACK
+MOST_VOLUME = 2**62  # lots in one file: what is summed and stored stays a number of 64 bits
 
 Progress = Callable[[int, int], None]
 State = Literal["imported", "unchanged", "no trades"]
@@ -153,7 +155,7 @@ class _Intake:
         self._parts, self._owner, self._reading = parts, owner, reading
         self.spool = Spool(parts.tape, owner, reading.source)
         self._foldings: dict[tuple[Contract, Quality, int], Folding] = {}
-        self._outside = 0
+        self._outside = self._volume = 0
         self._span: dict[str, Span] = {}
         self._latest: dict[tuple[Contract, Quality], int] = {}
 
@@ -212,6 +214,7 @@ class _Intake:
         rows, late = in_order(batch.rows, latest_ns)
         if not len(rows):
             return
+        self._check_volume(batch)
         times = rows["ts_event"]
         first_ns, last_ns = int(times[0]), int(times[-1])
         self._latest[contract, quality] = max(latest_ns, last_ns)
@@ -245,13 +248,24 @@ class _Intake:
 
     def _check_life(self, batch: Batch, trade_date: date) -> None:
         """Refuse trades of a contract that had expired, or was not yet listed: the label or the year is wrong."""
-        end = self._parts.universe.expiry(batch.contract)
-        if not end - LONGEST_LISTED <= trade_date <= end + EXPIRY_SLACK:
+        first, last = listed.listed_days(self._parts.universe, batch.contract)
+        if not first <= trade_date <= last:
+            end = self._parts.universe.expiry(batch.contract)
             raise FileRefused(
                 self._reading.path, batch.place,
                 f"a trade of {trade_date} in {batch.contract.key}, whose last trading day is {end}",
                 "name the right contract with --contract, its year in full",
             )  # fmt: skip
+
+    def _check_volume(self, batch: Batch) -> None:
+        """Refuse more lots than were ever traded: a column of another kind, or a flipped bit."""
+        self._volume += volume_of(batch.rows, batch.quality)
+        most = 0 if batch.quality is Quality.TICKS else int(batch.rows["volume"].max())
+        if most > MOST_BAR_LOTS or self._volume > MOST_VOLUME:
+            what = f"a bar of {most:,} lots" if most > MOST_BAR_LOTS else f"{self._volume:,} lots in all"
+            raise FileRefused(
+                self._reading.path, batch.place, f"{batch.contract.key}: {what}", "is that column the volume?"
+            )
 
     def _too_wide(self, problem: RangeTooWide, contract: Contract, place: str) -> FileRefused:
         tick_e9 = self._parts.universe.products[contract.root].tick_e9

@@ -3,8 +3,6 @@
 Rule kept: a fault is named by a stable word, of the first thing that is wrong.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,24 +25,32 @@ from outcry.ports.records import Quality, Rows
 
 _EARLIEST_NS = 3652 * NANOS_PER_DAY  # 1980: no recording is older
 LATEST_NS = 84_006 * NANOS_PER_DAY  # 2200
+AFTERWARDS_NS = (
+    366 * NANOS_PER_DAY
+)  # a feed may go on saying that it is there after its contract's last trade
 MOST_LOTS = 2**53  # a whole number in every program that reads our answers
+MOST_BAR_LOTS = 2**40  # far above any bar that was; the sum of a session's bars still is a number of 64 bits
 _MOST_PRICE_E9 = 10**18
 _MOST_TEXT = 300
 _SIDES = np.array([b"B", b"A", b"N"])
 _FLAGS = int(RowFlag.BACKFILL | RowFlag.ESTIMATED_TIME)
 
 
-def fault_of(event: Event, latest_ns: int) -> str:
-    """What is wrong with an event, none of which may be later than `latest_ns` (UTC); empty where nothing is."""
+def fault_of(event: Event, latest_ns: int, listed_ns: tuple[int, int]) -> str:
+    """What is wrong with an event, empty where nothing is. Nothing in it may be later than `latest_ns`, nor than a year
+    after the contract; its rows lie in the window in which that can trade (ns UTC)."""
+    last_word_ns = min(latest_ns, listed_ns[1] + AFTERWARDS_NS)
 
     def timely(*at_ns: int) -> str:
-        return "" if all(is_time(one, latest_ns) for one in at_ns) else "times"
+        return "" if all(is_time(one, last_word_ns) for one in at_ns) else "times"
 
     match event:
         case Trades(rows):
-            return _trades_fault(rows, timely)
-        case Bars(rows, quality):
-            return "quality" if quality is Quality.TICKS else _bars_fault(rows, timely)
+            return _trades_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
+        case Bars(rows, quality) if quality is Quality.TICKS:
+            return "quality"
+        case Bars(rows):
+            return _bars_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
         case Gap(from_ns, to_ns, why):
             return timely(from_ns, to_ns) or ("" if from_ns < to_ns and _is_text(why) else "gap")
         case Repaired(from_ns, to_ns):
@@ -60,10 +66,15 @@ def fault_of(event: Event, latest_ns: int) -> str:
             return timely(at_ns)
 
 
-def _trades_fault(rows: Rows, timely: Callable[..., str]) -> str:
-    at_ns, received_ns = rows["ts_event"], rows["ts_recv"]
-    if fault := timely(*_ends(at_ns), *_ends(received_ns)):
-        return fault
+def _life_fault(rows: Rows, listed_ns: tuple[int, int]) -> str:
+    first_ns, last_ns = _ends(rows["ts_event"])
+    return "" if listed_ns[0] <= first_ns and last_ns < listed_ns[1] else "not_listed"
+
+
+def _trades_fault(rows: Rows, latest_ns: int) -> str:
+    for name in ("ts_event", "ts_recv"):
+        if not all(is_time(one, latest_ns) for one in _ends(rows[name])):
+            return "times"
     sane = (
         _are_prices(rows["price"])
         and bool(np.isin(rows["side"], _SIDES).all())
@@ -72,16 +83,16 @@ def _trades_fault(rows: Rows, timely: Callable[..., str]) -> str:
     return "" if sane else "rows"
 
 
-def _bars_fault(rows: Rows, timely: Callable[..., str]) -> str:
+def _bars_fault(rows: Rows, latest_ns: int) -> str:
     at_ns = rows["ts_event"]
-    if fault := timely(*_ends(at_ns)):
-        return fault
+    if not all(is_time(one, latest_ns) for one in _ends(at_ns)):
+        return "times"
     body_low, body_high = np.minimum(rows["open"], rows["close"]), np.maximum(rows["open"], rows["close"])
     sane = (
         _are_prices(rows["low"])
         and _are_prices(rows["high"])
         and bool((rows["low"] <= body_low).all() and (body_high <= rows["high"]).all())
-        and int(rows["volume"].max()) < MOST_LOTS
+        and int(rows["volume"].max()) <= MOST_BAR_LOTS
         and bool((at_ns[1:] >= at_ns[:-1]).all())
     )
     return "" if sane else "rows"

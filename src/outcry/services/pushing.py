@@ -34,7 +34,8 @@ from outcry.ports.feed import (
 )
 from outcry.ports.records import BAR, Quality, Rows
 from outcry.services.errors import InvalidRequest
-from outcry.services.plausible import LATEST_NS, MOST_LOTS, fault_of, is_time
+from outcry.services.listed import listed_ns
+from outcry.services.plausible import LATEST_NS, MOST_LOTS, fault_of
 
 MEDIA_TYPE = "application/msgpack"
 MOST_BODY_BYTES = 4 * 2**20
@@ -152,11 +153,14 @@ def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
     resolution_ns, reach_ns = wire.caps.resolution_ns, wire.caps.reach_ns
     if wire.caps.invented or not (1 <= resolution_ns <= NANOS_PER_DAY and 0 <= reach_ns <= LATEST_NS):
         raise refused("caps")  # nobody invents but the service's own simulator
+    window_ns = listed_ns(universe, contract)
+    if not wire.caps.own_clock and now_ns >= window_ns[1]:
+        raise refused("expired")
     latest_ns = LATEST_NS if wire.caps.own_clock else min(LATEST_NS, now_ns + _MOST_AHEAD_NS)
-    events = tuple(_read(number, event, latest_ns) for number, event in enumerate(wire.events))
+    events = tuple(_read(number, event, latest_ns, window_ns) for number, event in enumerate(wire.events))
     if any(isinstance(event, Ended) for event in events[:-1]):
         raise refused("after_the_end")
-    if wire.again is not None and (fault := _again_fault(wire.again, wire.first, latest_ns)):
+    if wire.again is not None and (fault := _again_fault(wire.again, wire.first, latest_ns, window_ns)):
         raise refused(fault)
     return Push(wire.session, contract, wire.caps, wire.first, events, wire.again)
 
@@ -191,7 +195,7 @@ def _bytes(rows: Rows, dtype: np.dtype[Any]) -> bytes:
     return rows.tobytes()
 
 
-def _read(number: int, wire: _WireEvent, latest_ns: int) -> Event:
+def _read(number: int, wire: _WireEvent, latest_ns: int, window_ns: tuple[int, int]) -> Event:
     """Read one event; `number` is its place in the push."""
     decoder = _DECODERS.get(wire.kind)
     if decoder is None:
@@ -207,7 +211,7 @@ def _read(number: int, wire: _WireEvent, latest_ns: int) -> Event:
             event = Bars(_array(rows, BAR, number), quality, backfill)
         case _:
             event = body
-    fault = fault_of(event, latest_ns)
+    fault = fault_of(event, latest_ns, window_ns)
     if fault:
         raise refused(fault, event=number)
     return event
@@ -219,7 +223,7 @@ def _array(raw: bytes, dtype: np.dtype[Any], number: int) -> Rows:
     return np.frombuffer(raw, dtype)
 
 
-def _again_fault(again: Again, first: int, latest_ns: int) -> str:
+def _again_fault(again: Again, first: int, latest_ns: int, window_ns: tuple[int, int]) -> str:
     if not first <= again.until <= MOST_LOTS:
         return "again"
-    return "" if again.caught_up is None or is_time(again.caught_up.at_ns, latest_ns) else "times"
+    return "" if again.caught_up is None else fault_of(again.caught_up, latest_ns, window_ns)

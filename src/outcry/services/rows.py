@@ -37,8 +37,13 @@ def on_tick(rows: Rows, tick_e9: int, quality: Quality) -> tuple[Rows, list[Colu
 
 
 def volume_of(rows: Rows, quality: Quality) -> int:
-    """Lots traded in the rows."""
-    return int(rows["size" if quality is Quality.TICKS else "volume"].sum(dtype=np.uint64))
+    """Lots traded in the rows, however many: a sum beyond 64 bits does not begin again at 0."""
+    lots = rows["size" if quality is Quality.TICKS else "volume"]
+    if not len(lots):
+        return 0
+    if int(lots.max()) * len(lots) >= 2**64:
+        return sum(lots.tolist())
+    return int(lots.sum(dtype=np.uint64))
 
 
 def fold_rows(fold: BulkFold, rows: Rows, ticks: list[Column], quality: Quality) -> None:
