@@ -35,6 +35,7 @@ from outcry.store.tape import TapeFolder
 if TYPE_CHECKING:
     from outcry.api.app import Application
     from outcry.bus.log import FileLog
+    from outcry.core.instruments import Contract
     from outcry.feeds.pushed import PushedFeeds
     from outcry.ports.feed import Feed
     from outcry.services.importing import Importer
@@ -123,7 +124,13 @@ class House:
         from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
         from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
 
-        pushes = PushedFeeds(self.reference.universe)
+        def streams_of(owner: int) -> "set[tuple[str, Contract]]":
+            keys = [runner.key for runner in list(live.engine.runners.values())]
+            return {(key.feed, key.contract) for key in keys if key.owner == owner}
+
+        own = {feed.name for _, feed in feeds}
+        pushes = PushedFeeds(self.reference.universe, reserved=own, streams_of=streams_of)
+        live = self.live(feeds, pushes)
         services = Services(
             query=self.query,
             keys=self.keys,
@@ -134,7 +141,7 @@ class House:
             universe=self.reference.universe,
             alerts=self.alerts,
             pushes=pushes,
-            live=self.live(feeds, pushes),
+            live=live,
             checks={"store": lambda: void(self.store.revision())},
         )
         options = Options(

@@ -434,6 +434,37 @@ def test_a_run_keeps_its_capabilities_and_an_owner_has_so_many(monkeypatch: pyte
     run(test)
 
 
+def test_the_names_of_the_services_own_feeds_are_not_pushed() -> None:
+    async def test() -> None:
+        service = PushedFeeds(UNIVERSE, reserved=["sierra"])
+        for owner in (0, 1):
+            for name in ("sierra", "simulator"):
+                assert await refusal(service.take(owner, name, push(0))) == "feed"
+        assert await service.take(0, "mine", push(0)) == 0
+
+    run(test)
+
+
+def test_a_user_has_so_many_streams_whether_pushed_now_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four, two were there; one of them is pushed again, and two new ones: then there is room for none that is new.
+    The operator may have any number."""
+    monkeypatch.setattr(pushed, "MOST_STREAMS", 4)
+    before = {("old", ES), ("old", NQ)}
+
+    async def test() -> None:
+        service = PushedFeeds(UNIVERSE, streams_of=lambda _owner: before)
+        for name in ("old", "new", "newer"):
+            assert await service.take(1, name, push(0)) == 0
+        assert await refusal(service.take(1, "newest", push(0))) == "streams"
+        assert await refusal(service.take(1, "new", push(0, contract=NQ))) == "streams"
+        assert await service.take(1, "old", push(0, contract=NQ)) == 0
+        assert await service.take(2, "newest", push(0)) == 0
+        for number in range(5):
+            assert await service.take(0, f"feed{number}", push(0)) == 0
+
+    run(test)
+
+
 def test_reader_and_pusher_may_be_on_different_threads() -> None:
     """The pusher's loop runs here, the reader's in a thread of its own; 500 pushes arrive whole and in order."""
     service = PushedFeeds(UNIVERSE)

@@ -5,11 +5,12 @@ been journalled; at most one push of a contract waits, so a pusher is never fast
 feed is fed by one run at a time. Pushes may come on another thread, and another event loop, than they are read on.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import replace
 from threading import Lock
 from time import monotonic
 
+from outcry.accounts.licences import OPERATOR
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.inlet import CLOSED, STOPPING, Inlet
 from outcry.ports.feed import (
@@ -28,6 +29,11 @@ from outcry.services.pushing import WAIT_S, Push, is_feed_name, refused
 
 #: Contracts an owner may have pushed at a time; more than the universe has front and next months.
 MOST_INLETS = 256
+#: Streams a user may have at all: each has its log and its answers, and is kept when nothing is pushed any more.
+MOST_STREAMS = 64
+SIMULATOR = "simulator"
+
+StreamsOf = Callable[[int], Collection[tuple[str, Contract]]]
 OnFeed = Callable[[int, "PushedFeed", Contract], object]
 
 
@@ -100,12 +106,16 @@ def _since(event: Event, since_ns: int) -> Event | None:
 class PushedFeeds:
     """Every feed pushed into this service. Implements `services.pushing.Intake`.
 
-    reserved: names that are the service's own feeds'.
+    reserved: names that are the service's own feeds'. streams_of: feeds and contracts that an owner has streams of,
+    whether anything is pushed of them now or not.
     """
 
-    def __init__(self, universe: Universe, *, reserved: frozenset[str] = frozenset({"simulator"})) -> None:
+    def __init__(
+        self, universe: Universe, *, reserved: Iterable[str] = (), streams_of: StreamsOf = lambda _owner: ()
+    ) -> None:
         self.universe = universe
-        self._reserved = reserved
+        self._reserved = frozenset(reserved) | {SIMULATOR}
+        self._streams_of = streams_of
         self._inlets: dict[tuple[int, str, Contract], Inlet] = {}
         self._feeds: dict[tuple[int, str, str], PushedFeed] = {}
         self._listeners: list[OnFeed] = []
@@ -178,6 +188,11 @@ class PushedFeeds:
         self._sweep()
         if sum(other == owner for other, _, _ in self._inlets) >= MOST_INLETS:
             raise refused("too_many")
+        if owner != OPERATOR:
+            streams = {(name, one) for other, name, one in self._inlets if other == owner}
+            streams.update(self._streams_of(owner))
+            if (feed, contract) not in streams and len(streams) >= MOST_STREAMS:
+                raise refused("streams")
         if held is not None:
             held.finish("replaced")
         run = run or PushedFeed(feed, push.caps, push.session)

@@ -1,0 +1,49 @@
+"""What the house tells those who take in pushes: names that are its own, and how many streams there are of whom."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from outcry.core.instruments import Contract
+from outcry.feeds.pushed import MOST_STREAMS, PushedFeeds
+from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+from outcry.ports.live import StreamKey
+from outcry.services.errors import InvalidRequest
+from outcry.services.live.service import LiveService
+from outcry.services.pushing import Push
+from outcry.settings import Settings
+from outcry.wiring import open_house
+
+ES = Contract("ES", 2013, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+
+
+def test_pushes_know_the_houses_own_feeds_and_streams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator tails a file as `sierra`; user 7 has 64 streams, one of them `replay` of ESZ2013."""
+    built: list[Any] = []
+    monkeypatch.setattr("outcry.api.app.create_app", lambda services, _options: built.append(services))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    with open_house(Settings(data=str(tmp_path))) as house:
+        tail = cast("Feed", SimpleNamespace(name="sierra"))
+        house.application([(0, tail)])
+        (services,) = built
+        pushes, live = cast("PushedFeeds", services.pushes), cast("LiveService", services.live)
+        keys = [StreamKey(7, "replay", ES), *(StreamKey(7, f"f{n}", ES) for n in range(MOST_STREAMS - 1))]
+        for key in keys:
+            live.engine.runners[key.text] = cast("Any", SimpleNamespace(key=key))
+
+        async def take(owner: int, feed: str) -> str:
+            try:
+                await pushes.take(owner, feed, Push("a" * 20, ES, CAPS, 0, ()))
+            except InvalidRequest as problem:
+                return str(problem.details["reason"])
+            return ""
+
+        assert asyncio.run(take(0, "sierra")) == "feed"
+        assert asyncio.run(take(7, "another")) == "streams"
+        assert asyncio.run(take(7, "replay")) == ""
+        assert asyncio.run(take(8, "another")) == ""
