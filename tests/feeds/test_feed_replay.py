@@ -354,6 +354,21 @@ def test_a_hole_between_two_files_is_a_gap_of_the_hours_of_trading() -> None:
     ]
 
 
+def test_of_a_contract_that_was_over_for_a_year_nothing_more_is_said() -> None:
+    """Its last row is of 2 January 2024; 365 days later, in a leap year, is 1 January 2025. The other contract goes on
+    to five minutes after its last row, or the end of that day's hours."""
+    later, on = Contract("ES", 2026, 3), utc("2026-01-02 15:00:00")
+    file = Made((ES, trades((OPEN + 1, 4755.25, 1))), (later, trades((on, 6900.25, 1))))
+    events = replayed(file)
+    assert events[-1] == Ended(utc("2025-01-01 00:00:00"))
+    assert prices(events) == [4755.25]
+    assert all(event.at_ns <= utc("2025-01-01 00:00:00") for event in events if isinstance(event, Heartbeat))
+    assert all(event.to_ns <= utc("2025-01-01 00:00:00") for event in events if isinstance(event, Gap))
+    other = replayed(file, contract=later)
+    assert prices(other) == [6900.25]
+    assert other[-1].at_ns > on
+
+
 def test_a_product_recorded_later_than_another_has_a_gap_till_then() -> None:
     later = OPEN + 20 * MINUTE
     files = [Made((ES, trades((OPEN, 1.0, 1)))), Made((NQ, trades((later, 2.0, 1))))]

@@ -37,6 +37,8 @@ from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Quality
 
 BATCH_ROWS = 4096
+#: How long after its last row a contract is still spoken of; a service takes that for a year after it has expired.
+AFTERWARDS_DAYS = 365
 
 _CAPS = FeedCaps(
     resolution_ns=1, has_id=False, has_side=True, backfill=Backfill.TICKS, reach_ns=2**62, resume=Resume.BY_TIME,
@@ -149,8 +151,10 @@ class ReplayFeed:
     async def _events(
         self, recording: Recording, contract: Contract, start: int, since_ns: int
     ) -> AsyncIterator[Event]:
-        """Rows, heartbeats and gaps after the start, to the end."""
-        end = max(start, recording.end_ns(contract.root))
+        """Rows, heartbeats and gaps after the start, to the end: that of the product, or a year after the last row,
+        for a contract that expired years before the recording ends is not spoken of for all of them."""
+        silent_ns = (recording.days(contract, 0)[-1] + AFTERWARDS_DAYS) * NANOS_PER_DAY
+        end = max(start, min(recording.end_ns(contract.root), silent_ns))
         marks = self._marks(recording, contract.root, start, end)
         mark = next(marks, None)
         for day in recording.days(contract, since_ns):
@@ -183,7 +187,8 @@ class ReplayFeed:
 
     def _marks(self, recording: Recording, root: str, start: int, end: int) -> Iterator[_Mark]:
         """Heartbeats and gaps after the start, in order; a gap is told when it is over, before what follows it."""
-        gaps = (_Mark(b - 1, b, Gap(a, b, NOT_RECORDED)) for a, b in recording.holes(root, start))
+        holes = recording.holes(root, start)
+        gaps = (_Mark(b - 1, b, Gap(a, b, NOT_RECORDED)) for a, b in holes if b <= end)
         beats = recording.timeline.beats(start, end, self._pace.step_ns)
         return heapq.merge(
             gaps, (_Mark(at, at, Heartbeat(at)) for at in beats), key=lambda mark: mark.limit_ns
