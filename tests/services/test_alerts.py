@@ -247,7 +247,8 @@ def test_without_a_store_there_is_no_past() -> None:
         (AlertType.VA_TEST_LOW, "VAL", {"val": 6889_750_000_000},
          "ES traded at 6912, at the lower edge of prior value (VAL 6889.75)."),
         (AlertType.VA_REJECT_HIGH, "VAH", {"vah": 6912_500_000_000, "probeExtreme": 6914_000_000_000},
-         "ES traded above prior value (VAH 6912.5) as far as 6914 and a five-minute bar closed back inside it, at 6912."),
+         "ES traded above prior value (VAH 6912.5) as far as 6914 and a five-minute bar closed back inside it, "
+         "at 6912."),
         (AlertType.VA_REJECT_LOW, "VAL", {},
          "ES traded below prior value (VAL) and a five-minute bar closed back inside it, at 6912."),
         (AlertType.VA_ACCEPT_ABOVE, "VAH", {"vah": 6912_500_000_000},

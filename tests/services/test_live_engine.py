@@ -429,7 +429,7 @@ def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
 
 
 def test_a_faulty_market_degrades_one_instrument_and_no_other(house: House) -> None:
-    """Prices twenty thousand rows apart in one session are in another unit: the stream says so, its session is not live."""
+    """Prices twenty thousand rows apart in one session are in another unit: the stream says so, and is not live."""
 
     async def work(staged: Stage) -> None:
         await played(staged, [CAUGHT, Trades(rows((OPEN, 22_000), (OPEN + 1, 42_000))), Ended(OPEN + 2)])

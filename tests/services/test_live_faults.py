@@ -25,7 +25,7 @@ def volume(staged: Stage) -> int:
 def test_a_correction_to_an_impossible_price_degrades_the_session_and_the_stream_goes_on(
     house: House,
 ) -> None:
-    """A hundred thousand ticks away is no auction. The day after is one again, also for a process that begins in between."""
+    """A hundred thousand ticks away is no auction. The day after is one again, also for a process begun in between."""
     next_open = OPEN + 24 * 60 * MINUTE
     first = [
         CAUGHT,

@@ -285,11 +285,13 @@ class Stream:
                 continue
             try:
                 ladder = self._anew(session.opening, list(self._history(opened_at)))
-                if ladder is not None and len(ladder.volume) > MAX_SESSION_ROWS:
-                    raise RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS)
-                session.amended(ladder)
             except RangeTooWide as problem:
                 self.degraded = str(problem)
+                continue
+            if ladder is not None and len(ladder.volume) > MAX_SESSION_ROWS:
+                self.degraded = str(RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS))
+            else:
+                session.amended(ladder)
 
     def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
