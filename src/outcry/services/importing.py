@@ -31,7 +31,6 @@ MAX_OFF_TICK_SHARE = (
     10  # a tenth: a stray print is set aside, another product's prices are not ours to sort out
 )
 FEW_ROWS = 10  # too few to tell a wrong label by
-LONGEST_LISTED, EXPIRY_SLACK = listed.LONGEST_LISTED, listed.EXPIRY_SLACK
 MOST_VOLUME = 2**62  # lots in one file: what is summed and stored stays a number of 64 bits
 
 Progress = Callable[[int, int], None]

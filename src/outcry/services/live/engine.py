@@ -9,14 +9,13 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, time
 from typing import Any
 
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_MS
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused
 from outcry.ports.files import FileRefused
@@ -24,11 +23,11 @@ from outcry.ports.live import LiveStore, LogDamaged, StreamKey, TradeLog
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services.grid import Grid
-from outcry.services.importing import EXPIRY_SLACK, LONGEST_LISTED
+from outcry.services.listed import listed_ns
 from outcry.services.live import entries as log
 from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
-from outcry.services.live.intake import Counts, Life
+from outcry.services.live.intake import Counts
 from outcry.services.live.outgoing import alert_row
 from outcry.services.live.recorder import RETRY_S, Recorder, Tell, say_nothing
 from outcry.services.live.references import References, ScopeOf
@@ -260,7 +259,13 @@ class Engine:
 
     async def _recovered(self, key: StreamKey) -> Runner:
         product = self._market.universe.products[key.contract.root]
-        runner = Runner(key, product.tick_e9, self._grid(product.root), self._life(key.contract), self._ways)
+        runner = Runner(
+            key,
+            product.tick_e9,
+            self._grid(product.root),
+            listed_ns(self._market.universe, key.contract),
+            self._ways,
+        )
         snapshot = await self._recorder.patiently(lambda: self._stores.live.snapshot(key.text))
         if snapshot is not None and snapshot[0] > self._stores.log.last(key.text):
             # a log taken away, or one of an older backup: what it held is asked of the feed again
@@ -272,15 +277,6 @@ class Engine:
         self._board.put(runner.channel)
         runner.stand(asyncio.get_running_loop().time())
         return runner
-
-    def _life(self, contract: Contract) -> Life:
-        """When a contract can trade (ns UTC): as long as any is listed, and a few days past its last trading day."""
-        end = self._market.universe.expiry(contract)
-        first, last = (
-            int(datetime.combine(day, time(), UTC).timestamp()) * NANOS_PER_SECOND
-            for day in (end - LONGEST_LISTED, end + EXPIRY_SLACK)
-        )
-        return max(first, 0), last
 
     def _grid(self, root: str) -> Grid:
         if root not in self._grids:
