@@ -102,7 +102,7 @@ class Recorder:
             taken: list[_Taken] = []
             for runner in moved:
                 needed_from = runner.stream.needed_from
-                row = await self._in_thread(self._sync_thread, runner.snapshot)
+                row = await self._in_thread(self._sync_thread, runner.logged.snapshot)
                 taken.append(_Taken(runner, needed_from, row))
                 await self.store_pending(runner)
                 await asyncio.sleep(pause_s)
@@ -124,7 +124,7 @@ class Recorder:
 
     async def finish(self, runners: Sequence[Runner]) -> None:
         """Write out what is under way, as far as the store takes it."""
-        taken = [_Taken(runner, runner.stream.needed_from, runner.snapshot()) for runner in runners]
+        taken = [_Taken(runner, runner.stream.needed_from, runner.logged.snapshot()) for runner in runners]
         try:
             await asyncio.wait_for(self._save(taken), PATIENCE_S)
         except TimeoutError:

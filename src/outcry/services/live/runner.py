@@ -1,12 +1,11 @@
 """One stream in service: a feed's events to the log, from the log to the fold, from the fold to the board.
 
-Rules kept: what is applied was logged before; the session that ended is in the store before the stream goes on, so that
-what comes next is measured against it, in a replay as in life; a restart goes on from snapshot and log.
+Rule kept: the session that ended is in the store before the stream goes on, so that what comes next is measured against
+it, in a replay as in life.
 """
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -24,11 +23,11 @@ from outcry.ports.records import Quality, Rows
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
-from outcry.services.live.columns import columns_of
 from outcry.services.live.counter import VolumeCheck
 from outcry.services.live.health import MAX_DRIFT_NS, Health, Phase, Sign
 from outcry.services.live.intake import Intake, Life, Piece
-from outcry.services.live.stream import Outcome, Stream
+from outcry.services.live.logged import LoggedStream
+from outcry.services.live.stream import Outcome
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
@@ -62,26 +61,35 @@ class Runner:
     def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, life: Life, ways: Ways) -> None:
         self.key, self._life, self._ways = key, life, ways
         self.name = key.text
-        self.stream = Stream(tick_e9, self.history)
+        self.channel = Channel(key, invented=False, peek=self._peek)
+        self.logged = LoggedStream(key.text, tick_e9, ways.log, self._applied)
+        self.stream = self.logged.stream
         self.intake = Intake(tick_e9, grid, self._day, life)
         self.health = Health()
         self.saved_position = 0
-        self._tick_e9 = tick_e9
-        self._lock = threading.Lock()
         self._storing = asyncio.Lock()
         self._beat_ns = 0
         self._since_s = 0.0
         self._drifts = False
         self._counter, self._lots = VolumeCheck(), 0
-        self.channel = Channel(key, invented=False, peek=self._peek)
         self._days: dict[date, log.Day] = {}
 
     # -- what it says
 
     def _peek(self) -> LiveView | None:
-        with self._lock:
-            captured = self.stream.capture()
-        return captured.view() if captured else None
+        return self.logged.view()
+
+    def _applied(self, outcome: Outcome) -> None:
+        self.channel.version += 1
+        if outcome.fired:
+            self._ways.fired(self, outcome.fired)
+
+    async def recover(self, snapshot: tuple[int, bytes] | None) -> None:
+        """Become what the log says. What had ended when the process did is still to be stored."""
+        if await self.logged.recover(snapshot) and snapshot is not None:
+            self.saved_position = snapshot[0]
+        self.channel.invented = self.stream.invented
+        self.channel.version += 1
 
     @property
     def market_ns(self) -> int:
@@ -130,34 +138,6 @@ class Runner:
             return "no_prior"
         return "live" if current.opening.front else "not_front"
 
-    # -- recovery
-
-    def history(self, first: int) -> Iterator[log.Known]:
-        """Entries of the log from one that begins at `first` on, up to the one being applied."""
-        for frame in self._ways.log.read(self.name, first):
-            if frame.first >= self.stream.position:
-                return
-            if frame.first >= first:
-                yield log.decode(frame)
-
-    async def recover(self, snapshot: tuple[int, bytes] | None) -> None:
-        """Become what the log says: from the snapshot on. What had ended when the process did is still to be stored."""
-        if snapshot is not None and self.stream.restore(*snapshot):
-            self.saved_position = snapshot[0]
-        for frame in self._ways.log.read(self.name, self.stream.position):
-            if frame.first < self.stream.position:
-                continue
-            entry = log.decode(frame)
-            if self.stream.position != frame.first:  # what came before was dropped with its trade date
-                if not isinstance(entry, log.Began | log.Opened):
-                    continue
-                self.stream.position = frame.first
-            outcome = self.stream.apply(entry)
-            self._ways.fired(self, outcome.fired)
-            await asyncio.sleep(0)
-        self.channel.invented = self.stream.invented
-        self.channel.version += 1
-
     # -- the feed
 
     def begin(self, feed: ports.Feed) -> None:
@@ -167,7 +147,7 @@ class Runner:
                 f"a feed of invented trades is called {', '.join(ports.INVENTED_SOURCES)}, and no other is"
             )
         if not self.stream.position:
-            self._log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
+            self.logged.log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
             self.channel.invented = self.stream.invented
 
     def cursor(self) -> ports.Cursor:
@@ -228,9 +208,9 @@ class Runner:
             case ports.Gap():
                 self._note_hole(event.from_ns, event.to_ns, event.why)
             case ports.Repaired():
-                self._log(log.Mended(event.from_ns, event.to_ns))
+                self.logged.log(log.Mended(event.from_ns, event.to_ns))
             case ports.Amend():
-                self._log(log.Amended(event.id, event.kind, event.price, event.size))
+                self.logged.log(log.Amended(event.id, event.kind, event.price, event.size))
             case ports.VolumeCounter():
                 self._count(event)
             case ports.Status():
@@ -270,7 +250,7 @@ class Runner:
             await self._open(piece.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
             part = rows[: min(fit or len(rows), _MOST_ROWS)]
-            self._begin_day(piece.day)
+            self.logged.begin_day(piece.day)
             self._log_trades(piece.day, part)
             rows = rows[len(part) :]
 
@@ -281,27 +261,19 @@ class Runner:
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
             bar_ns = BAR_NS[event.quality]
-            self._begin_day(piece.day)
-            self._log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
-
-    def _begin_day(self, day: log.Day) -> None:
-        """A trade date begins a new file of the log, so that older ones can be dropped."""
-        stream = self.stream
-        new = all(day != known for known, _ in stream.days)
-        if new and stream.begun_at != stream.position - 1:  # unless that was done, and then the disk was full
-            self._ways.log.cut(self.name)
-            self._log(log.Began(stream.run, stream.own_clock, stream.invented, stream.lag_ns))
+            self.logged.begin_day(piece.day)
+            self.logged.log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 
     async def _beat(self, at_ns: int) -> None:
         self._beat_ns = max(self._beat_ns, at_ns)
         await self._pass_deadlines(at_ns)
         if self.stream.due_ns <= at_ns:
-            self._log(log.Mark(at_ns))
+            self.logged.log(log.Mark(at_ns))
 
     async def _pass_deadlines(self, at_ns: int) -> None:
         """Store every session and trade date that is five minutes over at an instant, before anything after it."""
         while self.stream.deadline_ns <= at_ns:
-            for what in self._log(log.Mark(self.stream.deadline_ns)):
+            for what in self.logged.log(log.Mark(self.stream.deadline_ns)):
                 await self._store(what)
 
     async def _store(self, what: str) -> None:
@@ -313,8 +285,8 @@ class Runner:
             if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
                 opening = await self._ways.opening(self.key, current.opening.session, None)
                 if opening != current.opening:
-                    self._log(log.Opened(opening.dump()))
-            self._log(log.Stored(what))  # last: what is not done by then is done after a crash
+                    self.logged.log(log.Opened(opening.dump()))
+            self.logged.log(log.Stored(what))  # last: what is not done by then is done after a crash
 
     async def _open(self, session: Session) -> None:
         """Open the session a row belongs to, if it is the next."""
@@ -327,7 +299,7 @@ class Runner:
             night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
         opening = await self._ways.opening(self.key, session, night)
         self.health.session_changed()
-        self._log(log.Opened(opening.dump()))
+        self.logged.log(log.Opened(opening.dump()))
 
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and self.health.phase is not Phase.CURRENT:
@@ -335,7 +307,7 @@ class Runner:
         self.intake.caught_up(event.at_ns)
         self.health.take(Sign.CAUGHT_UP)
         if not self.stream.warm:
-            self._log(log.Caught(event.at_ns, event.quality))
+            self.logged.log(log.Caught(event.at_ns, event.quality))
         await self._beat(event.at_ns)
 
     def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
@@ -348,7 +320,7 @@ class Runner:
     def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
         """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""
         if not any(known[0] <= from_ns and to_ns <= known[1] for known in self.stream.holes):
-            self._log(log.Hole(from_ns, to_ns, why))
+            self.logged.log(log.Hole(from_ns, to_ns, why))
 
     def _count(self, event: ports.VolumeCounter) -> None:
         hole = self._counter.told(event, self._lots) if self.health.phase is Phase.CURRENT else None
@@ -365,12 +337,6 @@ class Runner:
         return self._days[trade_date]
 
     # -- keeping
-
-    def snapshot(self) -> tuple[str, int, bytes]:
-        """The stream, its position, and all of it as bytes. Safe from any thread."""
-        with self._lock:
-            position, held = self.stream.position, self.stream.hold()
-        return self.name, position, held.encode()
 
     async def store_pending(self) -> None:
         """Store what could not be stored when it ended, or was not before the process did."""
@@ -395,26 +361,6 @@ class Runner:
     # -- one entry
 
     def _log_trades(self, day: log.Day, rows: Rows) -> None:
-        """`_log` of trades, which are many: they are taken apart once."""
-        stream, columns = self.stream, columns_of(rows, self._tick_e9, self.stream.lag_ns)
-        entry = log.TradeRows(day, rows.tobytes())
-        self._ways.log.append(self.name, stream.position, len(rows), log.encode(entry))
-        outcome = Outcome()
-        with self._lock:
-            stream.trades(day, rows, columns, outcome)
-        self.channel.version += 1
+        columns = self.logged.log_trades(day, rows)
         self._lots += sum(columns.sizes)
         self.health.traded(columns.at_ns[-1], columns.delay_ns)
-        if outcome.fired:
-            self._ways.fired(self, outcome.fired)
-
-    def _log(self, entry: log.Known) -> list[str]:
-        """Log an entry, apply it, tell of what came of it; return what has ended."""
-        stream = self.stream
-        self._ways.log.append(self.name, stream.position, entry.count, log.encode(entry))
-        with self._lock:
-            outcome = stream.apply(entry)
-        self.channel.version += 1
-        if outcome.fired:
-            self._ways.fired(self, outcome.fired)
-        return outcome.ended

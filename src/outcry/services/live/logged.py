@@ -1,0 +1,92 @@
+"""A stream and its log: the one place where anything is applied.
+
+Rules kept: what is applied was logged before; a restart goes on from snapshot and log, and is then what it was; the
+view is taken under a lock held for microseconds, and worked out outside it.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+from outcry.core.live import LiveView
+from outcry.ports.live import TradeLog
+from outcry.ports.records import Rows
+from outcry.services.live import entries
+from outcry.services.live.columns import Columns, columns_of
+from outcry.services.live.stream import Outcome, Stream
+
+#: Told of what an entry brought about, right after it was applied.
+Applied = Callable[[Outcome], None]
+
+
+class LoggedStream:
+    """Entries in, to the log and then to the fold. Used on the event loop, but for `view` and `snapshot`."""
+
+    def __init__(self, name: str, tick_e9: int, log: TradeLog, applied: Applied) -> None:
+        self.name, self._tick_e9, self._log, self._applied = name, tick_e9, log, applied
+        self.stream = Stream(tick_e9, self._history)
+        self._lock = threading.Lock()
+
+    def log(self, entry: entries.Known) -> list[str]:
+        """Log an entry and apply it; return what has ended. Raises `OSError` (a full disk): nothing is applied then."""
+        stream = self.stream
+        self._log.append(self.name, stream.position, entry.count, entries.encode(entry))
+        with self._lock:
+            outcome = stream.apply(entry)
+        self._applied(outcome)
+        return outcome.ended
+
+    def log_trades(self, day: entries.Day, rows: Rows) -> Columns:
+        """`log` of trades, which are many: they are taken apart once."""
+        stream, columns = self.stream, columns_of(rows, self._tick_e9, self.stream.lag_ns)
+        entry = entries.TradeRows(day, rows.tobytes())
+        self._log.append(self.name, stream.position, len(rows), entries.encode(entry))
+        outcome = Outcome()
+        with self._lock:
+            stream.trades(day, rows, columns, outcome)
+        self._applied(outcome)
+        return columns
+
+    def begin_day(self, day: entries.Day) -> None:
+        """A trade date begins a new file of the log, so that older ones can be dropped."""
+        stream = self.stream
+        new = all(day != known for known, _ in stream.days)
+        if new and stream.begun_at != stream.position - 1:  # unless that was done, and then the disk was full
+            self._log.cut(self.name)
+            self.log(entries.Began(stream.run, stream.own_clock, stream.invented, stream.lag_ns))
+
+    async def recover(self, snapshot: tuple[int, bytes] | None) -> bool:
+        """Become what the log says, from the snapshot on; return whether that could be read. Raises `LogDamaged`."""
+        stream = self.stream
+        restored = snapshot is not None and stream.restore(*snapshot)
+        for frame in self._log.read(self.name, stream.position):
+            if frame.first < stream.position:
+                continue
+            entry = entries.decode(frame)
+            if stream.position != frame.first:  # what came before was dropped with its trade date
+                if not isinstance(entry, entries.Began | entries.Opened):
+                    continue
+                stream.position = frame.first
+            self._applied(stream.apply(entry))
+            await asyncio.sleep(0)
+        return restored
+
+    def _history(self, first: int) -> Iterator[entries.Known]:
+        """Entries from one that begins at `first` on, up to the one being applied."""
+        for frame in self._log.read(self.name, first):
+            if frame.first >= self.stream.position:
+                return
+            if frame.first >= first:
+                yield entries.decode(frame)
+
+    def view(self) -> LiveView | None:
+        """The session that runs, as it stands. Safe from any thread."""
+        with self._lock:
+            captured = self.stream.capture()
+        return captured.view() if captured else None
+
+    def snapshot(self) -> tuple[str, int, bytes]:
+        """The stream, its position, and all of it as bytes. Safe from any thread."""
+        with self._lock:
+            position, held = self.stream.position, self.stream.hold()
+        return self.name, position, held.encode()
