@@ -604,3 +604,21 @@ def test_pauses_grow_to_a_minute(house: House, monkeypatch: pytest.MonkeyPatch) 
     run(house, work)
     for pause, longest in zip(pauses, (1, 2, 4, 8, 16, 32, 60, 60), strict=True):
         assert longest / 2 <= pause <= longest
+
+
+def test_a_user_replays_a_day_against_what_of_the_operators_he_may_see_now(house: House) -> None:
+    """The operator has 2 July, granted a day after its close. Whoever plays 3 July years later sees it as the prior,
+    though by the time of the recording the embargo was not over."""
+    next_open = OPEN + 24 * 60 * MINUTE
+
+    async def work(staged: Stage) -> None:
+        await played(staged, [CAUGHT, *day(), Ended(CLOSE + 6 * MINUTE)])
+        await played(
+            staged, [CAUGHT, Trades(rows((next_open, 22_003))), Ended(next_open + 1)], owner=7, name="mine"
+        )
+        found = staged.channel(feed="mine", owner=7).view()
+        assert found is not None
+        assert found.opening.prior is not None
+        assert str(found.opening.prior.trade_date) == "2024-07-02"
+
+    run(house, work)

@@ -72,7 +72,7 @@ class Engine:
     ) -> None:
         self._stores, self._market, self._board = stores, market, board
         self.tell, self._rush = tell, rush
-        self._references = References(stores.sessions, market.universe, market.scope_of)
+        self._references = References(stores.sessions, market.universe, market.scope_of, market.clock)
         self._ways = Ways(
             stores.log, board, market.clock, market.calendar, self._opening, self._store, self._fired
         )

@@ -15,6 +15,7 @@ from outcry.core.instruments import Contract, Universe
 from outcry.core.levels import Carried, Completed, carried
 from outcry.core.opening import Opening, Prior
 from outcry.core.roll import Front, fronts
+from outcry.ports.clock import Clock
 from outcry.ports.store import SessionRow, SessionStore
 from outcry.services.shelf import ADR_SESSIONS, StoredSession, visible
 
@@ -41,8 +42,8 @@ class _Known:
 class References:
     """Makes openings from the store. Its method blocks, and may raise `StoreBusy`."""
 
-    def __init__(self, store: SessionStore, universe: Universe, scope_of: ScopeOf) -> None:
-        self._store, self._universe, self._scope_of = store, universe, scope_of
+    def __init__(self, store: SessionStore, universe: Universe, scope_of: ScopeOf, clock: Clock) -> None:
+        self._store, self._universe, self._scope_of, self._clock = store, universe, scope_of, clock
         #: Sessions worked out before, the newest used last: a row of the store never changes but as a whole.
         self._worked_out: OrderedDict[_Identity, StoredSession] = OrderedDict()
 
@@ -77,7 +78,7 @@ class References:
             for row in self._rows(owner, contract.root)
             if earliest <= row.trade_date <= session.trade_date and row.open_ns < session.open_ns
         ]
-        best = sorted(self._best(owner, rows, session.open_ns), key=lambda stored: stored.row.open_ns)
+        best = sorted(self._best(owner, rows), key=lambda stored: stored.row.open_ns)
         regular = [stored for stored in best if stored.row.kind is SessionKind.RTH]
         nights = [
             stored
@@ -106,11 +107,12 @@ class References:
         owners = (OPERATOR,) if owner == OPERATOR else self._scope_of(owner).owners
         return self._store.sessions(owners, root)
 
-    def _best(self, owner: int, rows: Sequence[StoredSession], now_ns: int) -> Sequence[StoredSession]:
-        """One row for each session: the operator uses all of the operator's, a user what a user may see."""
+    def _best(self, owner: int, rows: Sequence[StoredSession]) -> Sequence[StoredSession]:
+        """One row for each session: the operator uses all of the operator's, a user what a user may see now. What day
+        is being played does not matter: an embargo ends by the clock."""
         if owner == OPERATOR:
             return rows
-        return visible(rows, self._scope_of(owner), now_ns)[0]
+        return visible(rows, self._scope_of(owner), self._clock.now_ns())[0]
 
     def _front_on(self, root: str, day: date, regular: Sequence[StoredSession]) -> Front | None:
         """The front by volume of a trade date that has not traded yet."""
