@@ -3,14 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports.feed import LIVE_TRADE, RowFlag
-from outcry.ports.records import Quality, Rows
+from outcry.ports.records import Rows
 
 #: Why there is a gap in what files bring.
 NOT_RECORDED = "not_recorded"
-#: How long after its stamp a row is known, in ns: a trade at once, a bar at its end.
-LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
 
 
 def as_live(rows: Rows, received_ns: NDArray[np.int64] | int, flags: RowFlag) -> Rows:

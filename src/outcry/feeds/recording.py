@@ -21,7 +21,7 @@ from outcry.core.calendar import Calendar
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.core.windows import EPOCH, LONGEST_CLOSURE_DAYS, Segment, clipped, merged
-from outcry.feeds.live_rows import LENGTH_NS, as_live
+from outcry.feeds.live_rows import as_live
 from outcry.feeds.pace import Timeline
 from outcry.ports.feed import Bars, Event, FeedLost, FeedRefused, RowFlag, Trades
 from outcry.ports.files import Reading
@@ -93,7 +93,7 @@ class _Spool:
             )
         self.rows[contract] = self.rows.get(contract, 0) + len(rows)
         times = rows["ts_event"]
-        first, end = int(times.min()), int(times.max()) + max(1, LENGTH_NS[quality])
+        first, end = int(times.min()), int(times.max()) + max(1, quality.length_ns)
         spans = self.spans.setdefault((contract.root, quality), {})
         known = spans.get(file, (first, end))
         spans[file] = (min(known[0], first), max(known[1], end))
@@ -182,7 +182,7 @@ class Recording:
         for quality in Quality:
             rows = self._spool.read(contract, day, quality)
             times = rows["ts_event"]
-            known = times + LENGTH_NS[quality]
+            known = times + quality.length_ns
             wanted = times >= since_ns
             for start, end in better:
                 wanted &= (known <= start) | (times >= end)

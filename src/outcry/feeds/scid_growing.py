@@ -29,7 +29,7 @@ from outcry.feeds.files.scid import (
     read_sample,
     unix_ns,
 )
-from outcry.feeds.live_rows import LENGTH_NS, NOT_RECORDED
+from outcry.feeds.live_rows import NOT_RECORDED
 from outcry.ports.feed import FeedLost, FeedRefused, Gap
 from outcry.ports.files import FileRefused, ReadCounts
 from outcry.ports.records import Batch
@@ -160,7 +160,7 @@ class GrowingScid:
         """When the bar ends that the last record is still becoming (ns UTC); 0 where it is whole."""
         if decoder.bars is None or not decoder.are_bars(last).any():
             return 0
-        end_ns = int(unix_ns(last)[0]) + LENGTH_NS[decoder.bars]
+        end_ns = int(unix_ns(last)[0]) + decoder.bars.length_ns
         return end_ns if settled_ns < end_ns else 0
 
     def _since(self, batch: Batch) -> Batch:

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
-from outcry.feeds.live_rows import LENGTH_NS
 from outcry.ports.feed import Bars, CaughtUp, Event, FeedLost, Heartbeat, RowFlag, Trades
 from outcry.ports.records import Quality
 
@@ -44,7 +43,7 @@ async def joined(
     try:
         await pump.stands()
         cut = cut_ns()
-        if quality is not Quality.TICKS and cut % LENGTH_NS[quality]:
+        if quality is not Quality.TICKS and cut % quality.length_ns:
             raise ValueError(f"history of {quality} can only be cut between two bars, not at {cut} ns")
         pages = history(cut)
         try:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 #: One trade: exchange time (ns UTC), price (10⁻⁹), size (lots), aggressor (b"B", b"A", b"N"), exchange sequence.
 TRADE = np.dtype(
@@ -51,9 +52,17 @@ class Quality(StrEnum):
         return list(Quality).index(self)
 
     @property
+    def length_ns(self) -> int:
+        """How long after its stamp a row is known: a trade at once, a bar, stamped at its start, at its end."""
+        return _LENGTH_NS[self]
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """Row layout of a batch of this quality."""
         return TRADE if self is Quality.TICKS else BAR
+
+
+_LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
 
 
 @dataclass(frozen=True, slots=True)

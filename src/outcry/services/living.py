@@ -14,6 +14,8 @@ from typing import Generic, Protocol, TypeVar, cast
 import msgspec
 
 from outcry.core.instruments import Universe
+from outcry.core.live import LiveView
+from outcry.core.opening import Prior
 from outcry.core.units import NANOS_PER_MS
 from outcry.services import describe
 from outcry.services.answers import DISCLAIMER, Answer, ContextAnswer, LevelsAnswer, ProfileAnswer, number
@@ -93,12 +95,20 @@ class Found(Generic[A_co]):
     living: Living[A_co] | None = None
 
 
-def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsAnswer | None:
-    """`GET /api/levels` of a channel; None where it does not answer live."""
+def _answering(channel: Channel) -> tuple[LiveView, Prior] | None:
+    """What a channel shows and is measured against, if it answers live."""
     view = channel.view()
     if view is None or view.opening.prior is None or not channel.standing.answers:
         return None
-    prior = view.opening.prior
+    return view, view.opening.prior
+
+
+def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsAnswer | None:
+    """`GET /api/levels` of a channel; None where it does not answer live."""
+    found = _answering(channel)
+    if found is None:
+        return None
+    view, prior = found
     pocs, highs, lows = describe.carried(view.opening.carried, tick_e9)
     return LevelsAnswer(
         symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
@@ -112,9 +122,10 @@ def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsA
 
 def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> ContextAnswer | None:
     """`GET /api/context` of a channel; None where it does not answer live."""
-    view = channel.view()
-    if view is None or view.opening.prior is None or not channel.standing.answers:
+    found = _answering(channel)
+    if found is None:
         return None
+    view, _ = found
     opening = view.opening
     pocs, highs, lows = describe.carried(opening.carried, tick_e9)
     return ContextAnswer(
@@ -132,9 +143,10 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
 
 def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
     """`GET /api/profile` of a channel; None where it does not answer live."""
-    view = channel.view()
-    if view is None or view.opening.prior is None or not channel.standing.answers:
+    found = _answering(channel)
+    if found is None:
         return None
+    view, _ = found
     return ProfileAnswer(
         symbol=channel.key.contract.root, tick_size=number(tick_e9),
         levels=describe.open_session(view, channel.key.feed, tick_e9),

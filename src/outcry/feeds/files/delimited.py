@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MINUTE, NANOS_PER_SECOND, UNDEFINED_PRICE_E9
+from outcry.core.units import NANOS_PER_DAY, UNDEFINED_PRICE_E9
 from outcry.feeds.files import cells
 from outcry.feeds.files.archive import Counted, plain
 from outcry.feeds.files.arrow import Array, RecordBatch, pa, pc
@@ -40,7 +40,6 @@ NO_PRICE = "undefined price"
 NOT_TRADES = "order events that are not trades"
 SUSPICIOUS = "prints marked suspicious"
 _U32 = (1 << 32) - 1
-_LENGTH_NS = {Quality.BARS_1M: NANOS_PER_MINUTE, Quality.BARS_1S: NANOS_PER_SECOND}
 _SCHEMA_RTYPES = {"32": Quality.BARS_1S, "33": Quality.BARS_1M}
 
 Rows = NDArray[Any]
@@ -143,7 +142,7 @@ class TableReader:
             self._check_bars(contract, chosen, numbers, before)
         quality = self._quality or Quality.TICKS
         if self._dialect.bars and self._dialect.ends:
-            chosen["ts_event"] -= _LENGTH_NS[quality]
+            chosen["ts_event"] -= quality.length_ns
         where = f"{self._table.inside}, row {before + 1:,}" if self._table.inside else f"row {before + 1:,}"
         self._tally.place = where
         yield Batch(contract, quality, chosen, where)

@@ -84,9 +84,8 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._recorder = Recorder(stores.log, stores.live, board, rush)
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
-        self._reference_thread = ThreadPoolExecutor(
-            1, "outcry-references"
-        )  # apart: an alert does not wait for these
+        #: Apart from the store's, so that no alert waits for a session's references.
+        self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
         self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
 
     # -- life

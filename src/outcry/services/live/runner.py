@@ -12,14 +12,12 @@ from datetime import date
 import numpy as np
 
 from outcry.core.calendar import Calendar, Session, SessionKind
-from outcry.core.live import LiveView
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
 from outcry.ports.live import StreamKey, TradeLog
-from outcry.ports.records import Quality, Rows
+from outcry.ports.records import Rows
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
@@ -35,7 +33,6 @@ _MOST_ROWS = 20_000
 _LONGEST_TURN_S = 0.004
 #: Standings that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
-BAR_NS = {Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,8 @@ class Runner:
     def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, life: Life, ways: Ways) -> None:
         self.key, self._life, self._ways = key, life, ways
         self.name = key.text
-        self.channel = Channel(key, invented=False, peek=self._peek)
         self.logged = LoggedStream(key.text, tick_e9, ways.log, self._applied)
+        self.channel = Channel(key, invented=False, peek=self.logged.view)
         self.stream = self.logged.stream
         self.intake = Intake(tick_e9, grid, self._day, life)
         self.health = Health()
@@ -75,9 +72,6 @@ class Runner:
         self._days: dict[date, log.Day] = {}
 
     # -- what it says
-
-    def _peek(self) -> LiveView | None:
-        return self.logged.view()
 
     def _applied(self, outcome: Outcome) -> None:
         self.channel.version += 1
@@ -179,13 +173,10 @@ class Runner:
         try:
             async for event in feed.open(self.key.contract, since):
                 health.heard(loop.time())
-                if isinstance(event, ports.Trades):
-                    if self._quickly(event.rows):
-                        continue
-                    await self._trades(event.rows)
-                else:
-                    await self._breathe()
-                    await self._take(event, feed.caps, before_ns)
+                if isinstance(event, ports.Trades) and self._quickly(event.rows):
+                    continue
+                await self._breathe()
+                await self._take(event, feed.caps, before_ns)
                 self.stand(loop.time())
                 if self.ended:
                     return
@@ -197,9 +188,10 @@ class Runner:
     async def _take(self, event: ports.Event, caps: ports.FeedCaps, before_ns: int) -> None:
         match event:
             case ports.Trades():
-                await self._trades(event.rows)
+                for piece in self.intake.trades(event.rows):
+                    await self._enter(piece)
             case ports.Bars():
-                for piece in self.intake.bars(event.rows, event.quality, BAR_NS[event.quality]):
+                for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     await self._enter_bars(piece, event)
             case ports.Heartbeat():
                 await self._beat(event.at_ns)
@@ -230,10 +222,6 @@ class Runner:
         self._log_trades(piece.day, rows)
         return True
 
-    async def _trades(self, rows: Rows) -> None:
-        for piece in self.intake.trades(rows):
-            await self._enter(piece)
-
     async def _breathe(self) -> None:
         """Let others have the loop, when this stream has had it for long."""
         loop = asyncio.get_running_loop()
@@ -260,7 +248,7 @@ class Runner:
             row = piece.rows[at : at + 1]
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
-            bar_ns = BAR_NS[event.quality]
+            bar_ns = event.quality.length_ns
             self.logged.begin_day(piece.day)
             self.logged.log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
 

@@ -108,8 +108,7 @@ class Stream:
 
     def capture(self) -> Capture | None:
         """The session that runs, as it stands; None before its first trade."""
-        if self._amended:
-            self._settle()
+        self._settle()
         return self.current.capture() if self.current else None
 
     @property
@@ -121,8 +120,7 @@ class Stream:
 
     def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
         """Apply trades of one session in order, the entry at `position`, and move on; `columns` are the rows'."""
-        if self._amended:
-            self._settle()
+        self._settle()
         if not self.days or self.days[-1][0] is not day:
             self._note_day(day)
         self._trades(rows, columns, done)
@@ -135,7 +133,7 @@ class Stream:
             rows = entry.rows
             self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
             return done
-        if self._amended and not isinstance(entry, log.Amended):
+        if not isinstance(entry, log.Amended):
             self._settle()
         self._apply(entry, done)
         self.position += entry.count
@@ -279,6 +277,8 @@ class Stream:
 
     def _settle(self) -> None:
         """Fold the sessions held anew, without what was taken back since it was last done: once for many amendments."""
+        if not self._amended:
+            return
         self._amended = False
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
             if session.empty or self.degraded:
@@ -312,8 +312,7 @@ class Stream:
 
     def hold(self) -> held.Held:
         """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
-        if self._amended:
-            self._settle()
+        self._settle()
         parts = [
             (session.opening, at, session.hold())
             for session, at in zip(self.sessions, self._opened_at, strict=True)
@@ -330,24 +329,23 @@ class Stream:
         try:
             self.load(position, data)
         except (ValueError, LookupError, TypeError):
-            self.__init__(self._tick_e9, self._history)
             return False
         return True
 
     def load(self, position: int, data: bytes) -> None:
-        """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read."""
+        """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read, before it changes."""
         found = held.read(data)
-        self.position = position
+        sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
+        recent = np.frombuffer(found.recent, LIVE_TRADE)
+        self.position, self.sessions = position, sessions
+        self._opened_at = [part.opened_at for part in found.sessions]
         self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
         self.lag_ns, self.begun_at = found.lag_ns, found.begun_at
-        self.sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
-        self._opened_at = [part.opened_at for part in found.sessions]
         self.warm, self.quality = found.warm, found.quality
         self.latest_ns, self.time_ns, self.covered_ns = found.latest_ns, found.time_ns, found.covered_ns
         self.holes, self.pending, self.days = found.holes, found.pending, found.days
         self.last_bar_ns, self.barred_ns = found.last_bar_ns, found.barred_ns
         self.degraded = found.degraded
-        recent = np.frombuffer(found.recent, LIVE_TRADE)
         self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
         self._set_deadline()
 
