@@ -10,13 +10,12 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from enum import StrEnum
-from threading import Lock
 
 from outcry.accounts import keys as form
 from outcry.accounts.licences import Grant, Scope, resolve
 from outcry.ports.store import AccountStore, KeyRow, Role, Tier
+from outcry.services.mirror import Mirror
 
-REFRESH_NS = 200_000_000
 _MIN_SECRET_BYTES = 16
 _MAX_SECRET_BYTES = 64  # the longest key BLAKE2b takes
 
@@ -32,44 +31,15 @@ class KeyRefusal(StrEnum):
     TICKET = "ticket"
 
 
-class _Mirror:
-    """Looks again at the store when its revision has moved. Safe to refresh from any thread."""
-
-    def __init__(self, store: AccountStore) -> None:
-        self._store = store
-        self._lock = Lock()
-        self._revision: int | None = None
-        self._asked_ns: int | None = None
-        #: Moves only when what is mirrored here has changed, not with every import.
-        self.generation = 0
-
-    def refresh(self, now_ns: int, *, force: bool = False) -> None:
-        """Ask the store for its revision if it is time to, and load again if it moved; may raise
-        `StoreBusy`."""
-        with self._lock:
-            # A clock set back must not stop the asking: hence the distance, not the difference.
-            if not force and self._asked_ns is not None and abs(now_ns - self._asked_ns) < REFRESH_NS:
-                return
-            revision = self._store.revision()  # before loading: a change while loading is then seen next time
-            if revision != self._revision:
-                if self._load():
-                    self.generation += 1
-                self._revision = revision
-            self._asked_ns = now_ns
-
-    def _load(self) -> bool:
-        """Load all; return whether anything here changed."""
-        raise NotImplementedError
-
-
-class KeyRing(_Mirror):
+class KeyRing(Mirror):
     """All keys by keyed digest. `server_secret`: 16 to 64 bytes; without it the stored digests find
     nothing."""
 
     def __init__(self, store: AccountStore, server_secret: bytes) -> None:
         if not _MIN_SECRET_BYTES <= len(server_secret) <= _MAX_SECRET_BYTES:
             raise ValueError("the server secret has 16 to 64 bytes")
-        super().__init__(store)
+        super().__init__(store.revision)
+        self._store = store
         self._secret = server_secret
         self._by_digest: dict[bytes, KeyRow] = {}
         self._live: dict[str, KeyRow] = {}
@@ -134,11 +104,12 @@ class KeyRing(_Mirror):
         return changed
 
 
-class Licences(_Mirror):
+class Licences(Mirror):
     """All grants in force, and the scope each key has through them."""
 
     def __init__(self, store: AccountStore) -> None:
-        super().__init__(store)
+        super().__init__(store.revision)
+        self._store = store
         self._grants: tuple[Grant, ...] = ()
         self._scopes: dict[tuple[int, int, Tier], Scope] = {}
 

@@ -1,0 +1,129 @@
+"""Browsers signed in: a random token in a cookie, its keyed digest here.
+
+Rules kept: a session ends fourteen days after its last use and ninety after it began, and everywhere within a second of
+being ended; who it is must have been proved within ten minutes before anything secret is shown or changed.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from outcry.core.units import NANOS_PER_MINUTE
+from outcry.ports.identity import IdentityStore, SessionRow, UserRow
+from outcry.services.mirror import Mirror
+
+_DAY_NS = 24 * 60 * NANOS_PER_MINUTE
+IDLE_NS = 14 * _DAY_NS
+LONGEST_NS = 90 * _DAY_NS
+RECENT_NS = 10 * NANOS_PER_MINUTE
+#: Uses are written down this often: for a person "today" is near enough, and reading a page writes nothing.
+NOTED_NS = 5 * NANOS_PER_MINUTE
+_TOKEN_BYTES = 32
+_LONGEST_AGENT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a request came from: client address and what the browser calls itself."""
+
+    address: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A browser signed in just now. `token`: for its cookie, the only time it is seen."""
+
+    token: str
+    user: UserRow
+
+
+class Browsers(Mirror):
+    """All sessions by keyed digest, from memory. `secret`: what digests are keyed with, 16 to 64 bytes."""
+
+    def __init__(self, store: IdentityStore, secret: bytes) -> None:
+        super().__init__(store.revision)
+        self._store, self._secret = store, secret
+        self._sessions: dict[bytes, SessionRow] = {}
+        self._users: dict[int, UserRow] = {}
+        self._seen: dict[int, int] = {}
+
+    def digest(self, token: str) -> bytes:
+        """What is kept of a token."""
+        keyed = hashlib.blake2b(
+            token.encode("utf-8", "replace"), digest_size=32, key=self._secret, person=b"session"
+        )
+        return keyed.digest()
+
+    def find(self, token: str, now_ns: int) -> tuple[SessionRow, UserRow] | None:
+        """The session of a token and its user, from memory; None where it has ended or its user is disabled."""
+        row = self._sessions.get(self.digest(token)) if token else None
+        if row is None or not self.in_force(row, now_ns):
+            return None
+        user = self._users.get(row.user_id)
+        if user is None or user.disabled_ns is not None:
+            return None
+        if now_ns - max(row.seen_ns, self._seen.get(row.id, 0)) > NOTED_NS:
+            self._seen[row.id] = now_ns
+        return row, user
+
+    def still(self, session_id: int, now_ns: int) -> UserRow | None:
+        """The user of a session by its id, as both stand now; None where it has ended."""
+        for row in self._sessions.values():
+            if row.id == session_id:
+                user = self._users.get(row.user_id)
+                enabled = user is not None and user.disabled_ns is None
+                return user if enabled and self.in_force(row, now_ns) else None
+        return None
+
+    def in_force(self, row: SessionRow, now_ns: int) -> bool:
+        """Whether a session's time is not over."""
+        seen_ns = max(row.seen_ns, self._seen.get(row.id, 0))
+        return row.ended_ns is None and now_ns < seen_ns + IDLE_NS and now_ns < row.created_ns + LONGEST_NS
+
+    def recent(self, row: SessionRow, now_ns: int) -> bool:
+        """Whether its user was confirmed within ten minutes."""
+        return 0 <= now_ns - row.confirmed_ns < RECENT_NS
+
+    def open(self, user: UserRow, origin: Origin, now_ns: int) -> Signed:
+        """Sign a browser in, its user confirmed."""
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        agent = origin.agent[:_LONGEST_AGENT]
+        self._store.add_session(user.id, self.digest(token), origin.address, agent, now_ns)
+        self.refresh(now_ns, force=True)
+        return Signed(token, user)
+
+    def confirm(self, row: SessionRow, now_ns: int) -> str:
+        """Note that its user was confirmed anew; return the token it goes by from now on."""
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        self._store.confirm_session(row.id, self.digest(token), now_ns)
+        self.refresh(now_ns, force=True)
+        return token
+
+    def of(self, user_id: int, now_ns: int) -> list[SessionRow]:
+        """A user's sessions in force, newest use first."""
+        mine = [
+            row for row in self._sessions.values() if row.user_id == user_id and self.in_force(row, now_ns)
+        ]
+        return sorted(mine, key=lambda row: -max(row.seen_ns, self._seen.get(row.id, 0)))
+
+    def end(self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None) -> int:
+        """End a user's sessions: `only` that one, or all `but` one."""
+        ended = self._store.end_sessions(user_id, now_ns, only=only, but=but)
+        self.refresh(now_ns, force=True)
+        return ended
+
+    def write_seen(self) -> None:
+        """Keep when sessions were last used."""
+        seen, self._seen = self._seen, {}
+        if seen:
+            self._store.seen(seen)
+
+    def _load(self) -> bool:
+        sessions = {row.digest: row for row in self._store.sessions()}
+        users = {user.id: user for user in self._store.users()}
+        fewer = bool(self._sessions.keys() - sessions.keys()) or any(
+            users.get(number) != user for number, user in self._users.items()
+        )
+        self._sessions, self._users = sessions, users
+        return fewer  # who came is looked up anyway; who went must be forgotten everywhere

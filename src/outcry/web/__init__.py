@@ -1,0 +1,1 @@
+"""The pages: what a person does with Outcry in a browser."""

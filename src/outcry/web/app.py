@@ -1,0 +1,176 @@
+"""The pages as one application: who is asking is found out once, then the page of that address answers.
+
+Rules kept: a page's module gives its routes and knows no other page; an error is a page too, in the reader's language;
+only addresses this service is known by are answered, so that no other name can be made to stand for it.
+"""
+
+import ipaddress
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http.cookies import CookieError
+from urllib.parse import quote, urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from outcry.accounts.licences import Scope
+from outcry.core.instruments import Universe
+from outcry.http.edge import AsgiApp
+from outcry.http.logs import Journal
+from outcry.ports.clock import Clock
+from outcry.ports.connections import Connections
+from outcry.ports.identity import Preferences
+from outcry.ports.limiter import Limiter
+from outcry.ports.store import StoreBusy
+from outcry.services.accounts import KeyRing, Licences
+from outcry.services.errors import ServiceError, StoreUnavailable
+from outcry.services.identity.browsers import Browsers
+from outcry.services.identity.service import Identity
+from outcry.services.live.board import Board
+from outcry.services.query import Query
+from outcry.services.subscriptions import Subscriptions
+from outcry.web import pages
+from outcry.web.desk import (
+    LANGUAGE_COOKIE,
+    LOCAL_COOKIE,
+    SECURE_COOKIE,
+    THEME_COOKIE,
+    VISIT_COOKIE,
+    Desk,
+    FormRefused,
+    Handler,
+    NotAllowed,
+    NotConfirmed,
+    NotSignedIn,
+    PageMissing,
+    Visit,
+    new_binding,
+)
+from outcry.web.language import LANGUAGES, Languages
+from outcry.web.static import StaticFiles
+from outcry.web.templates import Templates
+
+
+@dataclass(frozen=True, slots=True)
+class PageServices:
+    """What the pages are made from. `clock`: the machine's, `market_clock`: that of the market shown. `visitor`: what
+    somebody who is not signed in may see, None: nothing. `public_url`: where this service is known to be, empty: only
+    on this machine and at the addresses it listens on."""
+
+    query: Query
+    board: Board
+    universe: Universe
+    keys: KeyRing
+    licences: Licences
+    identity: Identity
+    subscriptions: Subscriptions
+    connections: Connections
+    browsers: Browsers
+    limiter: Limiter
+    clock: Clock
+    market_clock: Clock
+    journal: Journal
+    form_secret: bytes
+    visitor: Callable[[], Scope | None] = lambda: None
+    public_url: str = ""
+    demo: bool = False
+
+
+def build_pages(services: PageServices) -> AsgiApp:
+    """The application of all pages."""
+    static = StaticFiles()
+    languages = Languages()
+    desk = Desk(services, Templates(static, languages=LANGUAGES, demo=services.demo), static, languages)
+    routes: list[BaseRoute] = [Route("/static/{version}/{name:path}", static.serve)]
+    for path, methods, handler in pages.all_pages():
+        routes.append(Route(path, _endpoint(desk, handler), methods=list(methods)))
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return _error(desk, visit_of(desk, request), status)
+
+    app = Starlette(routes=routes, exception_handlers={HTTPException: on_http_error})
+    app.router.redirect_slashes = False
+    return app  # pyright: ignore[reportReturnType] - Starlette types its scope as a mutable mapping
+
+
+def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        visit = visit_of(desk, request)
+        if not _known_here(desk, request):
+            return _error(desk, visit, 421)
+        back = quote(visit.path if request.method in ("GET", "HEAD") else request.url.path, safe="/")
+        try:
+            return await handler(desk, visit)
+        except NotSignedIn:
+            return desk.to(visit, f"/sign-in?next={back}")
+        except NotConfirmed:
+            return desk.to(visit, f"/confirm?next={back}")
+        except NotAllowed:
+            return _error(desk, visit, 403)
+        except PageMissing:
+            return _error(desk, visit, 404)
+        except FormRefused:
+            return _error(desk, visit, 400)
+        except (StoreBusy, StoreUnavailable):
+            return _error(desk, visit, 502)
+        except ServiceError as refusal:
+            return _error(desk, visit, 404 if refusal.code in {"unknown_symbol", "not_found"} else 409)
+        except Exception as error:  # noqa: BLE001 - the reader gets a page, the log the rest
+            desk.services.journal.error("unexpected in a page", path=request.url.path, exc_info=error)
+            return _error(desk, visit, 500)
+
+    return answer
+
+
+def visit_of(desk: Desk, request: Request) -> Visit:
+    """Who is asking and how it is to be shown; from memory."""
+    services = desk.services
+    try:
+        cookies = request.cookies
+    except CookieError:
+        cookies = {}
+    secure = request.url.scheme == "https"
+    token = cookies.get(SECURE_COOKIE if secure else LOCAL_COOKIE, "")
+    found = services.browsers.find(token, services.clock.now_ns()) if token else None
+    session, user = found or (None, None)
+    preferences = user.preferences if user else Preferences()
+    binding = cookies.get(VISIT_COOKIE, "")
+    fresh = user is None and not 16 <= len(binding) <= 64
+    theme = preferences.theme if user else cookies.get(THEME_COOKIE, "auto")
+    return Visit(
+        request=request,
+        words=desk.languages.choose(
+            preferences.language, cookies.get(LANGUAGE_COOKIE, ""), request.headers.get("accept-language", "")
+        ),
+        theme=theme if theme in {"dark", "light"} else "auto",
+        preferences=preferences,
+        user=user,
+        session=session,
+        scope=services.licences.of_user(user.id) if user else services.visitor(),
+        binding=new_binding() if fresh else binding,
+        secure=secure,
+        fresh=fresh,
+    )
+
+
+def _known_here(desk: Desk, request: Request) -> bool:
+    """Whether the name the browser used is ours: a stranger's name that leads here must not be given our pages."""
+    host = (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    public = urlsplit(desk.services.public_url).hostname
+    if public is not None and host == public.lower():
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True  # a number cannot be made to lead elsewhere
+
+
+def _error(desk: Desk, visit: Visit, status: int) -> Response:
+    return desk.page(visit, "error.html", status, status=status)

@@ -1,0 +1,245 @@
+"""The desk every page is handed out from: who is asking, in which language, and what all pages share.
+
+Rules kept: no page holds a secret twice, is cached where it is somebody's own, or runs anything it did not bring: the
+policy allows our own files and nothing else. A form is taken only from a page of ours, and what a person typed comes
+back with the complaint.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from outcry.accounts.licences import Scope
+from outcry.ports.identity import Preferences, SessionRow, UserRow
+
+if TYPE_CHECKING:
+    from outcry.web.app import PageServices
+    from outcry.web.language import Languages, Words
+    from outcry.web.static import StaticFiles
+    from outcry.web.templates import Templates
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+#: The cookie of a browser signed in. Over https (and nowhere else) with the prefix that pins it to this host.
+SECURE_COOKIE = "__Host-outcry"
+LOCAL_COOKIE = "outcry-local"
+#: A browser not signed in: what its forms are tied to.
+VISIT_COOKIE = "outcry-visit"
+LANGUAGE_COOKIE = "outcry-language"
+THEME_COOKIE = "outcry-theme"
+LONGEST_FORM = 64 * 1024
+
+#: Answers one address.
+Handler = Callable[["Desk", "Visit"], Awaitable[Response]]
+#: Path, methods, handler.
+Page = tuple[str, Sequence[str], Handler]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NotSignedIn(Exception):
+    """The page is for somebody who is signed in: to the sign-in page, and back."""
+
+
+class NotConfirmed(Exception):
+    """Who is asking has to be proved anew before this: to the confirmation page, and back."""
+
+
+class NotAllowed(Exception):
+    """The page is not for this user."""
+
+
+class PageMissing(Exception):
+    """There is nothing at this address."""
+
+
+class FormRefused(Exception):
+    """The form did not come from a page of ours, or is too large."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request for a page. `user` and `session` are None for a visitor; `scope`: what may be shown, None for a
+    visitor where visitors see nothing. `fresh`: a visit cookie still to be set."""
+
+    request: Request
+    words: Words
+    theme: str
+    preferences: Preferences
+    user: UserRow | None
+    session: SessionRow | None
+    scope: Scope | None
+    binding: str
+    secure: bool
+    fresh: bool = False
+    flash: list[str] = field(default_factory=list[str])
+
+    @property
+    def path(self) -> str:
+        """Path and query, to come back to."""
+        url = self.request.url
+        return url.path + (f"?{url.query}" if url.query else "")
+
+
+class Desk:
+    """What pages are made with. One for all of them; safe on one event loop."""
+
+    def __init__(
+        self, services: PageServices, templates: Templates, static: StaticFiles, languages: Languages
+    ) -> None:
+        self.services = services
+        self.templates = templates
+        self.static = static
+        self.languages = languages
+
+    async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do what may wait for the store, in a thread."""
+        return await run_in_threadpool(work, *args, **kwargs)
+
+    def now_ns(self) -> int:
+        """The present by the machine's clock, which sessions and keys go by."""
+        return self.services.clock.now_ns()
+
+    # -- answers
+
+    def page(
+        self, visit: Visit, template: str, /, status: int = 200, *, secret: bool = False, **values: Any
+    ) -> Response:
+        """A whole page. `secret`: it shows something that must be kept nowhere."""
+        context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, **values}
+        response = HTMLResponse(self.templates.render(template, visit.words, context), status)
+        return self.dressed(visit, response, secret=secret)
+
+    def fragment(self, visit: Visit, template: str, /, **values: Any) -> Response:
+        """A part of a page, to be put in its place by a script."""
+        return self.page(visit, template, **values)
+
+    def to(self, visit: Visit, path: str, status: int = 303) -> Response:
+        """Go on to another page of ours."""
+        return self.dressed(visit, RedirectResponse(safe_path(path), status))
+
+    def dressed(self, visit: Visit, response: Response, *, secret: bool = False) -> Response:
+        """Give a response the headers every page has."""
+        headers = response.headers
+        headers["content-security-policy"] = POLICY
+        headers["content-language"] = visit.words.language
+        headers["vary"] = "cookie, accept-language"
+        headers["cache-control"] = "no-store" if secret or visit.user else "private, no-cache"
+        headers["permissions-policy"] = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+        headers["cross-origin-opener-policy"] = "same-origin"
+        headers["cross-origin-resource-policy"] = "same-origin"
+        if visit.secure:
+            headers["strict-transport-security"] = "max-age=31536000"
+        if visit.fresh:
+            self.set_cookie(visit, response, VISIT_COOKIE, visit.binding)
+        return response
+
+    def set_cookie(
+        self, visit: Visit, response: Response, name: str, value: str, max_age_s: int | None = None
+    ) -> None:
+        """Set a cookie that scripts cannot read and other sites do not send."""
+        response.set_cookie(
+            name, value, max_age=max_age_s, path="/", secure=visit.secure, httponly=True, samesite="lax"
+        )
+
+    def cookie_name(self, *, secure: bool) -> str:
+        """What the cookie of a browser signed in is called."""
+        return SECURE_COOKIE if secure else LOCAL_COOKIE
+
+    # -- forms
+
+    def csrf(self, visit: Visit) -> str:
+        """The token that this browser's forms carry; the same for all pages until it signs in or out."""
+        tied = visit.session.digest.hex() if visit.session else visit.binding
+        key = self.services.form_secret
+        return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).hexdigest()
+
+    async def form(self, visit: Visit) -> dict[str, str]:
+        """What was sent, each entry once (the last), as text. Raises `FormRefused`."""
+        fields = await self.form_lists(visit)
+        return {name: values[-1] for name, values in fields.items()}
+
+    async def form_lists(self, visit: Visit) -> dict[str, list[str]]:
+        """The same, with every value of an entry that was sent several times. Raises `FormRefused`."""
+        request = visit.request
+        self._refuse_foreign(request)
+        length = request.headers.get("content-length", "")
+        if not length.isascii() or not length.isdigit() or int(length) > LONGEST_FORM:
+            raise FormRefused
+        if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+            raise FormRefused
+        fields: dict[str, list[str]] = {}
+        async with request.form(max_fields=200) as form:
+            for name, value in form.multi_items():
+                if isinstance(value, str):
+                    fields.setdefault(name, []).append(value)
+        given = fields.pop("csrf", [""])[-1]
+        if not hmac.compare_digest(given.encode(), self.csrf(visit).encode()):
+            raise FormRefused
+        return fields
+
+    def _refuse_foreign(self, request: Request) -> None:
+        """A browser says where a form comes from: if it does, that has to be here."""
+        site = request.headers.get("sec-fetch-site")
+        if site is not None and site not in {"same-origin", "none"}:
+            raise FormRefused
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.url.netloc:
+            raise FormRefused
+
+    # -- who may
+
+    def user(self, visit: Visit) -> UserRow:
+        """The user, who has to be signed in. Raises `NotSignedIn`."""
+        if visit.user is None:
+            raise NotSignedIn
+        return visit.user
+
+    def confirmed(self, visit: Visit) -> UserRow:
+        """The user, who has proved it within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
+        user = self.user(visit)
+        assert visit.session is not None
+        if not self.services.browsers.recent(visit.session, self.now_ns()):
+            raise NotConfirmed
+        return user
+
+    def operator(self, visit: Visit) -> UserRow:
+        """The user, who has to be an operator. Raises `NotSignedIn`, `NotAllowed`."""
+        user = self.user(visit)
+        if user.role != "operator":
+            raise NotAllowed
+        return user
+
+
+def new_binding() -> str:
+    """What a visitor's forms are tied to."""
+    return secrets.token_urlsafe(24)
+
+
+def safe_path(path: str) -> str:
+    """A path on this site, whatever somebody put in an address: `/` where it is none."""
+    plain = (
+        path.startswith("/")
+        and not path.startswith(("//", "/\\"))
+        and path.isprintable()
+        and "\\" not in path
+    )
+    return path if plain else "/"
+
+
+def said(form: Mapping[str, str], name: str, most: int = 500) -> str:
+    """One entry of a form, without blanks around it and no longer than a person types."""
+    return form.get(name, "").strip()[:most]

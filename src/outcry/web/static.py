@@ -1,0 +1,68 @@
+"""Files that pages bring: styles, scripts, fonts; under an address that changes with their content.
+
+Rule kept: what lies at an address never changes, so it may be kept for ever; a file is read once, at the start.
+"""
+
+import gzip
+import mimetypes
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+FOLDER = Path(__file__).parent / "static"
+_TEXT = {".js", ".mjs", ".css", ".svg", ".json", ".txt"}
+_TYPES = {".mjs": "text/javascript", ".js": "text/javascript", ".woff2": "font/woff2"}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file, and itself compressed where that is worth it."""
+
+    body: bytes
+    small: bytes | None
+    media_type: str
+
+
+class StaticFiles:
+    """All files of `static/`. Scripts import each other by relative paths, so all share one address."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._files = {
+            path.relative_to(folder).as_posix(): _read(path)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        }
+        whole = sha256()
+        for name, file in self._files.items():
+            whole.update(name.encode() + b"\0" + file.body)
+        self.version = whole.hexdigest()[:12]
+
+    def url(self, name: str) -> str:
+        """The address of a file. Raises `KeyError` for one there is not."""
+        self._files[name]
+        return f"/static/{self.version}/{name}"
+
+    async def serve(self, request: Request) -> Response:
+        """Answer a request for one."""
+        file = self._files.get(request.path_params["name"])
+        if file is None or request.path_params["version"] != self.version:
+            return Response(status_code=404, headers={"cache-control": "no-store"})
+        packed = file.small if "gzip" in request.headers.get("accept-encoding", "") else None
+        headers = {
+            "cache-control": "public, max-age=31536000, immutable",
+            "vary": "accept-encoding",
+            "cross-origin-resource-policy": "same-origin",
+        }
+        if packed is not None:
+            headers["content-encoding"] = "gzip"
+        return Response(packed or file.body, media_type=file.media_type, headers=headers)
+
+
+def _read(path: Path) -> File:
+    body = path.read_bytes()
+    small = gzip.compress(body, 9, mtime=0) if path.suffix in _TEXT and len(body) > 1024 else None
+    guessed = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+    return File(body, small, guessed)

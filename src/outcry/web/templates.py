@@ -1,0 +1,38 @@
+"""Templates: everything a page says, escaped unless it is markup of ours.
+
+Rule kept: an unknown name in a template is an error, never an empty place.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from outcry.web.language import Words
+from outcry.web.static import StaticFiles
+
+
+class Templates:
+    """The templates of `templates/`, in every language."""
+
+    def __init__(self, static: StaticFiles, **shared: Any) -> None:
+        self._static, self._shared = static, shared
+        self._environment = cache(self._build)
+
+    def render(self, name: str, words: Words, values: Mapping[str, Any]) -> str:
+        """Fill a template."""
+        return self._environment(words).get_template(name).render(values)
+
+    def _build(self, words: Words) -> Environment:
+        environment = Environment(
+            loader=PackageLoader("outcry.web"),
+            autoescape=select_autoescape(default=True),
+            undefined=StrictUndefined,
+            extensions=["jinja2.ext.i18n"],
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        environment.install_gettext_translations(words, newstyle=True)  # pyright: ignore[reportAttributeAccessIssue]
+        environment.globals |= {"static": self._static.url, **self._shared}
+        return environment
