@@ -1,0 +1,68 @@
+"""A person's connections where no broker has an adapter yet: the feeds that person's own programs push.
+
+Rule kept: a user is shown that user's own feeds and nobody else's, as the board has them now; nothing is kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from zlib import crc32
+
+from outcry.accounts.licences import Scope
+from outcry.ports.connections import Broker, ConnectionPhase, ConnectionRefused, ConnectionRow
+from outcry.services.live.board import Board, Channel
+
+#: What a pushed feed goes by in the place of a broker.
+PUSHED = "pushed"
+_LIVE, _FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
+#: What a stream's reason means for the connection that brings it; any other is the feed's own, for why it refuses.
+#: A connection shows the best of its streams: the first of these phases.
+_PHASES: dict[str, ConnectionPhase] = {
+    **dict.fromkeys(("live", "not_front", "no_trades", "no_prior", "closed"), _LIVE),
+    "catching_up": ConnectionPhase.CATCHING_UP,
+    "connecting": ConnectionPhase.CONNECTING,
+    **dict.fromkeys(
+        ("stale_market", "stale_link", "degraded", "unsubscribed", "disconnected"), ConnectionPhase.DEGRADED
+    ),
+    "ended": ConnectionPhase.PAUSED,
+}
+_ORDER = list(_PHASES)
+
+
+class PushedConnections:
+    """Implements `ports.connections.Connections` over the board: there is no broker to connect, and a pushed feed ends
+    when its program stops or its key is revoked, not here."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def brokers(self) -> Sequence[Broker]:
+        """See `Connections`."""
+        return ()
+
+    def connections(self, user_id: int) -> Sequence[ConnectionRow]:
+        """See `Connections`. `since_ns` is the newest time the feed itself has told."""
+        feeds: dict[str, list[Channel]] = {}
+        for seen in self._board.channels(Scope(user_id, ())):
+            feeds.setdefault(seen.channel.key.feed, []).append(seen.channel)
+        return [_row(user_id, name, channels) for name, channels in sorted(feeds.items())]
+
+    def connect(self, user_id: int, broker: str, label: str, given: Mapping[str, str], now_ns: int) -> int:
+        """See `Connections`."""
+        raise ConnectionRefused("unknown_broker", "broker")
+
+    def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
+        """See `Connections`."""
+        return False
+
+
+def _row(user_id: int, name: str, channels: Sequence[Channel]) -> ConnectionRow:
+    best = min(channels, key=lambda channel: _rank(channel.standing.reason))
+    return ConnectionRow(
+        id=crc32(name.encode()), user_id=user_id, broker=PUSHED, label=name,
+        phase=_PHASES.get(best.standing.reason, _FAILED), code=best.standing.reason,
+        since_ns=max(channel.standing.market_ns for channel in channels),
+        symbols=tuple(sorted({channel.key.contract.root for channel in channels})),
+    )  # fmt: skip
+
+
+def _rank(reason: str) -> int:
+    return _ORDER.index(reason) if reason in _ORDER else len(_ORDER)
