@@ -1,0 +1,151 @@
+"""The playbook in the reader's language: scenarios as people say them.
+
+Rule kept: what is said is read from the answer alone, whose conditions are written in the grammar of docs/playbook.md
+(`bracket_close in 1640.25..1655.50 x2`); what cannot be read is shown as it is, never guessed at.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from outcry.services.answers import Scenario
+from outcry.web.language import Words
+from outcry.web.phrases import PriceText, named
+
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_CONDITION = re.compile(
+    rf"(open|trade|bracket_close) (>=|<=|>|<|in) ({_NUMBER})(?:\.\.({_NUMBER}))?(?: x(\d+))?"
+)
+_REFERENCE = re.compile(rf"(.+?)(?: (\d{{4}}-\d\d-\d\d))? ({_NUMBER})")
+
+TITLES: Mapping[str, str] = {
+    "accept_above": "Acceptance above value",
+    "accept_below": "Acceptance below value",
+    "value_return_from_above": "Return to value from above",
+    "value_return_from_below": "Return to value from below",
+    "ib_failure_up": "Failed break of the IB high",
+    "ib_failure_down": "Failed break of the IB low",
+    "gap_up_held": "Gap up that holds",
+    "gap_down_held": "Gap down that holds",
+    "poor_high_repair": "Repair of a poor high",
+    "poor_low_repair": "Repair of a poor low",
+}
+
+STATUSES: Mapping[str, str] = {
+    "pending": "Waiting",
+    "active": "Active",
+    "done": "Reached",
+    "void": "Void",
+}
+
+#: What each scenario would be consistent with: the core's own sentences, word for word, as a sentence begins.
+THENS: Mapping[str, str] = {
+    said: said[0].upper() + said[1:] + "."
+    for said in (
+        "would be consistent with the auction going on to the prior high",
+        "would be consistent with the auction going on to the prior low",
+        "would be consistent with a rotation through value to its lower edge",
+        "would be consistent with a rotation through value to its upper edge",
+        "would be consistent with a rotation to the middle of the initial balance, then to its low",
+        "would be consistent with a rotation to the middle of the initial balance, then to its high",
+        "would be consistent with the auction extending above its initial balance",
+        "would be consistent with the auction extending below its initial balance",
+        "would be consistent with the unfinished auction at the high being repaired by trade beyond it",
+        "would be consistent with the unfinished auction at the low being repaired by trade beyond it",
+    )
+}
+
+REFERENCES: Mapping[str, str] = {
+    "Prior high": "Prior high",
+    "Prior low": "Prior low",
+    "VAH": "Prior VAH",
+    "VAL": "Prior VAL",
+    "IBH": "IBH",
+    "IBL": "IBL",
+    "IB mid": "Middle of the IB",
+    "Poor high": "Poor high",
+    "Poor low": "Poor low",
+}
+
+#: What is compared, how; with one price, or two for `in`, and how many in a row.
+CONDITIONS: Mapping[tuple[str, str], str] = {
+    ("open", ">"): "Opens above %(price)s",
+    ("open", ">="): "Opens at %(price)s or above",
+    ("open", "<"): "Opens below %(price)s",
+    ("open", "<="): "Opens at %(price)s or below",
+    ("open", "in"): "Opens between %(price)s and %(to)s",
+    ("trade", ">"): "Trades above %(price)s",
+    ("trade", ">="): "Trades at %(price)s or above",
+    ("trade", "<"): "Trades below %(price)s",
+    ("trade", "<="): "Trades at %(price)s or below",
+    ("trade", "in"): "Trades between %(price)s and %(to)s",
+    ("bracket_close", ">"): "A half-hour closes above %(price)s",
+    ("bracket_close", ">="): "A half-hour closes at %(price)s or above",
+    ("bracket_close", "<"): "A half-hour closes below %(price)s",
+    ("bracket_close", "<="): "A half-hour closes at %(price)s or below",
+    ("bracket_close", "in"): "A half-hour closes between %(price)s and %(to)s",
+}
+CONDITIONS_IN_A_ROW: Mapping[str, str] = {
+    ">": "%(times)s half-hours in a row close above %(price)s",
+    ">=": "%(times)s half-hours in a row close at %(price)s or above",
+    "<": "%(times)s half-hours in a row close below %(price)s",
+    "<=": "%(times)s half-hours in a row close at %(price)s or below",
+    "in": "%(times)s half-hours in a row close between %(price)s and %(to)s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One scenario as it is shown. `status`: the code, `standing`: its word."""
+
+    id: str
+    title: str
+    status: str
+    standing: str
+    if_: str
+    confirm: str
+    then: str
+    reference: str
+    invalidate: str
+
+
+def cards(scenarios: list[Scenario], words: Words, price: PriceText, day: Callable[[str], str]) -> list[Card]:
+    """Every scenario in words, those under way first, those that are over last."""
+    rank = {"active": 0, "pending": 1, "done": 2, "void": 3}
+    found = [
+        Card(
+            id=scenario.id,
+            title=named(TITLES, scenario.id, words),
+            status=scenario.status,
+            standing=named(STATUSES, scenario.status, words),
+            if_=condition(scenario.if_, words, price),
+            confirm=condition(scenario.confirm, words, price),
+            then=named(THENS, scenario.then, words),
+            reference=reference(scenario.reference, words, price, day),
+            invalidate=condition(scenario.invalidate, words, price),
+        )
+        for scenario in scenarios
+    ]
+    return sorted(found, key=lambda card: rank.get(card.status, 1))
+
+
+def condition(text: str, words: Words, price: PriceText) -> str:
+    """A condition of the playbook in words."""
+    found = _CONDITION.fullmatch(text)
+    if found is None:
+        return text
+    observable, op, low, high, times = found.groups()
+    in_a_row = observable == "bracket_close" and times is not None
+    said = CONDITIONS_IN_A_ROW[op] if in_a_row else CONDITIONS[observable, op]
+    values = {"price": price(float(low)), "times": times or "1", "to": price(float(high or low))}
+    return words(said) % values
+
+
+def reference(text: str, words: Words, price: PriceText, day: Callable[[str], str]) -> str:
+    """The level a scenario looks to: its name, the day it was made where it is an old one, its price."""
+    found = _REFERENCE.fullmatch(text)
+    if found is None:
+        return text
+    label, made_on, at = found.groups()
+    parts = [named(REFERENCES, label, words), day(made_on) if made_on else "", price(float(at))]
+    return " ".join(part for part in parts if part)
