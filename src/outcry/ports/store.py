@@ -109,6 +109,21 @@ class SessionRow:
     profile: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetRow:
+    """Sessions of one owner, product, source and kind, counted: how many, how many of them complete, and the first and
+    last trade date."""
+
+    owner: int
+    root: str
+    source: str
+    kind: SessionKind
+    sessions: int
+    complete: int
+    first: date
+    last: date
+
+
 class AccountStore(Protocol):
     """Users, keys and grants."""
 
@@ -208,4 +223,8 @@ class SessionStore(Protocol):
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
         """The products these owners have sessions of."""
+        ...
+
+    def datasets(self) -> Sequence[DatasetRow]:
+        """What there is of everyone, counted, by owner, product, source and kind."""
         ...

@@ -1,0 +1,105 @@
+"""What data the operator has, and to whom it is granted.
+
+Rules kept: whoever's recordings they are, an operator sees how much there is of them and nothing of what is in them; a
+grant names somebody who exists, products there are, and an order of dates that can be.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal
+
+from outcry.accounts.licences import OPERATOR
+from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.store import AccountStore, DatasetRow, GrantRow, SessionStore
+
+LONGEST_EMBARGO_HOURS = 10 * 366 * 24
+Grantee = Literal["everyone", "tier", "user"]
+
+
+class GrantRefused(Exception):
+    """A grant cannot be made as wished: `code` says why, `field` which entry is at fault."""
+
+    def __init__(self, code: str, field: str) -> None:
+        super().__init__(code)
+        self.code, self.field = code, field
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What shall be granted. `name`: the tier, or the user's address. `roots` empty: all products."""
+
+    grantee: Grantee
+    name: str
+    scope: Literal["completed", "live"]
+    roots: tuple[str, ...]
+    from_date: date | None
+    until_date: date | None
+    embargo_hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What users have of their own: how many have anything, and how many sessions in all."""
+
+    users: int
+    sessions: int
+
+
+class Datasets:
+    """The data there is and its grants. `roots`: the products there are. All methods may raise `StoreBusy`."""
+
+    def __init__(self, sessions: SessionStore, accounts: AccountStore, roots: Collection[str]) -> None:
+        self._sessions, self._accounts, self._roots = sessions, accounts, roots
+
+    def known(self) -> tuple[Sequence[DatasetRow], Others]:
+        """The operator's datasets, and how much users have of their own."""
+        rows = self._sessions.datasets()
+        others = [row for row in rows if row.owner != OPERATOR]
+        counted = Others(len({row.owner for row in others}), sum(row.sessions for row in others))
+        return [row for row in rows if row.owner == OPERATOR], counted
+
+    def grants(self) -> Sequence[GrantRow]:
+        """Those in force."""
+        return self._accounts.grants()
+
+    def grant(self, terms: Terms, now_ns: int) -> GrantRow:
+        """Grant something. Raises `GrantRefused`."""
+        if any(root not in self._roots for root in terms.roots):
+            raise GrantRefused("product", "roots")
+        live = terms.scope == "live"
+        if live and (terms.from_date or terms.until_date):
+            raise GrantRefused("live_dates", "from_date" if terms.from_date else "until_date")
+        if terms.from_date and terms.until_date and terms.until_date < terms.from_date:
+            raise GrantRefused("dates", "until_date")
+        if not 0 <= terms.embargo_hours <= LONGEST_EMBARGO_HOURS:
+            raise GrantRefused("embargo", "embargo_hours")
+        embargo_ns = 0 if live else terms.embargo_hours * NANOS_PER_HOUR
+        row = GrantRow(
+            0,
+            self._subject(terms),
+            terms.scope,
+            terms.roots,
+            terms.from_date,
+            terms.until_date,
+            embargo_ns,
+            None,
+        )
+        self._accounts.add_grant(row, now_ns)
+        return row
+
+    def withdraw(self, grant_id: int, now_ns: int) -> bool:
+        """Take a grant back; False where none of that number is in force."""
+        return self._accounts.revoke_grant(grant_id, now_ns)
+
+    def _subject(self, terms: Terms) -> str:
+        if terms.grantee == "everyone":
+            return "everyone"
+        if terms.grantee == "tier":
+            if terms.name not in {"free", "pro", "admin"}:
+                raise GrantRefused("tier", "name")
+            return f"tier:{terms.name}"
+        user_id = self._accounts.find_user(terms.name) if terms.name else None
+        if user_id is None:
+            raise GrantRefused("user", "name")
+        return f"user:{user_id}"
