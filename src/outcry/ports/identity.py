@@ -113,7 +113,8 @@ class IdentityStore(Protocol):
     """People, their sessions, passkeys, tokens and the audit log."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything in the store was committed, but for `seen`."""
+        """A number that changes whenever anything in the store was committed, but for what no other process need hear of
+        at once: uses (`seen`, `used_passkey`, a TOTP step), recovery codes, tokens and notes."""
         ...
 
     # -- people
@@ -143,7 +144,8 @@ class IdentityStore(Protocol):
         tier: Tier | None = None,
         disabled_ns: int | None = None,
     ) -> bool:
-        """Change what is given. `disabled_ns` 0: enable again. False where the address is taken or the user unknown."""
+        """Change what is given; a new tier is that of the user's live keys too, and a disabled user's keys stop.
+        `disabled_ns` 0: enable again. False where the address is taken or the user unknown."""
         ...
 
     def set_password(self, user_id: int, password_hash: str | None) -> None:

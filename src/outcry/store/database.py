@@ -1,14 +1,14 @@
 """A connection to SQLite or PostgreSQL through SQLAlchemy Core, as every store here uses it.
 
-Rules kept: one write at a time from this process, each one transaction; driver errors leave as `StoreBusy`, never as
-themselves.
+Rules kept: one write at a time, each one transaction: from this process, and from all of them where it moves a
+revision on; driver errors leave as `StoreBusy`, never as themselves.
 """
 
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -17,6 +17,9 @@ from outcry.ports.store import StoreBusy
 from outcry.store import schema
 
 BUSY_SECONDS = 5.0
+#: What a transaction lets other processes see changed: what answers rest on (sessions of the market, keys, grants), who
+#: is signed in and what people keep for themselves, or nothing. A sign-in must not have every answer computed anew.
+Moves = Literal["answers", "people", "nothing"]
 
 
 def sqlite_url(folder: Path) -> URL:
@@ -66,23 +69,32 @@ class Database:
             raise _busy(problem) from problem
 
     @contextmanager
-    def write(self, *, quiet: bool = False) -> Generator[Connection]:
-        """One transaction, which also moves `revision` on; a quiet one does not, and no cached answer is computed
-        anew for it."""
+    def write(self, moves: Moves = "answers") -> Generator[Connection]:
+        """One transaction, which also moves the revision on that it should."""
+        counter = {"answers": schema.revision.c.n, "people": schema.revision.c.people}.get(moves)
         try:
             with self._writing, self._engine.connect() as raw:
                 connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
                 with connection.begin():
+                    if counter is not None:
+                        # First, for whoever holds this row has the turn to write, on PostgreSQL too: what is read
+                        # in the transaction holds until it ends.
+                        connection.execute(update(schema.revision).values({counter: counter + 1}))
                     yield connection
-                    if not quiet:
-                        connection.execute(update(schema.revision).values(n=schema.revision.c.n + 1))
         except SQLAlchemyError as problem:
             raise _busy(problem) from problem
 
     def revision(self) -> int:
-        """The number that every transaction but a quiet one moves on."""
+        """The number that every transaction moves on by which an answer may change."""
         with self.reading() as connection:
             return connection.execute(select(schema.revision.c.n)).scalar_one()
+
+    def revision_of_all(self) -> int:
+        """The number that every transaction moves on but those that move nothing. Both counters only grow, so their
+        sum is never the same again."""
+        both = schema.revision.c.n + schema.revision.c.people
+        with self.reading() as connection:
+            return connection.execute(select(both)).scalar_one()
 
 
 def new_id(done: Any) -> int:

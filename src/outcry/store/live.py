@@ -34,7 +34,7 @@ class SqlLiveStore:
             if stream not in newest or newest[stream]["position"] <= position:
                 newest[stream] = {"stream": stream, "position": position, "data": data}
         if newest:
-            with self._database.write(quiet=True) as connection:
+            with self._database.write(moves="nothing") as connection:
                 _advance(connection, schema.snapshots, list(newest.values()))
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
@@ -53,7 +53,7 @@ class SqlLiveStore:
 
     def forget_stream(self, key: str) -> None:
         """See `LiveStore`."""
-        with self._database.write(quiet=True) as connection:
+        with self._database.write(moves="nothing") as connection:
             for table in (schema.snapshots, schema.positions):
                 connection.execute(table.delete().where(table.c.stream == key))
 
@@ -61,7 +61,7 @@ class SqlLiveStore:
         """See `LiveStore`."""
         table = schema.alerts
         mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
-        with self._database.write(quiet=True) as connection:
+        with self._database.write(moves="nothing") as connection:
             connection.execute(table.delete().where(*mine))
 
     def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
@@ -70,7 +70,7 @@ class SqlLiveStore:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in positions.items()]
         recorded: list[AlertRow] = []
-        with self._database.write(quiet=True) as connection:
+        with self._database.write(moves="nothing") as connection:
             unless_known = _unless_known(connection.dialect.name)
             for alert in alerts:
                 seq = connection.execute(unless_known, _plain(alert)).scalar()

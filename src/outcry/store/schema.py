@@ -19,18 +19,146 @@ from sqlalchemy import (
 
 metadata = MetaData(
     naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-                       "fk": "fk_%(table_name)s_%(column_0_name)s"}
+                       "fk": "fk_%(table_name)s_%(column_0_name)s", "ix": "ix_%(table_name)s_%(column_0_N_name)s"}
 )  # fmt: skip
 
-#: One row that every write transaction moves on, so that other processes see that something changed.
-revision = Table("revision", metadata, Column("n", BigInteger, nullable=False))
+#: One row that every write transaction moves on, so that other processes see that something changed: `n` where an
+#: answer may be another from now on, `people` where only who is signed in, or what people keep for themselves, changed.
+revision = Table(
+    "revision",
+    metadata,
+    Column("n", BigInteger, nullable=False),
+    Column("people", BigInteger, nullable=False, server_default="0"),
+)
 
+#: `handle` has a default for the moment only in which a migration adds it; `totp_step`: the last one used.
 users = Table(
     "users",
     metadata,
     Column("id", Integer, primary_key=True),
     Column("email", Text, nullable=False, unique=True),
     Column("created_ns", BigInteger, nullable=False),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("tier", Text, nullable=False, server_default="free"),
+    Column("disabled_ns", BigInteger),
+    Column("password_hash", Text),
+    Column("totp_sealed", LargeBinary),
+    Column("totp_step", BigInteger),
+    Column("handle", LargeBinary, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default=""),
+    Column("time_zone", Text, nullable=False, server_default="America/New_York"),
+    Column("theme", Text, nullable=False, server_default="auto"),
+    Column("digest_hour", Integer, nullable=False, server_default="17"),
+    Column("shortcuts", Integer, nullable=False, server_default="1"),
+    Index("uq_users_handle", "handle", unique=True),
+)
+
+passkeys = Table(
+    "passkeys",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("credential_id", LargeBinary, nullable=False, unique=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("transports", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("last_used_ns", BigInteger),
+)
+
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("used_ns", BigInteger),
+)
+
+#: Browsers signed in; `sessions` are the market's.
+browser_sessions = Table(
+    "browser_sessions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("seen_ns", BigInteger, nullable=False),
+    Column("confirmed_ns", BigInteger, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("ended_ns", BigInteger),
+)
+
+#: One-time tokens. `details` is JSON, as in `audit`.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("purpose", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("user_id", ForeignKey("users.id")),
+    Column("email", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("browser", LargeBinary),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("expires_ns", BigInteger, nullable=False),
+    Column("spent_ns", BigInteger),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Index("ix_audit_user_id_id", "user_id", "id"),
+)
+
+#: No number is used twice: what is on its way to a subscription that was removed must not reach the next one.
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("target", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("sealed_address", LargeBinary, nullable=False),
+    Column("shown", Text, nullable=False),
+    Column("symbols", Text, nullable=False),
+    Column("min_severity", Text, nullable=False),
+    Column("phase", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("sealed_secret", LargeBinary),
+    Column("secret_last4", Text, nullable=False),
+    Column("sealed_old_secret", LargeBinary),
+    Column("old_until_ns", BigInteger),
+    Column("created_ns", BigInteger, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+#: Attempts at delivering; they go with their subscription.
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("subscription_id", ForeignKey("subscriptions.id", ondelete="CASCADE"), nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("alert_key", Text, nullable=False),
+    Column("alert_type", Text, nullable=False),
+    Column("symbol", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("code", Text, nullable=False),
+    Column("status", Integer),
+    Column("took_ms", BigInteger),
+    Column("excerpt", Text, nullable=False),
+    Column("next_ns", BigInteger),
+    Index("ix_attempts_subscription_id_id", "subscription_id", "id"),
+    sqlite_autoincrement=True,
 )
 
 keys = Table(
@@ -44,6 +172,9 @@ keys = Table(
     Column("created_ns", BigInteger, nullable=False),
     Column("revoked_ns", BigInteger),
     Column("role", Text, nullable=False, server_default="read"),
+    Column("label", Text, nullable=False, server_default=""),
+    Column("expires_ns", BigInteger),
+    Column("last_used_ns", BigInteger),
 )
 
 grants = Table(

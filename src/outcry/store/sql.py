@@ -4,6 +4,7 @@ Rule kept: each write is one transaction that also moves `revision` on.
 """
 
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import date
@@ -13,9 +14,11 @@ from sqlalchemy import Connection, RowMapping, Table, func, select, tuple_, upda
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import GrantRow, KeyRow, RecordingRow, Role, SessionRow, Tier
+from outcry.ports.store import DatasetRow, GrantRow, KeyRow, RecordingRow, Role, SessionRow, Tier
 from outcry.store import schema
 from outcry.store.database import Database, new_id
+
+HANDLE_BYTES = 32  # of what passkeys know a user by
 
 
 class SqlStore:
@@ -40,7 +43,9 @@ class SqlStore:
             if found is not None:
                 return found
             done = connection.execute(
-                schema.users.insert().values(email=email.strip().lower(), created_ns=now_ns)
+                schema.users.insert().values(
+                    email=email.strip().lower(), created_ns=now_ns, handle=secrets.token_bytes(HANDLE_BYTES)
+                )
             )
             return new_id(done)
 
@@ -187,6 +192,21 @@ class SqlStore:
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 
+    def datasets(self) -> Sequence[DatasetRow]:
+        """See `SessionStore`."""
+        of = schema.sessions.c
+        identity = (of.owner, of.root, of.source, of.kind)
+        query = select(
+            *identity,
+            func.count().label("sessions"),
+            func.sum(of.complete).label("complete"),
+            func.min(of.trade_date).label("first"),
+            func.max(of.trade_date).label("last"),
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query.group_by(*identity).order_by(*identity)).mappings()
+            return [_dataset(row) for row in rows]
+
 
 def _user(email: str) -> Any:
     return select(schema.users.c.id).where(schema.users.c.email == email.strip().lower())
@@ -216,6 +236,12 @@ def _session(row: RowMapping) -> SessionRow:
         "complete": bool(row["complete"]), "short": bool(row["short"]),
     }  # fmt: skip
     return SessionRow(**{**row, **changed})
+
+
+def _dataset(row: RowMapping) -> DatasetRow:
+    changed = {"kind": SessionKind(row["kind"]), "complete": int(row["complete"])}
+    values: dict[str, Any] = {**row, **changed}
+    return DatasetRow(**values)
 
 
 def _plain_recording(row: RecordingRow) -> dict[str, Any]:

@@ -1,0 +1,335 @@
+"""People, the browsers they are signed in with, passkeys, tokens and the audit log, in SQLite or PostgreSQL.
+
+Rules kept: what may happen once only is one statement that says so, and the count of rows it changed is the answer; a
+sign-in moves the revision of people alone, a note, a use and a token none; what changes a key's standing (tier,
+disabled) moves the revision answers rest on, so that keys follow within a second.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, bindparam, exists, func, or_, select, update
+
+from outcry.core.units import NANOS_PER_DAY
+from outcry.ports.identity import (
+    AuditRow,
+    PasskeyRow,
+    Preferences,
+    Purpose,
+    SessionRow,
+    TokenRow,
+    UserRole,
+    UserRow,
+)
+from outcry.ports.store import Tier
+from outcry.store import schema
+from outcry.store.database import Database, new_id
+
+#: Sessions and tokens are forgotten so long after they began or were over: none is in force any more by then.
+_KEPT_NS = 100 * NANOS_PER_DAY
+
+
+class SqlIdentityStore:
+    """Implements `ports.identity.IdentityStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def revision(self) -> int:
+        """See `IdentityStore`."""
+        return self._database.revision_of_all()
+
+    # -- people
+
+    def user(self, user_id: int) -> UserRow | None:
+        """See `IdentityStore`."""
+        with self._database.reading() as connection:
+            row = connection.execute(_USERS.where(schema.users.c.id == user_id)).mappings().first()
+        return None if row is None else _user(row)
+
+    def user_named(self, email: str) -> UserRow | None:
+        """See `IdentityStore`."""
+        with self._database.reading() as connection:
+            row = connection.execute(_USERS.where(schema.users.c.email == _lower(email))).mappings().first()
+        return None if row is None else _user(row)
+
+    def users(self) -> Sequence[UserRow]:
+        """See `IdentityStore`."""
+        with self._database.reading() as connection:
+            return [_user(row) for row in connection.execute(_USERS.order_by(schema.users.c.id)).mappings()]
+
+    def add_user(self, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int) -> UserRow | None:
+        """See `IdentityStore`."""
+        row = {"email": _lower(email), "role": role, "tier": tier, "handle": handle, "created_ns": now_ns}
+        with self._database.write("people") as connection:
+            if _taken(connection, email, but=None):
+                return None
+            number = new_id(connection.execute(schema.users.insert().values(row)))
+            return _user(connection.execute(_USERS.where(schema.users.c.id == number)).mappings().one())
+
+    def change_user(
+        self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
+        tier: Tier | None = None, disabled_ns: int | None = None,
+    ) -> bool:  # fmt: skip
+        """See `IdentityStore`."""
+        given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
+        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if disabled_ns is not None:
+            values["disabled_ns"] = disabled_ns or None
+        keys = schema.keys
+        with self._database.write() as connection:
+            if email is not None and _taken(connection, email, but=user_id):
+                return False
+            if tier is not None:
+                live = keys.c.user_id == user_id, keys.c.revoked_ns.is_(None)
+                connection.execute(update(keys).where(*live).values(tier=tier))
+            # A change of nothing still says whether there is such a user.
+            changed = update(schema.users).where(schema.users.c.id == user_id)
+            return connection.execute(changed.values(values or {"id": user_id})).rowcount == 1
+
+    def set_password(self, user_id: int, password_hash: str | None) -> None:
+        """See `IdentityStore`."""
+        self._set(user_id, password_hash=password_hash)
+
+    def set_totp(self, user_id: int, sealed: bytes | None) -> None:
+        """See `IdentityStore`."""
+        self._set(user_id, totp_sealed=sealed, totp_step=None)
+
+    def set_preferences(self, user_id: int, preferences: Preferences) -> None:
+        """See `IdentityStore`."""
+        self._set(user_id, **asdict(preferences) | {"shortcuts": int(preferences.shortcuts)})
+
+    def use_totp_step(self, user_id: int, step: int) -> bool:
+        """See `IdentityStore`."""
+        users = schema.users
+        unused = or_(users.c.totp_step.is_(None), users.c.totp_step < step)
+        query = update(users).where(users.c.id == user_id, unused).values(totp_step=step)
+        with self._database.write("nothing") as connection:
+            return connection.execute(query).rowcount == 1
+
+    def first_operator(self, user_id: int) -> bool:
+        """See `IdentityStore`."""
+        others = schema.users.alias()
+        nobody = ~exists(select(others.c.id).where(others.c.role == "operator"))
+        query = update(schema.users).where(schema.users.c.id == user_id, nobody).values(role="operator")
+        with self._database.write("people") as connection:
+            return connection.execute(query).rowcount == 1
+
+    def _set(self, user_id: int, **values: object) -> None:
+        with self._database.write("people") as connection:
+            connection.execute(update(schema.users).where(schema.users.c.id == user_id).values(values))
+
+    # -- recovery codes
+
+    def set_recovery_codes(self, user_id: int, digests: Sequence[bytes]) -> None:
+        """See `IdentityStore`."""
+        codes = schema.recovery_codes
+        rows = [{"user_id": user_id, "digest": digest} for digest in digests]
+        with self._database.write("nothing") as connection:
+            connection.execute(codes.delete().where(codes.c.user_id == user_id))
+            if rows:
+                connection.execute(codes.insert(), rows)
+
+    def recovery_codes_left(self, user_id: int) -> int:
+        """See `IdentityStore`."""
+        codes = schema.recovery_codes
+        unused = codes.c.user_id == user_id, codes.c.used_ns.is_(None)
+        with self._database.reading() as connection:
+            return connection.execute(select(func.count()).select_from(codes).where(*unused)).scalar_one()
+
+    def use_recovery_code(self, user_id: int, digest: bytes, now_ns: int) -> bool:
+        """See `IdentityStore`."""
+        codes = schema.recovery_codes
+        named = codes.c.user_id == user_id, codes.c.digest == digest
+        query = update(codes).where(*named, codes.c.used_ns.is_(None)).values(used_ns=now_ns)
+        with self._database.write("nothing") as connection:
+            return connection.execute(query).rowcount == 1
+
+    # -- passkeys
+
+    def passkeys(self, user_id: int) -> Sequence[PasskeyRow]:
+        """See `IdentityStore`."""
+        table = schema.passkeys
+        query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
+        with self._database.reading() as connection:
+            return [_passkey(row) for row in connection.execute(query).mappings()]
+
+    def passkey(self, credential_id: bytes) -> PasskeyRow | None:
+        """See `IdentityStore`."""
+        query = select(schema.passkeys).where(schema.passkeys.c.credential_id == credential_id)
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _passkey(row)
+
+    def add_passkey(
+        self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
+        label: str, now_ns: int,
+    ) -> bool:  # fmt: skip
+        """See `IdentityStore`."""
+        table = schema.passkeys
+        row = {
+            "user_id": user_id, "credential_id": credential_id, "public_key": public_key, "label": label,
+            "sign_count": sign_count, "transports": " ".join(transports), "created_ns": now_ns,
+        }  # fmt: skip
+        known = select(table.c.id).where(table.c.credential_id == credential_id)
+        with self._database.write("people") as connection:
+            if connection.execute(known).first() is not None:
+                return False
+            connection.execute(table.insert().values(row))
+            return True
+
+    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
+        """See `IdentityStore`."""
+        named = update(schema.passkeys).where(schema.passkeys.c.id == passkey_id)
+        with self._database.write("nothing") as connection:
+            connection.execute(named.values(sign_count=sign_count, last_used_ns=now_ns))
+
+    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
+        """See `IdentityStore`."""
+        table = schema.passkeys
+        query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
+        with self._database.write("people") as connection:
+            return connection.execute(query).rowcount == 1
+
+    # -- browsers signed in
+
+    def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
+        """See `IdentityStore`."""
+        table = schema.browser_sessions
+        row = {"user_id": user_id, "digest": digest, "address": address, "agent": agent}
+        row |= {"created_ns": now_ns, "seen_ns": now_ns, "confirmed_ns": now_ns}
+        with self._database.write("people") as connection:
+            connection.execute(table.delete().where(table.c.created_ns < now_ns - _KEPT_NS))
+            return new_id(connection.execute(table.insert().values(row)))
+
+    def sessions(self) -> Sequence[SessionRow]:
+        """See `IdentityStore`."""
+        table = schema.browser_sessions
+        query = select(table).where(table.c.ended_ns.is_(None)).order_by(table.c.id)
+        with self._database.reading() as connection:
+            return [SessionRow(**row) for row in connection.execute(query).mappings()]
+
+    def seen(self, times: Mapping[int, int]) -> None:
+        """See `IdentityStore`."""
+        if not times:
+            return
+        table = schema.browser_sessions
+        query = update(table).where(table.c.id == bindparam("number"), table.c.seen_ns < bindparam("at_ns"))
+        rows = [{"number": number, "at_ns": at_ns} for number, at_ns in times.items()]
+        with self._database.write("nothing") as connection:
+            connection.execute(query.values(seen_ns=bindparam("at_ns")), rows)
+
+    def confirm_session(self, session_id: int, digest: bytes, now_ns: int) -> None:
+        """See `IdentityStore`."""
+        named = update(schema.browser_sessions).where(schema.browser_sessions.c.id == session_id)
+        with self._database.write("people") as connection:
+            connection.execute(named.values(digest=digest, confirmed_ns=now_ns))
+
+    def end_sessions(
+        self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
+    ) -> int:
+        """See `IdentityStore`."""
+        table = schema.browser_sessions
+        query = update(table).where(table.c.user_id == user_id, table.c.ended_ns.is_(None))
+        if only is not None:
+            query = query.where(table.c.id == only)
+        if but is not None:
+            query = query.where(table.c.id != but)
+        with self._database.write("people") as connection:
+            return connection.execute(query.values(ended_ns=now_ns)).rowcount
+
+    # -- one-time tokens
+
+    def add_token(self, row: TokenRow) -> int:
+        """See `IdentityStore`."""
+        table = schema.tokens
+        values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
+        values["details"] = json.dumps(dict(row.details))
+        with self._database.write("nothing") as connection:
+            connection.execute(table.delete().where(table.c.expires_ns < row.created_ns - _KEPT_NS))
+            return new_id(connection.execute(table.insert().values(values)))
+
+    def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
+        """See `IdentityStore`."""
+        table = schema.tokens
+        query = select(table).where(table.c.purpose == purpose, table.c.digest == digest)
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _token(row)
+
+    def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
+        """See `IdentityStore`."""
+        table = schema.tokens
+        query = select(table).where(table.c.purpose == purpose, table.c.spent_ns.is_(None))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(table.c.id.desc())).mappings()
+            return [_token(row) for row in rows]
+
+    def spend(self, token_id: int, now_ns: int) -> bool:
+        """See `IdentityStore`."""
+        return self._spend(now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns)
+
+    def revoke_token(self, token_id: int, now_ns: int) -> bool:
+        """See `IdentityStore`."""
+        return self._spend(now_ns, schema.tokens.c.id == token_id)
+
+    def _spend(self, now_ns: int, *named: Any) -> bool:
+        table = schema.tokens
+        query = update(table).where(*named, table.c.spent_ns.is_(None)).values(spent_ns=now_ns)
+        with self._database.write("nothing") as connection:
+            return connection.execute(query).rowcount == 1
+
+    # -- the audit log
+
+    def note(
+        self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
+    ) -> None:
+        """See `IdentityStore`."""
+        row = {"user_id": user_id, "event": event, "details": json.dumps(dict(details), ensure_ascii=False)}
+        row |= {"address": address, "agent": agent, "at_ns": now_ns}
+        with self._database.write("nothing") as connection:
+            connection.execute(schema.audit.insert().values(row))
+
+    def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
+        """See `IdentityStore`."""
+        table = schema.audit
+        query = select(table).order_by(table.c.id.desc()).limit(limit)
+        if user_id is not None:
+            query = query.where(table.c.user_id == user_id)
+        if before is not None:
+            query = query.where(table.c.id < before)
+        with self._database.reading() as connection:
+            rows = connection.execute(query).mappings()
+            return [AuditRow(**{**row, "details": json.loads(row["details"])}) for row in rows]
+
+
+_PREFERENCES = tuple(field.name for field in fields(Preferences))
+_PLAIN = tuple(field.name for field in fields(UserRow) if field.name != "preferences")
+_USERS = select(*(schema.users.c[name] for name in (*_PLAIN, *_PREFERENCES)))
+
+
+def _lower(email: str) -> str:
+    return email.strip().lower()
+
+
+def _taken(connection: Connection, email: str, but: int | None) -> bool:
+    query = select(schema.users.c.id).where(schema.users.c.email == _lower(email))
+    return connection.execute(query).scalar() not in (None, but)
+
+
+def _user(row: RowMapping) -> UserRow:
+    shown: dict[str, Any] = {name: row[name] for name in _PREFERENCES}
+    shown["shortcuts"] = bool(row["shortcuts"])
+    plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
+    return UserRow(**plain, preferences=Preferences(**shown))
+
+
+def _passkey(row: RowMapping) -> PasskeyRow:
+    changed: dict[str, Any] = {"transports": tuple(row["transports"].split())}
+    return PasskeyRow(**{**row, **changed})
+
+
+def _token(row: RowMapping) -> TokenRow:
+    return TokenRow(**{**row, "details": json.loads(row["details"])})
