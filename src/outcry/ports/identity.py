@@ -113,8 +113,8 @@ class IdentityStore(Protocol):
     """People, their sessions, passkeys, tokens and the audit log."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything in the store was committed, but for what no other process need hear of
-        at once: uses (`seen`, `used_passkey`, a TOTP step), recovery codes, tokens and notes."""
+        """A number that changes whenever anything in the store was committed, but for what no other process need hear
+        of at once: uses (`seen`, `used_passkey`, a TOTP step), recovery codes, tokens and notes."""
         ...
 
     # -- people
