@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 Severity = Literal["info", "warn", "critical"]
+Outcome = Literal["delivered", "pending", "failed", "dead"]
 
 
 class Target(StrEnum):
@@ -64,7 +65,7 @@ class AttemptRow:
     alert_key: str
     alert_type: str
     symbol: str
-    outcome: Literal["delivered", "pending", "failed", "dead"]
+    outcome: Outcome
     code: str
     status: int | None
     took_ms: int | None
@@ -110,9 +111,15 @@ class SubscriptionStore(Protocol):
         ...
 
     def attempts(
-        self, user_id: int, subscription_id: int, before: int | None, limit: int
+        self,
+        user_id: int,
+        subscription_id: int,
+        before: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """What was attempted for one of this user's, newest first, with ids less than `before`."""
+        """What was attempted for one of this user's, newest first, with ids less than `before`; of one `outcome`, if
+        one is given."""
         ...
 
 

@@ -18,6 +18,7 @@ from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.delivery import (
     AttemptRow,
     Deliverer,
+    Outcome,
     Severity,
     SubscriptionPhase,
     SubscriptionRow,
@@ -194,10 +195,15 @@ class Subscriptions:
         return result
 
     def attempts(
-        self, user_id: int, subscription_id: int, before: int | None = None, limit: int = 50
+        self,
+        user_id: int,
+        subscription_id: int,
+        before: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
-        """What was attempted for one of this user's, newest first."""
-        return self._store.attempts(user_id, subscription_id, before, limit)
+        """What was attempted for one of this user's, newest first; of one outcome, if one is given."""
+        return self._store.attempts(user_id, subscription_id, before, limit, outcome)
 
     def _opened(self, row: SubscriptionRow) -> tuple[str, str | None]:
         place = place_of(row.user_id, row.created_ns)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping, select, update
 
-from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionPhase, SubscriptionRow, Target
 from outcry.store import schema
 from outcry.store.database import Database, new_id
 
@@ -52,7 +52,12 @@ class SqlSubscriptionStore:
             return connection.execute(query).rowcount == 1
 
     def attempts(
-        self, user_id: int, subscription_id: int, before: int | None, limit: int
+        self,
+        user_id: int,
+        subscription_id: int,
+        before: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
     ) -> Sequence[AttemptRow]:
         """See `SubscriptionStore`."""
         table = schema.attempts
@@ -60,6 +65,8 @@ class SqlSubscriptionStore:
         query = select(*columns).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
         if before is not None:
             query = query.where(table.c.id < before)
+        if outcome is not None:
+            query = query.where(table.c.outcome == outcome)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(table.c.id.desc()).limit(limit)).mappings()
             return [AttemptRow(**row) for row in rows]
