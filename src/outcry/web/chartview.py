@@ -1,0 +1,47 @@
+"""How a chart is looked at, as an address says it and as the chart's toolbar writes it.
+
+Rules kept: the toolbar is a form whose fields are this address, so a view is the same with and without scripts; what
+an address has wrong is as if it were not there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Layout = Literal["collapsed", "split", "candles"]
+Letters = Literal["auto", "letters", "blocks"]
+Part = Literal["volume", "naked", "prior", "ib", "overnight", "singles", "poor", "path", "candles"]
+
+PARTS: tuple[Part, ...] = get_args(Part)
+USUAL_PARTS: frozenset[Part] = frozenset(PARTS) - {"path", "candles"}
+SESSIONS = (1, 2, 5, 10, 20, 60)
+#: Rows of so many ticks. A row always holds whole ticks, counted from price zero.
+ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 100, 200, 500, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class ChartView:
+    """What is chosen. `row`: ticks a row, None: as fits. `show`: the parts drawn."""
+
+    layout: Layout = "collapsed"
+    letters: Letters = "auto"
+    row: int | None = None
+    sessions: int = 5
+    show: frozenset[Part] = USUAL_PARTS
+
+
+def view_of(query: Mapping[str, str], shown: Sequence[str]) -> ChartView:
+    """The view of an address: `query` its entries, `shown` all values of its `show`.
+
+    A box that is not ticked is not sent: `parts` among the entries tells that the boxes were there.
+    """
+    usual = ChartView()
+    layout, letters = query.get("layout"), query.get("letters")
+    row, sessions = query.get("row", ""), query.get("sessions", "")
+    return ChartView(
+        layout=layout if layout in get_args(Layout) else usual.layout,  # pyright: ignore[reportArgumentType]
+        letters=letters if letters in get_args(Letters) else usual.letters,  # pyright: ignore[reportArgumentType]
+        row=next((ticks for ticks in ROWS if str(ticks) == row), usual.row),
+        sessions=next((count for count in SESSIONS if str(count) == sessions), usual.sessions),
+        show=frozenset(part for part in PARTS if part in shown) if "parts" in query else usual.show,
+    )
