@@ -161,6 +161,7 @@ attempts = Table(
     sqlite_autoincrement=True,
 )
 
+#: `replaced_by`: the key that was made in this one's place.
 keys = Table(
     "keys",
     metadata,
@@ -175,6 +176,7 @@ keys = Table(
     Column("label", Text, nullable=False, server_default=""),
     Column("expires_ns", BigInteger),
     Column("last_used_ns", BigInteger),
+    Column("replaced_by", Integer),
 )
 
 grants = Table(

@@ -49,6 +49,7 @@ def upgrade() -> None:
     for column in (
         sa.Column("label", sa.Text, nullable=False, server_default=""),
         *_columns(sa.BigInteger, "expires_ns", "last_used_ns", nullable=True),
+        sa.Column("replaced_by", sa.Integer),
     ):
         op.add_column("keys", column)
 
