@@ -9,6 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from outcry import __version__
+from outcry.services.describe import instant
 from outcry.web.language import Words
 from outcry.web.static import StaticFiles
 
@@ -34,5 +36,7 @@ class Templates:
             lstrip_blocks=True,
         )
         environment.install_gettext_translations(words, newstyle=True)  # pyright: ignore[reportAttributeAccessIssue]
-        environment.globals |= {"static": self._static.url, **self._shared}
+        environment.filters["instant"] = instant
+        shared: dict[str, Any] = {"static": self._static.url, "version": __version__, **self._shared}
+        environment.globals |= shared
         return environment

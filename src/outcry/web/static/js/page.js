@@ -1,0 +1,135 @@
+/** What every page does: the theme at once, copy buttons, the summary of a refused form, ages, what is read aloud.
+ *
+ * Rules kept: a page is whole without this; text comes from the server, here only numbers change.
+ */
+
+import "./keys.js";
+
+/** The words of a JSON block of the page. */
+export function words(id) {
+  const block = document.getElementById(id);
+  return block ? JSON.parse(block.textContent) : {};
+}
+
+/** A sentence of the server's with its values in it: "as of {time}". */
+export function filled(text, values) {
+  return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+}
+
+/** The page's language, for numbers and times. */
+export const language = document.documentElement.lang || "en";
+
+const EVERY_MS = 5000;
+let waiting = "";
+let timer = 0;
+
+/** Have something read aloud: at most one polite message in five seconds, the newest; what is urgent at once. */
+export function say(text, { urgent = false } = {}) {
+  if (urgent) {
+    document.getElementById("said-now").textContent = text;
+    return;
+  }
+  waiting = text;
+  if (!timer) speak();
+}
+
+function speak() {
+  document.getElementById("said").textContent = waiting;
+  waiting = "";
+  timer = setTimeout(() => {
+    timer = 0;
+    if (waiting) speak();
+  }, EVERY_MS);
+}
+
+// -- the present, as the market of this page has it: the server's clock, not this machine's
+
+const block = document.documentElement.dataset.now;
+const ahead = block ? Date.parse(block) - Date.now() : 0;
+
+/** The time of the market shown, in ms; what is stale is judged by it. */
+export function marketNow() {
+  return Date.now() + ahead;
+}
+
+const number1 = new Intl.NumberFormat(language, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const unit = (name, digits = 0) =>
+  new Intl.NumberFormat(language, { style: "unit", unit: name, unitDisplay: "narrow", maximumFractionDigits: digits });
+const units = { minute: unit("minute"), hour: unit("hour"), day: unit("day") };
+
+/** How long ago an instant was, in the words of the language: 0.3 s, 4 min, 2 h, 3 d. */
+export function age(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 10) return `${number1.format(s)} s`;
+  if (s < 100) return `${Math.round(s)} s`;
+  if (s < 5400) return `${Math.round(s / 60)} min`;
+  return s < 129600 ? `${Math.round(s / 3600)} h` : units.day.format(Math.round(s / 86400));
+}
+
+/** Write every age of a part of the page anew. */
+export function refreshAges(part = document) {
+  const now = marketNow();
+  for (const time of part.querySelectorAll("time[data-since]")) {
+    const at = Date.parse(time.dateTime);
+    const text = Number.isNaN(at) ? "" : age(now - at);
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+// -- the theme: shown at once, kept by the server
+
+function switchTheme() {
+  const form = document.getElementById("theme-form");
+  form?.addEventListener("submit", (event) => {
+    const button = event.submitter;
+    if (!button) return;
+    event.preventDefault();
+    document.documentElement.dataset.theme = button.value;
+    for (const each of form.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each === button));
+    document.dispatchEvent(new Event("themechange"));
+    const data = new URLSearchParams(new FormData(form, button));
+    fetch(form.action, { method: "POST", body: data, redirect: "manual" }).catch(() => {});
+  });
+}
+
+// -- copying
+
+async function copy(button) {
+  const source = document.getElementById(button.dataset.copy);
+  const said = words("base-words");
+  try {
+    await navigator.clipboard.writeText(source.value ?? source.textContent);
+    say(said.copied);
+    const label = button.textContent;
+    button.textContent = "✓";
+    setTimeout(() => (button.textContent = label), 1200);
+  } catch {
+    getSelection().selectAllChildren(source);
+    say(said.not_copied, { urgent: true });
+  }
+}
+
+function prepare(part = document) {
+  for (const button of part.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("[data-copy]");
+  if (button) copy(button);
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!menu.contains(event.target)) menu.open = false;
+  }
+});
+document.addEventListener("keydown", (event) => {
+  const menu = event.key === "Escape" && event.target.closest?.("details.menu[open]");
+  if (menu) {
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  }
+});
+
+switchTheme();
+prepare();
+document.getElementById("errors")?.focus();
+refreshAges();
+setInterval(() => document.hidden || refreshAges(), 1000);
