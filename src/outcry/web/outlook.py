@@ -1,0 +1,153 @@
+"""Everything the symbol page says of one symbol at one instant, gathered from the answers of the API.
+
+Rule kept: what is shown is what the API answers to the same person; nothing of a profile is worked out here.
+"""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from outcry.accounts.licences import Scope
+from outcry.core.instruments import Product, Universe
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.services.answers import ContextAnswer, LevelsAnswer, ProfileAnswer, SessionLevels
+from outcry.services.charting import ChartAnswer
+from outcry.services.meaning import utc_date
+from outcry.services.opening_hours import Hours, OpeningHours
+from outcry.services.query import Query
+from outcry.web.phrases import ValuePlace, value_place
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A symbol as it stands. `profile`: of the session described, the one open now where it is live. `at_ns`: the
+    instant it is of: the feed's newest event, else the present. `named`: whether a contract was asked for."""
+
+    product: Product
+    levels: LevelsAnswer
+    context: ContextAnswer
+    profile: ProfileAnswer
+    chart: ChartAnswer
+    hours: Hours
+    at_ns: int
+    named: bool
+
+    @property
+    def symbol(self) -> str:
+        """What the page is called by: the ticker, or the contract if one was asked for."""
+        return self.context.contract if self.named else self.product.root
+
+    @property
+    def session(self) -> SessionLevels:
+        """The session described."""
+        return self.context.session
+
+    @property
+    def live(self) -> bool:
+        """Whether the session described is the one open now."""
+        return self.levels.live
+
+    @property
+    def regular(self) -> bool:
+        """Whether it is a regular one."""
+        return self.session.session == "rth"
+
+    @property
+    def prior(self) -> SessionLevels | None:
+        """The completed regular session before it."""
+        return next(
+            (
+                drawn.levels
+                for drawn in reversed(self.chart.sessions)
+                if drawn.levels is not None and drawn.levels.final and drawn.date < self.session.date
+            ),
+            None,
+        )
+
+    @property
+    def reference(self) -> float:
+        """What distances are measured from: the last price, or the close where there is none."""
+        last = self.levels.last_price
+        return self.session.close_price if last is None else last
+
+    @property
+    def change(self) -> float | None:
+        """From the prior close to there."""
+        return self.reference - self.prior.close_price if self.prior else None
+
+    @property
+    def change_percent(self) -> float | None:
+        """The same in percent; None where the prior close is not above 0."""
+        prior, change = self.prior, self.change
+        return (
+            100 * change / prior.close_price
+            if prior and change is not None and prior.close_price > 0
+            else None
+        )
+
+    @property
+    def range(self) -> float:
+        """From the low to the high."""
+        return self.session.high - self.session.low
+
+    @property
+    def range_share(self) -> float | None:
+        """The range as a multiple of the average daily one."""
+        average = self.chart.average_range
+        return self.range / average if average else None
+
+    @property
+    def tpos(self) -> tuple[int, int]:
+        """TPOs above and below the POC."""
+        poc, rows = self.session.poc, self.profile.rows
+        return (
+            sum(row.tpos for row in rows if row.price > poc),
+            sum(row.tpos for row in rows if row.price < poc),
+        )
+
+    @property
+    def value_place(self) -> ValuePlace | None:
+        """How value lies against that of the session before."""
+        prior, now = self.prior, self.session
+        return value_place(now.vah, now.val, prior.vah, prior.val) if prior else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gatherer:
+    """Asks for everything; calls may block."""
+
+    query: Query
+    universe: Universe
+    hours: OpeningHours
+
+    def outlook(self, scope: Scope, symbol: str, sessions: int, now_ns: int) -> Outlook:
+        """Gather a symbol. Raises `UnknownSymbol`, `NoLicensedSource`."""
+        context, levels = self._both(scope, symbol, now_ns)
+        at_ns = instant_ns(levels.updated_at) if levels.updated_at else now_ns
+        return Outlook(
+            product=self.universe.products[context.symbol],
+            levels=levels,
+            context=context,
+            profile=self.query.profile(scope, symbol, None, now_ns).answer,
+            chart=self.query.chart(scope, symbol, max(sessions, 2), now_ns).answer,
+            hours=self.hours.at(context.symbol, at_ns),
+            at_ns=at_ns,
+            named=self.universe.resolve(symbol, utc_date(now_ns)).contract is not None,
+        )
+
+    def _both(self, scope: Scope, symbol: str, now_ns: int) -> tuple[ContextAnswer, LevelsAnswer]:
+        """The answer and what is behind it; asked again where the feed came or went between the two."""
+        while True:
+            context = self.query.context(scope, symbol, now_ns).answer
+            levels = self.query.levels(scope, symbol, now_ns).answer
+            if levels.live == context.live and levels.data_source == context.data_source:
+                return context, levels
+
+    def age(self, root: str, made_on: str, today: str) -> int:
+        """How many regular sessions ago a level was made."""
+        return self.hours.sessions_since(root, date.fromisoformat(made_on), date.fromisoformat(today))
+
+
+def instant_ns(text: str) -> int:
+    """An instant of an answer (ISO 8601 UTC, milliseconds) as ns UTC."""
+    at = datetime.fromisoformat(text)
+    return int(at.timestamp()) * NANOS_PER_SECOND + at.microsecond // 1000 * NANOS_PER_MS
