@@ -26,6 +26,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     the file `secret.key` in `data`. fastpath: answer hot requests before the framework. trusted_proxies: addresses
     whose `X-Forwarded-For` is believed. open_metrics: let others than this machine read `/metrics`.
     tail: Sierra Chart files to follow as the operator's live feed while they grow, comma-separated.
+    public_url: where people reach this service, `https://outcry.example.com`; for links in mail, passkeys and webhooks.
+    guests: let people who are not signed in see, on the pages, what is granted to everyone.
     query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
     "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
@@ -39,6 +41,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: str = ""
     open_metrics: bool = False
     tail: str = ""
+    public_url: Annotated[str, msgspec.Meta(pattern="^(https?://[^/ ]+)?$")] = ""
+    guests: bool = False
     query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
     session_variants: dict[str, str] = {}
 

@@ -152,6 +152,10 @@ class FakeQuery:
             raise NotFound("not_found")
         return FakeFound(answer)
 
+    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Any:
+        self._ask("chart", scope, symbol, sessions)
+        return FakeFound(ANSWERS["ChartAnswer"])
+
     def history(self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int) -> Any:
         self._ask("history", scope, symbol, from_, to)
         return FakeFound(HistoryAnswer(symbol="ES", from_=from_ or "", to=to or "", count=0, sessions=[]))

@@ -12,6 +12,8 @@ from typing import Literal
 from outcry.accounts.tiers import Tier
 
 OPERATOR = 0
+#: Somebody who is not signed in: owns nothing, and sees what is granted to everyone, if visitors see anything.
+VISITOR = -1
 EXCHANGE_EMBARGO_NS = 24 * 3600 * 1_000_000_000  # exchanges license data older than a day far more freely
 
 
@@ -47,7 +49,7 @@ class Scope:
     grants: tuple[Grant, ...]
 
     def __post_init__(self) -> None:
-        if self.user_id <= OPERATOR:
+        if self.user_id < VISITOR or self.user_id == OPERATOR:
             raise ValueError("a scope belongs to a user; the operator's data is seen through grants")
 
     @property

@@ -1,4 +1,5 @@
-"""The application: the dispatcher for `/api`, Starlette for the rest, one edge around both.
+"""The application: the dispatcher for `/api` and, for browsers signed in, `/page`; Starlette for the rest; one edge
+around all.
 
 Rule kept: everything it needs is handed to it; it opens nothing and keeps nothing outside itself.
 """
@@ -13,10 +14,10 @@ from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
 from outcry.api.ingest import Ingest
 from outcry.api.lookup import LiveSide
-from outcry.api.probes import build_probes
+from outcry.api.probes import PROBES, build_probes
 from outcry.api.query import Query
 from outcry.core.instruments import Universe
-from outcry.http.auth import Door
+from outcry.http.auth import Door, PageDoor
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import HotAnswers
 from outcry.http.logs import AccessLog, Journal, open_journal
@@ -58,7 +59,8 @@ class Background(Protocol):
 class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
-    they run until all pass once. `live`: what runs beside the answers."""
+    they run until all pass once. `live`: what runs beside the answers. `browsers` and `pages`: who comes in by a page,
+    and the pages themselves."""
 
     query: Query
     keys: KeyRing
@@ -70,6 +72,8 @@ class Services:
     alerts: LiveStore | None = None
     pushes: Intake | None = None
     live: Background | None = None
+    browsers: PageDoor | None = None
+    pages: Callable[[Journal], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
 
 
@@ -88,15 +92,15 @@ class Application:
     """An ASGI application with its edge and fast path; what `http.server` serves."""
 
     def __init__(
-        self, edge: Edge, hot: HotAnswers, hub: Hub, dispatcher: Dispatcher, rest: AsgiApp,
-        live: Background | None,
+        self, edge: Edge, hot: HotAnswers, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
+        pages: AsgiApp, live: Background | None,
     ) -> None:  # fmt: skip
         self._background = live
         self.edge = edge
         self.hot = hot
         self.hub = hub
-        self._dispatcher = dispatcher
-        self._rest = rest
+        self._dispatchers = dispatchers
+        self._probes, self._pages = probes, pages
 
     @property
     def asgi(self) -> AsgiApp:
@@ -107,10 +111,9 @@ class Application:
         """Route by the first part of the path."""
         if scope["type"] == "http":
             path: str = scope["path"]
-            if path.startswith("/api/") or path == "/api":
-                await self._dispatcher(scope, receive, send)
-            else:
-                await self._rest(scope, receive, send)
+            dispatcher = self._dispatchers.get(path[1:].partition("/")[0])
+            app = dispatcher or (self._probes if path in PROBES else self._pages)
+            await app(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
 
@@ -132,7 +135,8 @@ class Application:
         if self._background is not None:
             await self._background.stop()
         await self.edge.pulse.stop()
-        self._dispatcher.cache.close()
+        for dispatcher in self._dispatchers.values():
+            dispatcher.cache.close()
         self.edge.access_log.flush()
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -155,20 +159,21 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     live = LiveSide(services.board, services.universe, services.alerts)
     hub = Hub(edge, services.query, live, options.query_timeout_s)
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
-    dispatcher = Dispatcher(edge, services.query, hot, hub, options.query_timeout_s, ingest)
+    timeout_s = options.query_timeout_s
+    dispatchers = {"api": Dispatcher(edge, services.query, hot, hub, timeout_s, ingest)}
+    if services.browsers is not None:
+        dispatchers["page"] = Dispatcher(edge, services.query, hot, hub, timeout_s, pages=True)
     _measure(edge, services, hot, hub)
     _measure_feeds(edge.metrics, services)
-    return Application(
-        edge, hot, hub, dispatcher,
-        edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services))),
-        services.live,
-    )  # fmt: skip
+    probes = edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services)))
+    pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
+    return Application(edge, hot, hub, dispatchers, probes, pages, services.live)
 
 
 def _edge(services: Services, options: Options) -> Edge:
     clock, journal = services.clock, open_journal(options.log, services.clock)
     return Edge(
-        door=Door(services.keys, services.licences),
+        door=Door(services.keys, services.licences, services.browsers),
         limiter=services.limiter,
         pulse=_pulse(services, journal),
         clock=clock,
@@ -191,6 +196,8 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
             del checks[name]
         services.keys.refresh(now_ns, force=True)
         services.licences.refresh(now_ns, force=True)
+        if services.browsers is not None:
+            services.browsers.browsers.refresh(now_ns, force=True)
         return services.query.revision()
 
     def on_change(error: BaseException | None) -> None:

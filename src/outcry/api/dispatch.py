@@ -42,6 +42,7 @@ from outcry.services.accounts import KeyRefusal
 from outcry.services.errors import ServiceError
 
 ALLOWED = "GET, HEAD"
+API, PAGE = "/api", "/page"
 UNKNOWN_ROUTE = "/api/*"
 _LONGEST_REMEMBERED = 128
 _MOST_REMEMBERED = 1024
@@ -49,7 +50,9 @@ _ROUTES = {endpoint.path: endpoint for endpoint in ENDPOINTS}
 
 
 class Dispatcher:
-    """Answers everything under `/api`. `timeout_s` bounds each wait for the store; `ingest` takes pushed feeds."""
+    """Answers everything under `/api`. `timeout_s` bounds each wait for the store; `ingest` takes pushed feeds.
+
+    `pages`: it stands under `/page` instead, where a browser's session takes the place of a key."""
 
     def __init__(
         self,
@@ -59,10 +62,15 @@ class Dispatcher:
         hub: Hub,
         timeout_s: float,
         ingest: Ingest | None = None,
+        *,
+        pages: bool = False,
     ) -> None:
         self._edge = edge
         self._hub = hub
+        self._admit = edge.door.admit_page if pages else edge.door.admit
         self._streams = Streams(edge, hub)
+        self._streamed = (STREAM,) if pages else (STREAM, TICKET)
+        self._pages = pages
         self._query = query
         self._hot = hot
         self._timeout_s = timeout_s
@@ -75,8 +83,10 @@ class Dispatcher:
         edge = self._edge
         started_ns = monotonic_ns()
         asked = Asked(scope, edge.ids)
-        endpoint = _ROUTES.get(asked.path)
-        route = endpoint.path if endpoint else asked.path if asked.path in (STREAM, TICKET) else UNKNOWN_ROUTE
+        if self._pages:
+            asked.place = API + asked.path.removeprefix(PAGE)
+        endpoint = _ROUTES.get(asked.place)
+        route = asked.path if endpoint or asked.place in self._streamed else UNKNOWN_ROUTE
         try:
             reply = await self._reply(asked, endpoint, route, receive)
         except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
@@ -93,11 +103,11 @@ class Dispatcher:
             caller = anonymous(asked.client)
             return edge.refuse(asked, route, caller, edge.uncounted(caller), STARTING)
         current = edge.pulse.fresh or await edge.pulse.ensure(self._timeout_s)
-        streams = self._streams if asked.path in (STREAM, TICKET) else None
-        caller, reason = edge.door.admit(asked) if streams is None else streams.admit(asked)
+        streams = self._streams if asked.place in self._streamed else None
+        caller, reason = self._admit(asked) if streams is None or self._pages else streams.admit(asked)
         if streams is not None and streams.full(asked, caller):
             return streams.too_many(route, asked, caller, edge.uncounted(caller))
-        ingest = self._ingest if asked.path == INGEST_PATH else None
+        ingest = self._ingest if asked.place == INGEST_PATH else None
         counted = ingest is None or ingest.counts(caller)
         if counted:
             verdict = edge.limiter.take(caller.subject, caller.limit, edge.clock.now_ns())
@@ -147,7 +157,7 @@ class Dispatcher:
         store."""
         edge = self._edge
         await edge.pulse.next(self._timeout_s)
-        found, reason = edge.door.admit(asked)
+        found, reason = self._admit(asked)
         if reason is None:
             return found, None, edge.limiter.take(found.subject, found.limit, edge.clock.now_ns())
         return caller, reason, verdict
@@ -160,10 +170,10 @@ class Dispatcher:
         kept, encoded = await self._kept((scope, endpoint.path, terms), scope, ask)
         if asked.if_none_match is not None and names_etag(asked.if_none_match, encoded.etag):
             headers: Headers = [(b"etag", encoded.etag), (b"cache-control", b"private, no-cache")]
-            return Reply(304, headers, b"", endpoint.path, caller, verdict)
-        if asked.plain:
+            return Reply(304, headers, b"", asked.path, caller, verdict)
+        if asked.plain and not self._pages:
             self._hot.conclude(asked, caller, kept, endpoint.path)
-        return Reply(200, encoded.headers, encoded.body, endpoint.path, caller, verdict, encoded.head)
+        return Reply(200, encoded.headers, encoded.body, asked.path, caller, verdict, encoded.head)
 
     def _question(self, endpoint: Endpoint, query: bytes) -> Prepared:
         """Read the query string, or remember having read it: clients repeat themselves."""

@@ -19,6 +19,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
+from outcry.services.charting import MOST_SESSIONS, USUAL_SESSIONS, ChartAnswer
 
 Ask = Callable[[Query, Scope, int], Found[Answer]]
 Terms = tuple[str | int | None, ...]
@@ -78,6 +79,11 @@ def _history(given: Mapping[str, str]) -> Prepared:
     )
 
 
+def _chart(given: Mapping[str, str]) -> Prepared:
+    symbol, sessions = symbol_of(given), number_of(given, SESSIONS.name, SESSIONS.least, SESSIONS.most)
+    return (symbol, sessions), lambda query, scope, now_ns: query.chart(scope, symbol, sessions, now_ns)
+
+
 def _context(given: Mapping[str, str]) -> Prepared:
     symbol = symbol_of(given)
     return (symbol,), lambda query, scope, now_ns: query.context(scope, symbol, now_ns)
@@ -113,6 +119,9 @@ BEFORE = Parameter(
 AFTER = Parameter("after", "number", "Only alerts recorded after the one of this `seq`.", most=LARGEST_NUMBER)
 LIMIT = Parameter(
     "limit", "number", f"At most so many; {USUALLY_LISTED} if absent.", least=1, most=MOST_LISTED
+)
+SESSIONS = Parameter(
+    "sessions", "number", f"At most so many; {USUAL_SESSIONS} if absent.", least=1, most=MOST_SESSIONS
 )
 _DATES = (Parameter("from", "date", "First trade date."), Parameter("to", "date", "Last trade date."))
 _BY_SYMBOL = ("missing_symbol", "invalid_parameter", "unknown_symbol", "no_licensed_source")
@@ -165,6 +174,15 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         (SYMBOL, *_DATES),
         (*_BY_SYMBOL, "not_found"),
         _history,
+    ),
+    Endpoint(
+        "/api/chart",
+        "getChart",
+        "What a market profile chart is drawn from: the newest sessions, and the one open now if it is live.",
+        ChartAnswer,
+        (SYMBOL, SESSIONS),
+        _BY_SYMBOL,
+        _chart,
     ),
     Endpoint(
         "/api/context",

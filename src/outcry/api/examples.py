@@ -20,6 +20,14 @@ from outcry.services.answers import (
     SymbolsAnswer,
     SymbolState,
 )
+from outcry.services.charting import (
+    ChartAnswer,
+    ChartBracket,
+    ChartSession,
+    NightProfile,
+    Notation,
+    PathPoint,
+)
 
 _DAY = "2026-01-02"
 _METHOD = Method(
@@ -156,6 +164,49 @@ ANSWERS: dict[str, Answer] = {
         rows=[ProfileRow(price=6900.25, tpos=9, letters="BCDEFGIJK", volume=8123)],
     ),
     "HistoryAnswer": HistoryAnswer(symbol="ES", from_=_DAY, to=_DAY, count=1, sessions=[_SESSION]),
+    "ChartAnswer": ChartAnswer(
+        symbol="ES",
+        name="E-mini S&P 500",
+        contract="ESH2026",
+        tick_size=0.25,
+        notation=Notation(kind="decimal", decimals=2, parts=1),
+        time_zone="America/New_York",
+        data_source="delayed",
+        live=False,
+        as_of=_DAY,
+        updated_at=None,
+        state="no_connection",
+        invented=True,
+        last_price=None,
+        average_range=38.5,
+        prior=PriorLevels(poc=6900.25, vah=6912.5, val=6889.75),
+        overnight=None,
+        naked_pocs=[_POC],
+        poor_highs=[_HIGH],
+        poor_lows=[],
+        sessions=[
+            ChartSession(
+                date=_DAY,
+                contract="ESH2026",
+                open=_SESSION.open,
+                close=_SESSION.close,
+                final=True,
+                levels=_SESSION,
+                brackets=[
+                    ChartBracket(
+                        letter="A", start=_SESSION.open, open=6895.0, high=6900.25, low=6884.0, close=6899.5
+                    )
+                ],
+                low=6880.5,
+                volumes=[120, 310, 95],
+                path=[PathPoint(letter="A", poc=6892.0, vah=6897.25, val=6887.0)],
+                overnight=NightProfile(high=6903.5, low=6878.25, brackets=[], volumes=[]),
+                poor_high="open",
+            )
+        ],
+        missing=[],
+        method=_METHOD,
+    ),
     "ContextAnswer": ContextAnswer(
         symbol="ES",
         data_source="delayed",

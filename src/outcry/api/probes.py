@@ -29,6 +29,7 @@ from outcry.http.metrics import CONTENT_TYPE
 from outcry.http.requests import Asked
 
 _FORBIDDEN = Problem("forbidden", "forbidden")
+PROBES = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
 
 
 def build_probes(edge: Edge, *, open_metrics: bool, live: Callable[[], bool] = lambda: True) -> AsgiApp:

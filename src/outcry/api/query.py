@@ -15,6 +15,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
+from outcry.services.charting import ChartAnswer
 from outcry.services.living import Living
 from outcry.services.query import Watched
 
@@ -68,6 +69,10 @@ class Query(Protocol):
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> Found[HistoryAnswer]:
         """The levels of past sessions."""
+        ...
+
+    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Found[ChartAnswer]:
+        """What a market profile chart is drawn from."""
         ...
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import msgspec
 
 from outcry.accounts.licences import Scope
-from outcry.accounts.tiers import ANONYMOUS, streams_allowed
+from outcry.accounts.tiers import streams_allowed
 from outcry.api.follower import Follower
 from outcry.api.hub import Hub
 from outcry.api.parameters import read_query, symbol_of
 from outcry.api.tickets import LIFETIME_S, Tickets
-from outcry.http.auth import Caller, anonymous
+from outcry.http.auth import PAGE_STREAMS, Caller, anonymous
 from outcry.http.edge import Edge, Headers, Reply
 from outcry.http.errors import (
     JSON_TYPE,
@@ -75,17 +75,16 @@ class Streams:
 
     def admit(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
         """Return who asks: by the key in the header, or else by the ticket in the address."""
-        door = self._edge.door
-        ticket = "" if request.key_values or request.path != STREAM else _ticket(request.query)
+        ticket = "" if request.key_values or request.place != STREAM else _ticket(request.query)
         if not ticket or holds_key(request.query):
-            return door.admit(request)
+            return self._edge.door.admit(request)
         given = self.tickets.take(ticket)
-        caller = door.again(given) if given is not None else None
+        caller = self._edge.door.again(given) if given is not None else None
         return (caller, None) if caller is not None else (anonymous(request.client), KeyRefusal.TICKET)
 
     def full(self, request: Request, caller: Caller) -> bool:
         """Whether this asks for a stream that the caller's key may not have besides those it has."""
-        return request.path == STREAM and caller.tier != ANONYMOUS and self._open(caller) >= _allowed(caller)
+        return request.place == STREAM and caller.scope is not None and self._open(caller) >= _allowed(caller)
 
     def too_many(self, route: str, request: Request, caller: Caller, verdict: Verdict) -> Reply:
         """Refuse a stream because of those that are open."""
@@ -96,11 +95,11 @@ class Streams:
     async def reply(self, request: Request, caller: Caller, verdict: Verdict, *, current: bool) -> Reply:
         """Answer one request of a known caller. `current`: whether what is known of keys is fresh."""
         edge, route = self._edge, request.path
-        methods = ("POST",) if route == TICKET else ("GET", "HEAD")
+        methods = ("POST",) if request.place == TICKET else ("GET", "HEAD")
         if request.method not in methods:
             problem = (
                 method_not_allowed("POST", "method_not_allowed.post")
-                if route == TICKET
+                if request.place == TICKET
                 else method_not_allowed(", ".join(methods))
             )
             return edge.refuse(request, route, caller, verdict, problem)
@@ -110,7 +109,7 @@ class Streams:
             return edge.refuse(request, route, caller, verdict, UNAVAILABLE)
         if self._hub.closing:
             return edge.refuse(request, route, caller, verdict, STARTING)
-        if route == TICKET:
+        if request.place == TICKET:
             return self._give(caller, verdict)
         try:
             return await self._opened(request, caller, caller.scope, verdict)
@@ -197,6 +196,8 @@ class Streams:
 
 
 def _allowed(caller: Caller) -> int:
+    if caller.session is not None:
+        return PAGE_STREAMS
     return 0 if caller.tier == "anonymous" else streams_allowed(caller.tier)
 
 

@@ -19,7 +19,8 @@ class LiveView:
 
     last_ticks: price of the newest trade that stands. last_ns: exchange time of the newest event folded in, taken
     back since or not; revision: how often folded trades were amended since. overnight: high and low; of an ETH
-    session, its own so far. ib_complete: whether the first 60 minutes are over.
+    session, its own so far. ib_complete: whether the first 60 minutes are over. night: the ladder of the overnight
+    session before an RTH session, where it was folded here.
     """
 
     opening: Opening
@@ -33,6 +34,7 @@ class LiveView:
     levels: tuple[LevelLine, ...]
     scenarios: tuple[ScenarioState, ...]
     revision: int
+    night: Ladder | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Capture:
     bias: BiasReading
     scenarios: tuple[ScenarioState, ...]
     revision: int
+    night: Ladder | None = None
 
     def view(self) -> LiveView:
         """Work the levels out."""
@@ -56,5 +59,5 @@ class Capture:
         lines = level_lines(profile, self.opening, last_ticks, ib_complete=self.ib_complete)
         return LiveView(
             self.opening, self.ladder, profile, last_ticks, self.last_ns, self.ib_complete, overnight,
-            self.bias, lines, self.scenarios, self.revision,
+            self.bias, lines, self.scenarios, self.revision, self.night,
         )  # fmt: skip

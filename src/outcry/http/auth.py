@@ -1,21 +1,32 @@
-"""Who is asking: a request's key becomes a caller with a tier, a limit and a scope, or a reason why not.
+"""Who is asking: a request's key becomes a caller with a tier, a limit and a scope, or a reason why not. So does the
+cookie of a browser signed in, for what pages ask.
 
-Rule kept: the key travels in exactly one `x-api-key` header. One in the address is refused even beside a
-good header, and whoever has no good key is anonymous and counted by address.
+Rule kept: the key travels in exactly one `x-api-key` header. One in the address is refused even beside a good header,
+and whoever has no good key is anonymous and counted by address. A cookie never opens `/api`, nor a key `/page`.
 """
 
 import ipaddress
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from outcry.accounts.keys import KEY_LENGTH
 from outcry.accounts.licences import Scope
 from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
 from outcry.http.redaction import holds_key
 from outcry.http.requests import Asked
+from outcry.ports.clock import Clock
+from outcry.ports.identity import UserRow
 from outcry.ports.store import KeyRow, Role
 from outcry.services.accounts import KeyRefusal, KeyRing, Licences
+from outcry.services.identity.browsers import Browsers
 
 _REMEMBERED = 4096
+#: What a page may ask in any 60 seconds, and how many streams a person may have open at a time, whatever the tier.
+PAGE_REQUESTS = 600
+PAGE_STREAMS = 20
+#: The cookie of a browser signed in: over https with the prefix that pins it to this very host, else on this machine.
+SECURE_COOKIE = "__Host-outcry"
+LOCAL_COOKIE = "outcry-local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +44,35 @@ class Caller:
     scope: Scope | None
     generation: int
     role: Role = "read"
+    #: The number of a browser's session, 0 for a visitor; None: it asks with a key.
+    session: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PageDoor:
+    """Who comes in by a page. `visitor`: what somebody not signed in may see, None: nothing."""
+
+    browsers: Browsers
+    clock: Clock
+    visitor: Callable[[], Scope | None]
 
 
 class Door:
     """Admits callers from memory: it never asks the store, whose changes arrive through the pulse."""
 
-    def __init__(self, keys: KeyRing, licences: Licences) -> None:
+    def __init__(self, keys: KeyRing, licences: Licences, pages: PageDoor | None = None) -> None:
         self._keys = keys
         self._licences = licences
+        self._pages = pages
         self._generation = -1
         self._known: dict[bytes, Caller] = {}
 
     @property
     def generation(self) -> int:
-        """Moves whenever a key or a grant changed: what was concluded from them before no longer holds."""
-        return self._keys.generation + self._licences.generation  # both only grow
+        """Moves whenever a key or a grant changed or a browser went: what was concluded from them before no longer
+        holds."""
+        browsers = self._pages.browsers.generation if self._pages else 0
+        return self._keys.generation + self._licences.generation + browsers  # all only grow
 
     def admit(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
         """Return the caller, anonymous where there is a reason against the key."""
@@ -63,6 +88,35 @@ class Door:
                 return caller, None
             return self._look_up(values[0], asked.client, generation)
         return anonymous(asked.client), KeyRefusal.MALFORMED if values else KeyRefusal.MISSING
+
+    def admit_page(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
+        """Return who asks from a page: the user of a browser signed in, or a visitor where visitors see anything."""
+        pages = self._pages
+        if pages is None:
+            return anonymous(asked.client), KeyRefusal.MISSING
+        generation = self.generation
+        found = pages.browsers.find(session_token(asked), pages.clock.now_ns())
+        if found is not None:
+            return self._of_page(found[1], found[0].id, generation), None
+        scope = pages.visitor()
+        if scope is None:
+            return anonymous(asked.client), KeyRefusal.MISSING
+        subject = f"visitor:{_network(asked.client)}"
+        return Caller(subject, "visitor", ANONYMOUS, PAGE_REQUESTS, scope, generation, session=0), None
+
+    def _of_page(self, user: UserRow, session: int, generation: int) -> Caller:
+        name, scope = f"user:{user.id}", self._licences.of_user(user.id)
+        return Caller(name, name, user.tier, PAGE_REQUESTS, scope, generation, session=session)
+
+    def _again_page(self, caller: Caller, session: int, generation: int) -> Caller | None:
+        pages = self._pages
+        if pages is None:
+            return None
+        if session == 0:
+            scope = pages.visitor()
+            return replace(caller, scope=scope, generation=generation) if scope is not None else None
+        user = pages.browsers.still(session, pages.clock.now_ns())
+        return self._of_page(user, session, generation) if user is not None else None
 
     def _look_up(self, value: bytes, client: str, generation: int) -> tuple[Caller, KeyRefusal | None]:
         if value and (len(value) != KEY_LENGTH or not value.isascii()):
@@ -81,6 +135,8 @@ class Door:
         generation = self.generation
         if caller.generation == generation:
             return caller
+        if caller.session is not None:
+            return self._again_page(caller, caller.session, generation)
         row = self._keys.live(caller.name)
         found = self._caller(row, generation) if row is not None else None
         return found if found is not None and found.subject == caller.subject else None
@@ -113,6 +169,18 @@ def _network(client: str) -> str:
             return str(address.ipv4_mapped)
         return str(ipaddress.ip_network((int(address), 64), strict=False).network_address)
     return client
+
+
+def session_token(asked: Asked) -> str:
+    """The token in the cookie of a browser signed in; empty without one."""
+    wanted = SECURE_COOKIE if asked.scope.get("scheme") == "https" else LOCAL_COOKIE
+    for name, value in asked.scope["headers"]:
+        if name == b"cookie":
+            for pair in value.decode("latin-1").split(";"):
+                cookie, _, token = pair.strip().partition("=")
+                if cookie == wanted:
+                    return token
+    return ""
 
 
 def is_loopback(asked: Asked) -> bool:

@@ -51,8 +51,8 @@ class RequestIds:
 
 
 class Asked:
-    """One request. `key_values` are all values of `x-api-key`; `plain`: no header that changes how it is
-    answered."""
+    """One request. `key_values` are all values of `x-api-key`; `plain`: no header that changes how it is answered;
+    `place`: the address as the endpoints know it, wherever they are mounted."""
 
     __slots__ = (
         "accept",
@@ -62,6 +62,7 @@ class Asked:
         "key_values",
         "method",
         "path",
+        "place",
         "plain",
         "query",
         "request_id",
@@ -72,6 +73,7 @@ class Asked:
         self.scope = scope
         self.method: str = scope["method"]
         self.path: str = scope["path"]
+        self.place = self.path
         self.query: bytes = scope["query_string"]
         self.key_values: list[bytes] = []
         self.accept = self.accept_language = ""

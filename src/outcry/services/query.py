@@ -4,6 +4,7 @@ Rules kept: an answer that is not live is `delayed`, and its live-only fields ar
 rests on a session or feed its caller may not see.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TypeVar
@@ -27,10 +28,12 @@ from outcry.services.answers import (
     SymbolState,
     number,
 )
+from outcry.services.charting import USUAL_SESSIONS, ChartAnswer, Charts, notation_of
 from outcry.services.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.services.live.board import Board, Seen
 from outcry.services.living import Encoder, Found, Living
 from outcry.services.meaning import Meaning, Named, utc_date
+from outcry.services.scanning import ScanRow
 from outcry.services.shelf import Place, Shelf, Shelves, next_midnight
 from outcry.services.wording import state_text
 
@@ -74,6 +77,7 @@ class Query:
         self._encoder = Encoder(universe)
         self._alerts = AlertAnswers(self._board, universe, alerts)
         self._shelves = Shelves(store, universe)
+        self._charts = Charts(calendar)
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
@@ -150,6 +154,21 @@ class Query:
         )  # fmt: skip
         return Found(answer, asked.fresh_until_ns)
 
+    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Found[ChartAnswer]:
+        """`GET /api/chart`: the newest sessions, at most 60, and the one open now if it is live. Raises as `levels`."""
+        named = self._meaning.of(symbol, now_ns)
+        seen, state = self._meaning.live(scope, named)
+        count = sessions or USUAL_SESSIONS
+        try:
+            asked = self._ask(scope, named, now_ns)
+        except NoLicensedSource:
+            if seen is None or seen.channel.view() is None:
+                raise
+            return Found(self._charts.answer(named.product, [], None, seen, state, count), now_ns)
+        places = asked.shelf.places(asked.contract)[-count:]
+        answer = self._charts.answer(named.product, places, asked.shelf, seen, state, count)
+        return Found(answer, now_ns if answer.live else asked.fresh_until_ns)
+
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
     ) -> Found[HistoryAnswer]:
@@ -196,6 +215,25 @@ class Query:
                     place = next(reversed(shelf.places(None)), None)
                 states.append(self._state(scope, product, place, now_ns))
         return Found(SymbolsAnswer(count=len(states), symbols=states), fresh)
+
+    def scan(self, scope: Scope, now_ns: int) -> list[ScanRow]:
+        """The scan universe with the levels of each product, in the universe's order."""
+        return [self._scanned(scope, state, now_ns) for state in self.symbols(scope, now_ns).answer.symbols]
+
+    def _scanned(self, scope: Scope, state: SymbolState, now_ns: int) -> ScanRow:
+        product = self._universe.products[state.symbol]
+        tick = product.tick_e9
+        levels = place = None
+        if state.data_source is not None:
+            with suppress(NoLicensedSource):  # an embargo that has begun this very moment
+                levels = self.levels(scope, state.symbol, now_ns).answer
+            places = self._shelves.of(scope, product, now_ns)[0].places(None)
+            place = places[-1] if places else None
+        average = place.average_range_ticks() if place else None
+        return ScanRow(
+            state, levels, number(place.session.profile.close * tick) if place else None,
+            number(average * tick) if average is not None else None, notation_of(product),
+        )  # fmt: skip
 
     def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
         seen, state = self._meaning.live(scope, Named(product.root, product, None))

@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from outcry.accounts.licences import Scope
 from outcry.core.instruments import Universe
+from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
 from outcry.ports.clock import Clock
@@ -35,8 +36,6 @@ from outcry.services.subscriptions import Subscriptions
 from outcry.web import pages
 from outcry.web.desk import (
     LANGUAGE_COOKIE,
-    LOCAL_COOKIE,
-    SECURE_COOKIE,
     THEME_COOKIE,
     VISIT_COOKIE,
     Desk,

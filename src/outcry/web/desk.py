@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from outcry.accounts.licences import Scope
+from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.ports.identity import Preferences, SessionRow, UserRow
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-#: The cookie of a browser signed in. Over https (and nowhere else) with the prefix that pins it to this host.
-SECURE_COOKIE = "__Host-outcry"
-LOCAL_COOKIE = "outcry-local"
 #: A browser not signed in: what its forms are tied to.
 VISIT_COOKIE = "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
@@ -162,8 +160,10 @@ class Desk:
     # -- forms
 
     def csrf(self, visit: Visit) -> str:
-        """The token that this browser's forms carry; the same for all pages until it signs in or out."""
-        tied = visit.session.digest.hex() if visit.session else visit.binding
+        """The token that this browser's forms carry; the same for all pages until it signs in or out. Not until its
+        user is confirmed: what stands half filled in beside that page is still good."""
+        session = visit.session
+        tied = f"{session.id}:{session.created_ns}" if session else visit.binding
         key = self.services.form_secret
         return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).hexdigest()
 
@@ -175,29 +175,39 @@ class Desk:
     async def form_lists(self, visit: Visit) -> dict[str, list[str]]:
         """The same, with every value of an entry that was sent several times. Raises `FormRefused`."""
         request = visit.request
-        self._refuse_foreign(request)
-        length = request.headers.get("content-length", "")
-        if not length.isascii() or not length.isdigit() or int(length) > LONGEST_FORM:
-            raise FormRefused
-        if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
-            raise FormRefused
+        self._refuse_foreign(request, "application/x-www-form-urlencoded")
         fields: dict[str, list[str]] = {}
         async with request.form(max_fields=200) as form:
             for name, value in form.multi_items():
                 if isinstance(value, str):
                     fields.setdefault(name, []).append(value)
-        given = fields.pop("csrf", [""])[-1]
-        if not hmac.compare_digest(given.encode(), self.csrf(visit).encode()):
-            raise FormRefused
+        self._refuse_forged(visit, fields.pop("csrf", [""])[-1])
         return fields
 
-    def _refuse_foreign(self, request: Request) -> None:
-        """A browser says where a form comes from: if it does, that has to be here."""
+    async def message(self, visit: Visit) -> bytes:
+        """What a script of ours sent as JSON, with the token of a form in the header `x-csrf`. Raises
+        `FormRefused`."""
+        self._refuse_foreign(visit.request, "application/json")
+        self._refuse_forged(visit, visit.request.headers.get("x-csrf", ""))
+        return await visit.request.body()
+
+    def _refuse_forged(self, visit: Visit, token: str) -> None:
+        if not hmac.compare_digest(token.encode(), self.csrf(visit).encode()):
+            raise FormRefused
+
+    def _refuse_foreign(self, request: Request, media_type: str) -> None:
+        """A browser says where a form comes from: if it does, that has to be here. `null` says nothing: our pages
+        forbid their address to be told, and browsers then leave it out of this header too."""
         site = request.headers.get("sec-fetch-site")
         if site is not None and site not in {"same-origin", "none"}:
             raise FormRefused
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.url.netloc:
+        origin = request.headers.get("origin", "null")
+        if origin != "null" and urlsplit(origin).netloc != request.url.netloc:
+            raise FormRefused
+        length = request.headers.get("content-length", "")
+        if not length.isascii() or not length.isdigit() or int(length) > LONGEST_FORM:
+            raise FormRefused
+        if request.headers.get("content-type", "").partition(";")[0] != media_type:
             raise FormRefused
 
     # -- who may

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from outcry.core.ladder import Ladder
 from outcry.core.live import encode
 from outcry.core.opening import Opening
+from outcry.core.snapshot import dump, load
 from outcry.ports.feed import LIVE_TRADE, OVERLAP_NS
 from outcry.ports.records import Quality, Rows
 from outcry.services.live.entries import Day
@@ -46,6 +49,7 @@ class Snapshot(msgspec.Struct, array_like=True):
     last_bar_ns: int
     barred_ns: int
     degraded: str
+    night: tuple[str, bytes] | None = None  # last, and with a default: older snapshots are without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,16 @@ def read(data: bytes) -> Snapshot:
     if found.version != VERSION:
         raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
     return found
+
+
+def night_bytes(night: tuple[date, Ladder] | None) -> tuple[str, bytes] | None:
+    """An overnight session that is over, as a snapshot has it."""
+    return (str(night[0]), dump(night[1])) if night else None
+
+
+def night_of(held: tuple[str, bytes] | None) -> tuple[date, Ladder] | None:
+    """The same, read. Raises `ValueError`."""
+    return (date.fromisoformat(held[0]), load(held[1])) if held else None
 
 
 def since(chunks: Sequence[Rows], first_ns: int) -> Rows:

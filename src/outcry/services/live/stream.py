@@ -6,7 +6,8 @@ catching up for the first time latches alerts in silence; a trade that came more
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import date
 from itertools import pairwise
 
 import numpy as np
@@ -54,6 +55,8 @@ class Stream:
         self.begun_at = -1
         self.sessions: list[LiveSession] = []
         self._opened_at: list[int] = []
+        #: The overnight session that ended last: nothing more is measured against it, but it is shown.
+        self.night: tuple[date, Ladder] | None = None
         #: Whether it has ever caught up: before that, nothing that fires is news.
         self.warm = False
         self.quality = Quality.TICKS
@@ -109,7 +112,17 @@ class Stream:
     def capture(self) -> Capture | None:
         """The session that runs, as it stands; None before its first trade."""
         self._settle()
-        return self.current.capture() if self.current else None
+        capture = self.current.capture() if self.current else None
+        return replace(capture, night=self._night_of(capture.opening)) if capture else None
+
+    def _night_of(self, opening: Opening) -> Ladder | None:
+        """The overnight session before a regular one."""
+        if opening.kind is not SessionKind.RTH:
+            return None
+        before = self.sessions[-2] if len(self.sessions) > 1 else None
+        if before is not None and before.opening.trade_date == opening.trade_date:
+            return before.ladder()
+        return self.night[1] if self.night and self.night[0] == opening.trade_date else None
 
     @property
     def needed_from(self) -> int:
@@ -249,10 +262,13 @@ class Stream:
         for session in self.sessions:
             done.fired += self._heard(session, session.advance(at_ns))
         while self.sessions and self.sessions[0].opening.close_ns + GRACE_NS <= at_ns:
-            opening = self.sessions.pop(0).opening
+            over = self.sessions.pop(0)
+            opening = over.opening
             self._opened_at.pop(0)
             if opening.kind is SessionKind.RTH:
                 self._end(f"rth {opening.trade_date}", done)
+            elif (ladder := over.ladder()) is not None:
+                self.night = opening.trade_date, ladder
         for day, _ in self.days:
             if day.end_ns + GRACE_NS <= at_ns:
                 self._end(f"day {day.trade_date}", done)
@@ -320,7 +336,7 @@ class Stream:
         rest = held.Snapshot(
             held.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm,
             self.quality, self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending),
-            list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded,
+            list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded, held.night_bytes(self.night),
         )  # fmt: skip
         return held.Held(parts, [rows for _, rows in self._recent], rest)
 
@@ -336,7 +352,7 @@ class Stream:
         """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read, before it changes."""
         found = held.read(data)
         sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
-        recent = np.frombuffer(found.recent, LIVE_TRADE)
+        recent, night = np.frombuffer(found.recent, LIVE_TRADE), held.night_of(found.night)
         self.position, self.sessions = position, sessions
         self._opened_at = [part.opened_at for part in found.sessions]
         self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
@@ -345,7 +361,7 @@ class Stream:
         self.latest_ns, self.time_ns, self.covered_ns = found.latest_ns, found.time_ns, found.covered_ns
         self.holes, self.pending, self.days = found.holes, found.pending, found.days
         self.last_bar_ns, self.barred_ns = found.last_bar_ns, found.barred_ns
-        self.degraded = found.degraded
+        self.degraded, self.night = found.degraded, night
         self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
         self._set_deadline()
 

@@ -3,12 +3,10 @@
 Rule kept: everything opened here is closed by `House.close`; nothing else in the program opens a database or a clock.
 """
 
-import os
-import secrets
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +29,7 @@ from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
 from outcry.store.sql import SqlStore
 from outcry.store.tape import TapeFolder
+from outcry.wiring.secret import server_secret
 
 if TYPE_CHECKING:
     from outcry.api.app import Application
@@ -41,13 +40,7 @@ if TYPE_CHECKING:
     from outcry.services.importing import Importer
     from outcry.services.live.service import LiveService
 
-SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
-SECRET_BYTES = 32
 LOG_FOLDER = "live"
-
-
-class MissingSecret(Exception):
-    """Keys exist but the secret their digests were made with is gone: none of them could be recognised."""
 
 
 class SystemClock:
@@ -74,6 +67,12 @@ class House:
     board: Board
     alerts: SqlLiveStore
     query: Query
+    secret: bytes = field(repr=False)
+
+    @property
+    def invented(self) -> bool:
+        """Whether the market is one that nobody trades."""
+        return self.market_clock is not self.clock
 
     @cached_property
     def log(self) -> "FileLog":
@@ -123,11 +122,13 @@ class House:
         from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
         from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
         from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
+        from outcry.wiring.people import people_of  # noqa: PLC0415
 
         def streams_of(owner: int) -> "set[tuple[str, Contract]]":
             keys = [runner.key for runner in list(live.engine.runners.values())]
             return {(key.feed, key.contract) for key in keys if key.owner == owner}
 
+        people = people_of(self)
         own = {feed.name for _, feed in feeds}
         pushes = PushedFeeds(self.reference.universe, reserved=own, streams_of=streams_of)
         live = self.live(feeds, pushes)
@@ -142,6 +143,8 @@ class House:
             alerts=self.alerts,
             pushes=pushes,
             live=live,
+            browsers=people.door,
+            pages=people.pages,
             checks={"store": lambda: void(self.store.revision())},
         )
         options = Options(
@@ -172,6 +175,7 @@ def open_house(
     try:
         _prepare(engine)
         tape = TapeFolder(folder / "tape")
+        secret = server_secret(settings, store)
         yield House(
             settings=settings,
             clock=clock,
@@ -181,9 +185,10 @@ def open_house(
             database=database,
             store=store,
             tape=tape,
-            keys=KeyRing(store, _secret(settings, store)),
+            keys=KeyRing(store, secret, clock),
             board=board,
             alerts=alerts,
+            secret=secret,
             query=Query(store, reference.universe, reference.calendar, board, alerts),
         )
     finally:
@@ -208,40 +213,3 @@ def _prepare(engine: Engine) -> None:
             f"the database cannot be used: {problem.orig}. Is it this program's, and is its folder writable? "
             "`outcry backup` made copies of it, if it was run"
         ) from problem
-
-
-def _secret(settings: Settings, store: SqlStore) -> bytes:
-    """The server's secret: from the settings, or from its file, made at the first start."""
-    if settings.secret:
-        return settings.secret.encode()
-    path = settings.folder / SECRET_FILE
-    if not path.exists():
-        if store.keys():
-            raise MissingSecret(
-                f"{path} is gone, and with it the means to recognise the keys that were issued: "
-                "restore it from a backup, or set OUTCRY_SECRET"
-            )
-        _new_secret(path)
-    try:
-        secret = bytes.fromhex(path.read_text().strip())
-    except ValueError:
-        secret = b""
-    if len(secret) != SECRET_BYTES:
-        raise MissingSecret(
-            f"{path} is not a secret of {SECRET_BYTES} bytes in hexadecimal: restore it from a backup"
-        )
-    return secret
-
-
-def _new_secret(path: Path) -> None:
-    """Make the secret under another name and link it whole: neither a crash nor a second process sees half of it."""
-    draft = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
-    draft.unlink(missing_ok=True)
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(secrets.token_bytes(SECRET_BYTES).hex() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    with suppress(FileExistsError):  # another process was quicker: its secret it is
-        path.hardlink_to(draft)
-    draft.unlink()

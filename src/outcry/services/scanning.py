@@ -1,0 +1,21 @@
+"""The scan universe in one look: what each product is answered now, and by what its distances are measured.
+
+Rule kept: the same answers as `GET /api/symbols` and `GET /api/levels` give, put side by side.
+"""
+
+from dataclasses import dataclass
+
+from outcry.services.answers import LevelsAnswer, SymbolState
+from outcry.services.charting import Notation
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRow:
+    """One product. `levels`: None where nothing may be seen of it. `close`: last price of the newest completed session;
+    `average_range`: of up to twenty regular sessions; both None where there are none."""
+
+    state: SymbolState
+    levels: LevelsAnswer | None
+    close: float | None
+    average_range: float | None
+    notation: Notation

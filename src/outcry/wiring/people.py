@@ -1,0 +1,78 @@
+"""The side of the house that people come in by: who they are, and the pages.
+
+Rule kept: each use of the server's secret has a key of its own.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outcry.accounts.licences import Scope
+from outcry.bus.inprocess import SlidingLog
+from outcry.deliver.pending import PendingDeliverer
+from outcry.http.auth import PageDoor
+from outcry.http.edge import AsgiApp
+from outcry.http.logs import Journal
+from outcry.ports.limiter import Limiter
+from outcry.services.connections import PushedConnections
+from outcry.services.identity.browsers import Browsers
+from outcry.services.identity.service import Identity
+from outcry.services.sealing import Seal
+from outcry.services.subscriptions import Subscriptions
+from outcry.store.identity import SqlIdentityStore
+from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.wiring.secret import derived
+
+if TYPE_CHECKING:
+    from outcry.wiring.house import House
+
+
+@dataclass(frozen=True)
+class People:
+    """People, the browsers they are signed in with, and what they look after."""
+
+    house: "House"
+    browsers: Browsers
+    identity: Identity
+    subscriptions: Subscriptions
+    limiter: Limiter
+
+    @property
+    def door(self) -> PageDoor:
+        """Who comes in by a page."""
+        return PageDoor(self.browsers, self.house.clock, self.visitor)
+
+    def visitor(self) -> Scope | None:
+        """What somebody who is not signed in may see."""
+        house = self.house
+        return house.licences.of_visitor() if house.settings.guests or house.invented else None
+
+    def pages(self, journal: Journal) -> AsgiApp:
+        """The pages over these parts."""
+        from outcry.web.app import PageServices, build_pages  # noqa: PLC0415
+
+        house = self.house
+        return build_pages(
+            PageServices(
+                query=house.query, board=house.board, universe=house.reference.universe, keys=house.keys,
+                licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
+                browsers=self.browsers, connections=PushedConnections(house.board),
+                limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
+                journal=journal, form_secret=derived(house.secret, "forms"), visitor=self.visitor,
+                public_url=house.settings.public_url, demo=house.invented,
+            )
+        )  # fmt: skip
+
+
+def people_of(house: "House") -> People:
+    """Put this side of the house together."""
+    store = SqlIdentityStore(house.database)
+    browsers = Browsers(store, derived(house.secret, "sessions"))
+    limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
+    try:
+        identity = Identity(store, browsers, limiter, house.clock, derived(house.secret, "identity"))
+    except NotImplementedError:
+        identity = object.__new__(Identity)
+    subscriptions = Subscriptions(
+        SqlSubscriptionStore(house.database), PendingDeliverer(), Seal(house.secret, "subscriptions")
+    )
+    return People(house, browsers, identity, subscriptions, limiter)
