@@ -4,7 +4,7 @@ them."""
 import http.client
 import io
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -64,24 +64,63 @@ class MemoryAccounts:
         return self.users.index(email.lower()) + 1 if email.lower() in self.users else None
 
     def add_key(
-        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read"
-    ) -> int:
+        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read",
+        label: str = "", expires_ns: int | None = None, most: int | None = None,
+    ) -> int | None:  # fmt: skip
+        if most is not None and sum(row.is_live(now_ns) for row in self.keys(user_id)) >= most:
+            return None
         self.moves += 1
         key_id = len(self.rows) + 1
         email = self.users[user_id - 1]
-        self.rows.append(KeyRow(key_id, user_id, email, tier, prefix, digest, now_ns, None, role))
+        row = KeyRow(key_id, user_id, email, tier, prefix, digest, now_ns, None, role, label, expires_ns)
+        self.rows.append(row)
         return key_id
 
-    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
-        places = [i for i, row in enumerate(self.rows) if row.prefix == prefix and row.revoked_ns is None]
-        if len(places) != 1:
-            return None
-        self.moves += 1
-        self.rows[places[0]] = replace(self.rows[places[0]], revoked_ns=now_ns)
-        return self.rows[places[0]]
+    def replace_key(
+        self, user_id: int, key_id: int, prefix: str, digest: bytes, grace_ns: int, now_ns: int, *, most: int
+    ) -> int | None:
+        (old,) = [row for row in self.keys(user_id) if row.id == key_id]
+        over_ns = None if old.expires_ns is None else now_ns + old.expires_ns - old.created_ns
+        new = self.add_key(
+            user_id,
+            old.tier,
+            prefix,
+            digest,
+            now_ns,
+            role=old.role,
+            label=old.label,
+            expires_ns=over_ns,
+            most=most,
+        )
+        if new is not None:
+            ends_ns = min(now_ns + grace_ns, old.expires_ns or now_ns + grace_ns)
+            self.change(old.id, expires_ns=ends_ns, replaced_by=new)
+        return new
 
-    def keys(self) -> Sequence[KeyRow]:
-        return tuple(self.rows)
+    def name_key(self, user_id: int, key_id: int, label: str) -> bool:
+        mine = [row.id for row in self.keys(user_id) if row.id == key_id]
+        return bool(mine) and self.change(key_id, label=label) is not None
+
+    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
+        named = [row.id for row in self.rows if row.prefix == prefix and row.revoked_ns is None]
+        return self.change(named[0], revoked_ns=now_ns) if len(named) == 1 else None
+
+    def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
+        mine = [row.id for row in self.keys(user_id) if row.id == key_id and row.revoked_ns is None]
+        return self.change(key_id, revoked_ns=now_ns) if mine else None
+
+    def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
+        return tuple(row for row in self.rows if user_id in (None, row.user_id))
+
+    def used_keys(self, times: Mapping[int, int]) -> None:
+        for key_id, at_ns in times.items():
+            self.change(key_id, last_used_ns=at_ns)
+            self.moves -= 1
+
+    def change(self, key_id: int, **values: Any) -> KeyRow:
+        self.moves += 1
+        self.rows[key_id - 1] = replace(self.rows[key_id - 1], **values)
+        return self.rows[key_id - 1]
 
     def grants(self) -> Sequence[GrantRow]:
         return tuple(grant for grant in self.granted if grant.revoked_ns is None)
@@ -229,7 +268,7 @@ def build_stage(
     """`parts`: more of what the application answers from."""
     accounts, clock, log = MemoryAccounts(), HandClock(), io.BytesIO()
     query = make_query(accounts)
-    keys = KeyRing(accounts, SERVER_SECRET)
+    keys = KeyRing(accounts, SERVER_SECRET, clock)
     services = Services(query, keys, Licences(accounts), SlidingLog(), clock, board or Board(), **parts or {})
     return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log)
 

@@ -250,7 +250,9 @@ def test_a_key_made_by_another_process_works_at_once(stage: Stage) -> None:
 
     from outcry.services.accounts import KeyRing
 
-    key = KeyRing(stage.accounts, SERVER_SECRET).create("bob@example.com", "pro", stage.clock.now_ns())
+    key = KeyRing(stage.accounts, SERVER_SECRET, stage.clock).create(
+        "bob@example.com", "pro", stage.clock.now_ns()
+    )
     assert stage.get(LEVELS, key).status == 200
 
 

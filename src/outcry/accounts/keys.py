@@ -14,6 +14,7 @@ _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET_LENGTH = 43  # 62**43 is the first power of 62 above 2**256
 _CHECK_LENGTH = 6  # 62**6 is the first above 2**32
 _SHOWN = 8
+LONGEST_LABEL = 60
 KEY_LENGTH = len(MARK) + _SECRET_LENGTH + _CHECK_LENGTH
 KEY_PATTERN = re.compile(rf"{MARK}[0-9A-Za-z]{{{_SECRET_LENGTH + _CHECK_LENGTH}}}", re.ASCII)
 
@@ -46,6 +47,11 @@ def is_well_formed(text: str) -> bool:
 def prefix(key: str) -> str:
     """Return the part of a key that may be shown and logged: the mark and eight of 43 secret characters."""
     return key[: len(MARK) + _SHOWN]
+
+
+def is_label(text: str) -> bool:
+    """Whether a key can be named so: at most 60 characters, each of which prints. No name is a name."""
+    return len(text) <= LONGEST_LABEL and text.isprintable()
 
 
 def is_email(text: str) -> bool:

@@ -17,7 +17,7 @@ _EVENTS = """Server-sent events; `data` is one line of JSON:
 - `quote` (`Quote`): only the last price did, and what follows from it.
 - `alert` (`AlertEntry`): each one, in order. With an `id`.
 - `state` (`State`): a symbol is answered from another source, or why it is not live has changed.
-- `error` (`{"code": "unauthorized"}`): the key was revoked; the stream ends.
+- `error` (`{"code": "unauthorized"}`): the key was revoked, its time is over or its user is disabled; the stream ends.
 
 A symbol's `levels` and `quote` come four times a second at most, the newest always. 15 seconds of silence are broken by
 a comment. Coming back with the `id` of the last event seen, a reader is told every alert since, then a `snapshot` that

@@ -191,7 +191,7 @@ def _is_here(settings: Settings) -> bool:
 
 def _is_good(known: KeyRow | KeyRefusal) -> bool:
     """Whether to push with the key given: it is made for that, or another service's. Raises `NoKey`."""
-    if known in {KeyRefusal.MALFORMED, KeyRefusal.REVOKED}:
+    if known in {KeyRefusal.MALFORMED, KeyRefusal.REVOKED, KeyRefusal.EXPIRED, KeyRefusal.DISABLED}:
         raise NoKey(f"the key in OUTCRY_KEY is {known}")
     return known is KeyRefusal.UNKNOWN or (isinstance(known, KeyRow) and known.role != "read")
 

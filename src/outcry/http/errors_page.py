@@ -11,7 +11,8 @@ from outcry.http.messages import Catalogue, load_catalogue
 
 _EXTRAS = {
     "invalid_parameter": "`parameter`, `errors[]` of `{parameter, message}`",
-    "unauthorized": "`reason`: `missing`, `malformed`, `unknown`, `revoked`, `key_in_query` or `ticket`",
+    "unauthorized": "`reason`: `missing`, `malformed`, `unknown`, `revoked`, `expired`, `disabled`, `key_in_query` or "
+    "`ticket`",
     "unknown_symbol": "`symbol`, `suggestions[]`",
     "not_found": "where a session is meant: `symbol`, `date`",
     "no_licensed_source": "`symbol`, `reasons[]`, `fix` with `account` and `brokerGuide`",

@@ -1,10 +1,10 @@
 """The port for what is kept in the database: accounts, recordings, sessions.
 
-Every method may raise `StoreBusy`. `revision()` grows with every committed change, by whichever process, and is
-cheap enough to ask several times a second: caches of what the store holds are keyed by it.
+Every method may raise `StoreBusy`. `revision()` grows with every committed change an answer may rest on, by
+whichever process, and is cheap enough to ask several times a second: caches of what the store holds are keyed by it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, Protocol
@@ -25,7 +25,11 @@ class StoreBusy(Exception):
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """An API key as kept: never the key itself, but its keyed digest and its first characters."""
+    """An API key as kept: never the key itself, but its keyed digest and its first characters.
+
+    `label`: what its user calls it; `expires_ns`: from when it is no good, None: never; `last_used_ns`: to within a
+    minute; `replaced_by`: the key that was made in its place; `disabled_ns`: since when its user is disabled.
+    """
 
     id: int
     user_id: int
@@ -36,6 +40,16 @@ class KeyRow:
     created_ns: int
     revoked_ns: int | None
     role: Role = "read"
+    label: str = ""
+    expires_ns: int | None = None
+    last_used_ns: int | None = None
+    replaced_by: int | None = None
+    disabled_ns: int | None = None
+
+    def is_live(self, now_ns: int) -> bool:
+        """Whether it is good for anything: not revoked, not over, its user not disabled."""
+        ended = self.revoked_ns is not None or self.disabled_ns is not None
+        return not ended and (self.expires_ns is None or now_ns < self.expires_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +142,8 @@ class AccountStore(Protocol):
     """Users, keys and grants."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything in the store was committed."""
+        """A number that changes whenever anything was committed that an answer may rest on; a sign-in is no such
+        thing."""
         ...
 
     def ensure_user(self, email: str, now_ns: int) -> int:
@@ -140,17 +155,38 @@ class AccountStore(Protocol):
         ...
 
     def add_key(
-        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read"
-    ) -> int:
-        """Keep a new key; return its id."""
+        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read",
+        label: str = "", expires_ns: int | None = None, most: int | None = None,
+    ) -> int | None:  # fmt: skip
+        """Keep a new key; return its id, None where the user has `most` live ones."""
+        ...
+
+    def replace_key(
+        self, user_id: int, key_id: int, prefix: str, digest: bytes, grace_ns: int, now_ns: int, *, most: int
+    ) -> int | None:
+        """Keep a new key of the same user, name, tier, role and length of life, granted what the old one is, and let
+        that one end when the grace is over, if not before; return the new one's id. None where the old one is none of
+        this user's, not live or replaced before, or where the user has `most` live ones."""
+        ...
+
+    def name_key(self, user_id: int, key_id: int, label: str) -> bool:
+        """Call a key of this user's so; False where it is none of them."""
         ...
 
     def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
-        """Revoke the one key of that prefix; None where no live key or several have it."""
+        """Revoke the one key of that prefix; None where no key or several that are not revoked have it."""
         ...
 
-    def keys(self) -> Sequence[KeyRow]:
-        """All keys, revoked ones too, oldest first."""
+    def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
+        """Revoke a key of this user's; None where it is none of them, or revoked already."""
+        ...
+
+    def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
+        """All keys, or a user's, revoked ones too, oldest first."""
+        ...
+
+    def used_keys(self, times: Mapping[int, int]) -> None:
+        """Note when keys were last used, by id (ns UTC). Does not move `revision`."""
         ...
 
     def grants(self) -> Sequence[GrantRow]:
@@ -170,7 +206,8 @@ class SessionStore(Protocol):
     """Recordings and the sessions folded from them."""
 
     def revision(self) -> int:
-        """A number that changes whenever anything in the store was committed."""
+        """A number that changes whenever anything was committed that an answer may rest on; a sign-in is no such
+        thing."""
         ...
 
     def import_known(self, owner: int, digest: str) -> bool:

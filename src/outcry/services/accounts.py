@@ -1,23 +1,32 @@
-"""Keys and licences as the running service knows them: making, finding and revoking keys; resolving what one
+"""Keys and licences as the running service knows them: making, finding, replacing and revoking keys; resolving what one
 may see.
 
-Rule kept: a key is shown once and kept only as a keyed digest. Both classes answer from memory and look
-again when the store's revision has moved, asked at most every 200 ms, so that a revocation by any process
-holds within a second.
+Rule kept: a key is shown once and kept only as a keyed digest. Both classes answer from memory and look again when the
+store's revision has moved, asked at most every 200 ms, so that a revocation by any process holds within a second; so
+does the end of a key's time, by this machine's clock whatever clock the market goes by.
 """
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 
 from outcry.accounts import keys as form
-from outcry.accounts.licences import Grant, Scope, resolve
+from outcry.accounts.licences import VISITOR, Grant, Scope, resolve
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
+from outcry.ports.clock import Clock
 from outcry.ports.store import AccountStore, KeyRow, Role, Tier
 from outcry.services.mirror import Mirror
 
 _MIN_SECRET_BYTES = 16
 _MAX_SECRET_BYTES = 64  # the longest key BLAKE2b takes
+MOST_OWN_KEYS = 20
+#: How long a key that was replaced may still be used.
+GRACES_NS = (0, NANOS_PER_HOUR, NANOS_PER_DAY, 7 * NANOS_PER_DAY)
+#: What the limiter counts a key's requests under, before its number.
+SUBJECT = "key:"
+_SHOWN_AFTER_END_NS = 30 * NANOS_PER_DAY
 
 
 class KeyRefusal(StrEnum):
@@ -27,48 +36,131 @@ class KeyRefusal(StrEnum):
     MALFORMED = "malformed"
     UNKNOWN = "unknown"
     REVOKED = "revoked"
+    EXPIRED = "expired"
+    DISABLED = "disabled"
     KEY_IN_QUERY = "key_in_query"
     TICKET = "ticket"
 
 
-class KeyRing(Mirror):
-    """All keys by keyed digest. `server_secret`: 16 to 64 bytes; without it the stored digests find
-    nothing."""
+class KeyFault(StrEnum):
+    """Why a key is not made, replaced or named as asked."""
 
-    def __init__(self, store: AccountStore, server_secret: bytes) -> None:
+    TOO_MANY = "too_many_keys"
+    LABEL = "key_label"
+    EXPIRY = "key_expiry"
+    GRACE = "key_grace"
+    UNKNOWN = "unknown_key"
+
+
+class KeyRefused(Exception):
+    """What was asked of a key cannot be done."""
+
+    def __init__(self, fault: KeyFault) -> None:
+        super().__init__(fault.value)
+        self.fault = fault
+
+
+class KeyRing(Mirror):
+    """All keys by keyed digest. `server_secret`: 16 to 64 bytes; without it the stored digests find nothing. `clock`:
+    what keys expire by."""
+
+    def __init__(self, store: AccountStore, server_secret: bytes, clock: Clock) -> None:
         if not _MIN_SECRET_BYTES <= len(server_secret) <= _MAX_SECRET_BYTES:
             raise ValueError("the server secret has 16 to 64 bytes")
         super().__init__(store.revision)
         self._store = store
         self._secret = server_secret
+        self._clock = clock
         self._by_digest: dict[bytes, KeyRow] = {}
         self._live: dict[str, KeyRow] = {}
-        self.live_count = 0
+        self._next_end_ns: int | None = None
+
+    @property
+    def live_count(self) -> int:
+        """How many keys are good."""
+        return len(self._live)
 
     def digest(self, key: str) -> bytes:
         """Return what is kept of a key."""
         return hashlib.blake2b(key.encode("ascii"), digest_size=32, key=self._secret).digest()
 
-    def create(self, email: str, tier: Tier, now_ns: int, *, role: Role = "read") -> str:
-        """Make a key for that user and return it, the only time it is seen."""
-        taken = {row.prefix for row in self.list()}
-        key = form.compose(secrets.randbits(form.SECRET_BITS))
-        while form.prefix(key) in taken:  # a prefix names one key, so that it can be revoked by it
-            key = form.compose(secrets.randbits(form.SECRET_BITS))
+    # -- making and ending
+
+    def create(
+        self, email: str, tier: Tier, now_ns: int, *, role: Role = "read", label: str = "",
+        expires_ns: int | None = None, most: int | None = None,
+    ) -> str:  # fmt: skip
+        """Make a key for that user and return it, the only time it is seen. `most`: how many live ones the user may
+        have, this one included. Raises `KeyRefused`."""
+        if expires_ns is not None and expires_ns <= now_ns:
+            raise KeyRefused(KeyFault.EXPIRY)
+        label = _label(label)
+        key = self._new()
         user_id = self._store.ensure_user(email, now_ns)
-        self._store.add_key(user_id, tier, form.prefix(key), self.digest(key), now_ns, role=role)
+        made = self._store.add_key(
+            user_id, tier, form.prefix(key), self.digest(key), now_ns,
+            role=role, label=label, expires_ns=expires_ns, most=most,
+        )  # fmt: skip
+        if made is None:
+            raise KeyRefused(KeyFault.TOO_MANY)
         self.refresh(now_ns, force=True)
         return key
 
+    def create_own(
+        self, email: str, tier: Tier, now_ns: int, *, role: Role = "read", label: str = "",
+        expires_ns: int | None = None,
+    ) -> str:  # fmt: skip
+        """Make a key its user asked for: of those a user has 20 at most. Raises `KeyRefused`."""
+        return self.create(
+            email, tier, now_ns, role=role, label=label, expires_ns=expires_ns, most=MOST_OWN_KEYS
+        )
+
+    def rotate(self, user_id: int, key_id: int, grace_ns: int, now_ns: int) -> str:
+        """Make a key in the place of one of this user's and return it, the only time it is seen: of the same name,
+        tier, role and length of life. The old one is good until the grace is over (`GRACES_NS`) and cannot be replaced
+        again. Raises `KeyRefused`."""
+        if grace_ns not in GRACES_NS:
+            raise KeyRefused(KeyFault.GRACE)
+        old = next((row for row in self._store.keys(user_id) if row.id == key_id), None)
+        if old is None or not old.is_live(now_ns) or old.replaced_by is not None:
+            raise KeyRefused(KeyFault.UNKNOWN)
+        key, most = self._new(), 2 * MOST_OWN_KEYS  # each may have one before it that is not over yet
+        made = self._store.replace_key(
+            user_id, key_id, form.prefix(key), self.digest(key), grace_ns, now_ns, most=most
+        )
+        if made is None:  # or it was replaced or revoked this very moment
+            raise KeyRefused(KeyFault.TOO_MANY)
+        self.refresh(now_ns, force=True)
+        return key
+
+    def change_own(self, user_id: int, key_id: int, label: str) -> bool:
+        """Call a key of this user's so; False where it is none of them. Raises `KeyRefused`."""
+        return self._store.name_key(user_id, key_id, _label(label))
+
     def revoke(self, prefix: str, now_ns: int) -> KeyRow | None:
-        """Revoke the one live key of that prefix; None where there is none, or several."""
+        """Revoke the one key of that prefix; None where there is none that is not revoked, or several."""
         row = self._store.revoke_key(prefix, now_ns)
         self.refresh(now_ns, force=True)
         return row
 
+    def revoke_own(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
+        """Revoke a key of this user's; None where it is none of them, or revoked already."""
+        row = self._store.revoke_key_of(user_id, key_id, now_ns)
+        self.refresh(now_ns, force=True)
+        return row
+
+    # -- looking
+
     def list(self) -> Sequence[KeyRow]:
         """All keys, revoked ones too, oldest first; straight from the store."""
         return self._store.keys()
+
+    def of(self, user_id: int) -> Sequence[KeyRow]:
+        """A user's keys, newest first, those that ended within the last 30 days too; straight from the store."""
+        since_ns = self._clock.now_ns() - _SHOWN_AFTER_END_NS
+        ends = ((row, (row.revoked_ns, row.expires_ns)) for row in self._store.keys(user_id))
+        shown = [row for row, ended in ends if not any(at is not None and at < since_ns for at in ended)]
+        return shown[::-1]
 
     def find(self, key: str, now_ns: int) -> KeyRow | KeyRefusal:
         """Return the live key's row or why there is none, after a look at the store if one is due (this may
@@ -88,20 +180,64 @@ class KeyRing(Mirror):
         row = self._by_digest.get(self.digest(key))
         if row is None:
             return KeyRefusal.UNKNOWN
-        return row if row.revoked_ns is None else KeyRefusal.REVOKED
+        if row.is_live(self._clock.now_ns()):
+            return row
+        if row.revoked_ns is not None:
+            return KeyRefusal.REVOKED
+        return KeyRefusal.EXPIRED if row.disabled_ns is None else KeyRefusal.DISABLED
 
     def live(self, prefix: str) -> KeyRow | None:
-        """Return the key of that prefix as it stands, from memory alone; None where it is revoked or unknown."""
+        """Return the key of that prefix as it stands, from memory alone; None where it is no good or unknown."""
         return self._live.get(prefix)
 
+    def note_used(self, ages_ns: Mapping[str, int]) -> None:
+        """Write down when keys were last used: how long ago, by the limiter's name of each (`key:7`)."""
+        now_ns = self._clock.now_ns()
+        used = {int(subject.removeprefix(SUBJECT)): now_ns - age_ns for subject, age_ns in ages_ns.items()}
+        self._store.used_keys(used)
+
+    def _new(self) -> str:
+        """A new key. Its prefix is no other's, so that it can be revoked by it."""
+        taken = {row.prefix for row in self.list()}
+        while True:
+            key = form.compose(secrets.randbits(form.SECRET_BITS))
+            if form.prefix(key) not in taken:
+                return key
+
     def _load(self) -> bool:
-        found = {row.digest: row for row in self.list()}
-        changed = found != self._by_digest
+        before, found = self._by_digest, {row.digest: row for row in self.list()}
+        self._by_digest = found
+        changed = before.keys() != found.keys() or any(
+            _standing(row) != _standing(before[digest]) for digest, row in found.items()
+        )
         if changed:
-            self._by_digest = found
-            self._live = {row.prefix: row for row in found.values() if row.revoked_ns is None}
-            self.live_count = sum(row.revoked_ns is None for row in found.values())
+            self._reckon()
         return changed
+
+    def _lapse(self) -> bool:
+        over = self._next_end_ns is not None and self._next_end_ns <= self._clock.now_ns()
+        if over:
+            self._reckon()
+        return over
+
+    def _reckon(self) -> None:
+        """Find out which keys are good now, and when the next of them ends."""
+        now_ns = self._clock.now_ns()
+        live = [row for row in self._by_digest.values() if row.is_live(now_ns)]
+        self._live = {row.prefix: row for row in live}
+        self._next_end_ns = min((row.expires_ns for row in live if row.expires_ns is not None), default=None)
+
+
+def _standing(row: KeyRow) -> KeyRow:
+    """What of a key decides what it may do: a use or a new name does not."""
+    return replace(row, label="", last_used_ns=None)
+
+
+def _label(text: str) -> str:
+    text = text.strip()
+    if not form.is_label(text):
+        raise KeyRefused(KeyFault.LABEL)
+    return text
 
 
 class Licences(Mirror):
@@ -129,6 +265,10 @@ class Licences(Mirror):
         return resolve(
             user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
         )
+
+    def of_visitor(self) -> Scope:
+        """Return what somebody who is not signed in may see where visitors are let in."""
+        return resolve(VISITOR, 0, "free", tuple(g for g in self._grants if g.grantee == "everyone"))
 
     def _load(self) -> bool:
         grants = tuple(

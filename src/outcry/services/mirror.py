@@ -25,6 +25,8 @@ class Mirror:
         """Ask the store for its revision if it is time to, and load again if it moved; may raise
         `StoreBusy`."""
         with self._lock:
+            if self._lapse():
+                self.generation += 1
             # A clock set back must not stop the asking: hence the distance, not the difference.
             if not force and self._asked_ns is not None and abs(now_ns - self._asked_ns) < REFRESH_NS:
                 return
@@ -34,6 +36,10 @@ class Mirror:
                     self.generation += 1
                 self._revision = revision
             self._asked_ns = now_ns
+
+    def _lapse(self) -> bool:
+        """Let go of what is over by now; return whether anything was."""
+        return False
 
     def _load(self) -> bool:
         """Load all; return whether anything here changed."""

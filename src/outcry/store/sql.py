@@ -14,18 +14,16 @@ from sqlalchemy import Connection, RowMapping, Table, func, select, tuple_, upda
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import DatasetRow, GrantRow, KeyRow, RecordingRow, Role, SessionRow, Tier
+from outcry.ports.store import DatasetRow, GrantRow, RecordingRow, SessionRow
 from outcry.store import schema
-from outcry.store.database import Database, new_id
+from outcry.store.database import new_id
+from outcry.store.keys import SqlKeys
 
 HANDLE_BYTES = 32  # of what passkeys know a user by
 
 
-class SqlStore:
+class SqlStore(SqlKeys):
     """Implements `ports.store.AccountStore` and `ports.store.SessionStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def revision(self) -> int:
         """See `AccountStore`."""
@@ -53,37 +51,6 @@ class SqlStore:
         """See `AccountStore`."""
         with self._database.reading() as connection:
             return connection.execute(_user(email)).scalar()
-
-    def add_key(
-        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read"
-    ) -> int:
-        """See `AccountStore`."""
-        row = {"user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns}
-        row["role"] = role
-        with self._database.write() as connection:
-            return new_id(connection.execute(schema.keys.insert().values(row)))
-
-    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
-        """See `AccountStore`."""
-        live = schema.keys.c.revoked_ns.is_(None)
-        named = func.substr(schema.keys.c.prefix, 1, len(prefix)) == prefix
-        with self._database.write() as connection:
-            found = connection.execute(_keys().where(live, named)).mappings().all()
-            if len(found) != 1 or not prefix:
-                return None
-            key = found[0]["id"]
-            connection.execute(
-                update(schema.keys).where(schema.keys.c.id == key, live).values(revoked_ns=now_ns)
-            )
-            values: dict[str, Any] = {**found[0], "revoked_ns": now_ns}
-            return KeyRow(**values)
-
-    def keys(self) -> Sequence[KeyRow]:
-        """See `AccountStore`."""
-        with self._database.reading() as connection:
-            return [
-                KeyRow(**row) for row in connection.execute(_keys().order_by(schema.keys.c.id)).mappings()
-            ]
 
     def grants(self) -> Sequence[GrantRow]:
         """See `AccountStore`."""
@@ -210,12 +177,6 @@ class SqlStore:
 
 def _user(email: str) -> Any:
     return select(schema.users.c.id).where(schema.users.c.email == email.strip().lower())
-
-
-def _keys() -> Any:
-    names = [field.name for field in fields(KeyRow) if field.name != "email"]
-    columns = [schema.keys.c[name] for name in names]
-    return select(*columns, schema.users.c.email).join_from(schema.keys, schema.users)
 
 
 def _grant(row: RowMapping) -> GrantRow:

@@ -1,0 +1,130 @@
+"""API keys in SQLite or PostgreSQL, through SQLAlchemy Core.
+
+Rule kept: whether a key may be made, replaced or revoked is read in the transaction that does it, so that of two at the
+same instant neither goes by what the other has just changed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, or_, select, update
+
+from outcry.ports.store import KeyRow, Role, Tier
+from outcry.store import schema
+from outcry.store.database import Database, new_id
+
+_KEYS = schema.keys
+_ELSEWHERE = ("email", "disabled_ns")  # what a row has of its user
+
+
+class SqlKeys:
+    """The part of `ports.store.AccountStore` that keeps keys."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add_key(
+        self, user_id: int, tier: Tier, prefix: str, digest: bytes, now_ns: int, *, role: Role = "read",
+        label: str = "", expires_ns: int | None = None, most: int | None = None,
+    ) -> int | None:  # fmt: skip
+        """See `AccountStore`."""
+        row = {
+            "user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns,
+            "role": role, "label": label, "expires_ns": expires_ns,
+        }  # fmt: skip
+        with self._database.write() as connection:
+            if most is not None and _live_of(connection, user_id, now_ns) >= most:
+                return None
+            return new_id(connection.execute(_KEYS.insert().values(row)))
+
+    def replace_key(
+        self, user_id: int, key_id: int, prefix: str, digest: bytes, grace_ns: int, now_ns: int, *, most: int
+    ) -> int | None:
+        """See `AccountStore`."""
+        named = _KEYS.c.id == key_id, _KEYS.c.user_id == user_id, _KEYS.c.replaced_by.is_(None)
+        with self._database.write() as connection:
+            old = connection.execute(select(_KEYS).where(*named, *_live(now_ns))).mappings().first()
+            if old is None or _live_of(connection, user_id, now_ns) >= most:
+                return None
+            row = {"user_id": user_id, "prefix": prefix, "digest": digest, "created_ns": now_ns}
+            row |= {name: old[name] for name in ("tier", "role", "label")}
+            ends_ns = now_ns + grace_ns
+            if old["expires_ns"] is not None:
+                row["expires_ns"] = now_ns + old["expires_ns"] - old["created_ns"]
+                ends_ns = min(ends_ns, old["expires_ns"])
+            new = new_id(connection.execute(_KEYS.insert().values(row)))
+            _grant_alike(connection, key_id, new)
+            ended = update(_KEYS).where(*named).values(expires_ns=ends_ns, replaced_by=new)
+            connection.execute(ended)
+            return new
+
+    def name_key(self, user_id: int, key_id: int, label: str) -> bool:
+        """See `AccountStore`."""
+        named = update(_KEYS).where(_KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
+        with self._database.write("people") as connection:
+            return connection.execute(named.values(label=label)).rowcount == 1
+
+    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
+        """See `AccountStore`."""
+        if not prefix:
+            return None
+        return self._revoke(now_ns, func.substr(_KEYS.c.prefix, 1, len(prefix)) == prefix)
+
+    def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
+        """See `AccountStore`."""
+        return self._revoke(now_ns, _KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
+
+    def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
+        """See `AccountStore`."""
+        query = _rows().order_by(_KEYS.c.id)
+        if user_id is not None:
+            query = query.where(_KEYS.c.user_id == user_id)
+        with self._database.reading() as connection:
+            return [KeyRow(**row) for row in connection.execute(query).mappings()]
+
+    def used_keys(self, times: Mapping[int, int]) -> None:
+        """See `AccountStore`."""
+        if not times:
+            return
+        used = _KEYS.c.last_used_ns
+        later = or_(used.is_(None), used < bindparam("at_ns"))
+        query = update(_KEYS).where(_KEYS.c.id == bindparam("number"), later)
+        rows = [{"number": number, "at_ns": at_ns} for number, at_ns in times.items()]
+        with self._database.write("nothing") as connection:
+            connection.execute(query.values(last_used_ns=bindparam("at_ns")), rows)
+
+    def _revoke(self, now_ns: int, *named: Any) -> KeyRow | None:
+        standing = _KEYS.c.revoked_ns.is_(None)
+        with self._database.write() as connection:
+            found = connection.execute(_rows().where(standing, *named)).mappings().all()
+            if len(found) != 1:
+                return None
+            connection.execute(update(_KEYS).where(_KEYS.c.id == found[0]["id"]).values(revoked_ns=now_ns))
+            values: dict[str, Any] = {**found[0], "revoked_ns": now_ns}
+            return KeyRow(**values)
+
+
+def _rows() -> Any:
+    columns = [_KEYS.c[field.name] for field in fields(KeyRow) if field.name not in _ELSEWHERE]
+    users = schema.users
+    return select(*columns, users.c.email, users.c.disabled_ns).join_from(_KEYS, users)
+
+
+def _grant_alike(connection: Connection, old: int, new: int) -> None:
+    """What was granted to the old key by its number is granted to the new one too."""
+    grants = schema.grants
+    given = select(grants).where(grants.c.grantee == f"key:{old}", grants.c.revoked_ns.is_(None))
+    for row in connection.execute(given).mappings().all():
+        values: dict[str, Any] = {**row, "grantee": f"key:{new}"}
+        del values["id"]
+        connection.execute(grants.insert().values(values))
+
+
+def _live(now_ns: int) -> tuple[Any, Any]:
+    return _KEYS.c.revoked_ns.is_(None), or_(_KEYS.c.expires_ns.is_(None), _KEYS.c.expires_ns > now_ns)
+
+
+def _live_of(connection: Connection, user_id: int, now_ns: int) -> int:
+    query = select(func.count()).select_from(_KEYS).where(_KEYS.c.user_id == user_id, *_live(now_ns))
+    return connection.execute(query).scalar_one()
