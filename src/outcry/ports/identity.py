@@ -13,8 +13,8 @@ from typing import Literal, Protocol
 from outcry.ports.store import Tier
 
 UserRole = Literal["member", "operator"]
-#: What a one-time link or token is for.
-Purpose = Literal["setup", "invite", "reset", "sign_in", "email"]
+#: What a one-time link or token is for; `passkey`: a challenge that was answered.
+Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class IdentityStore(Protocol):
     # -- one-time tokens
 
     def add_token(self, row: TokenRow) -> int:
-        """Keep a new one (its id is ignored); return its id."""
+        """Keep a new one (its id is ignored); return its id. Raises `StoreBusy` where its digest is known."""
         ...
 
     def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:

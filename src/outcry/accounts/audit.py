@@ -1,0 +1,51 @@
+"""What the audit log tells of: one stable code for each thing done in a person's name.
+
+Rule kept: a code never changes its meaning and is never reused; its words are the pages' business.
+"""
+
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """What was done. Details beside each: the names of what is kept with it, never a secret."""
+
+    SET_UP = "set_up"  # the first operator was made
+    SIGN_IN = (
+        "sign_in"  # way: password, link, reset, passkey, openid, invitation, set_up; factor: totp, recovery
+    )
+    SIGN_IN_FAILED = "sign_in_failed"  # way; only of an address that has an account
+    CONFIRM_FAILED = "confirm_failed"  # way
+    SIGN_OUT = "sign_out"
+    SESSION_ENDED = "session_ended"  # agent, address: of the browser that was signed out
+    SESSIONS_ENDED = "sessions_ended"  # count
+    PASSWORD_CHANGED = "password_changed"  # noqa: S105 - a code
+    PASSWORD_RESET = "password_reset"  # noqa: S105 - a code
+    RESET_LINK_MADE = "reset_link_made"  # email; by: operator, command or the person's own address
+    TOTP_ON = "totp_on"
+    TOTP_OFF = "totp_off"
+    RECOVERY_USED = "recovery_used"  # left: how many are unused
+    RECOVERY_RENEWED = "recovery_renewed"
+    PASSKEY_ADDED = "passkey_added"  # label
+    PASSKEY_REMOVED = "passkey_removed"  # label
+    PASSKEY_COPIED = "passkey_copied"  # label; its counter went back: there may be two of it
+    EMAIL_ASKED = "email_asked"  # to
+    EMAIL_CHANGED = "email_changed"  # from, to
+    MAIL_FAILED = "mail_failed"  # about: which mail
+    INVITED = "invited"  # email, role, tier
+    INVITATION_WITHDRAWN = "invitation_withdrawn"  # email
+    USER_CHANGED = "user_changed"  # email, and what was changed: role, tier, disabled
+    KEY_CREATED = "key_created"  # prefix, label
+    KEY_CHANGED = "key_changed"
+    KEY_ROTATED = "key_rotated"
+    KEY_REVOKED = "key_revoked"
+    SUBSCRIPTION_CREATED = "subscription_created"  # label, target, shown
+    SUBSCRIPTION_CHANGED = "subscription_changed"
+    SUBSCRIPTION_PAUSED = "subscription_paused"
+    SUBSCRIPTION_RESUMED = "subscription_resumed"
+    SUBSCRIPTION_TESTED = "subscription_tested"  # code
+    SUBSCRIPTION_ROTATED = "subscription_rotated"
+    SUBSCRIPTION_REMOVED = "subscription_removed"
+    CONNECTION_STARTED = "connection_started"  # broker, label
+    CONNECTION_ENDED = "connection_ended"
+    GRANT_ADDED = "grant_added"
+    GRANT_REMOVED = "grant_removed"

@@ -1,0 +1,172 @@
+"""The ground all of identity stands on: the parts each way in uses, and the one door behind them.
+
+Rules kept: whoever has given a first proof still gives the second where one is wanted, whichever way was taken; what is
+noted of a failure is noted afterwards, so that an account that exists answers no later than one that does not.
+"""
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from outcry.accounts.audit import Event
+from outcry.accounts.keys import is_email
+from outcry.ports.clock import Clock
+from outcry.ports.identity import IdentityStore, UserRow
+from outcry.ports.limiter import Limiter
+from outcry.ports.mailer import Mail, Mailer, MailFailed
+from outcry.ports.store import StoreBusy
+from outcry.services.identity.browsers import Browsers, Origin, Signed
+from outcry.services.identity.links import Links
+from outcry.services.identity.passwords import Passwords
+from outcry.services.identity.refusals import Reason, Refused
+from outcry.services.identity.second_factor import SecondFactor
+from outcry.services.identity.tickets import Tickets
+from outcry.services.identity.tries import Tries
+
+#: Does something soon, elsewhere.
+Later = Callable[[Callable[[], None]], object]
+_HALF_WAY = "half way"
+
+
+@dataclass(frozen=True, slots=True)
+class HalfWay:
+    """The password was right and a second factor is wanted: `ticket` names this, for five minutes, in a cookie."""
+
+    ticket: str
+
+
+class Ground:
+    """The parts, and what every way in ends with. `limiter`: not used by anything else. `later`: does what nobody waits
+    for; a thread, unless told otherwise. `report`: takes what the operator should know of mail that failed. `openid`:
+    whether people may come in by an OpenID provider."""
+
+    def __init__(
+        self, store: IdentityStore, browsers: Browsers, limiter: Limiter, clock: Clock, secret: bytes,
+        mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
+        report: Callable[[str], None] | None = None, openid: bool = False,
+    ) -> None:  # fmt: skip
+        self._store, self._browsers, self._clock = store, browsers, clock
+        self._mailer, self._public_url, self._openid = mailer, public_url, openid
+        self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
+        self._report = report or _say_nothing
+        self._passwords = Passwords()
+        self._tries = Tries(limiter, clock)
+        self._tickets = Tickets(secret, clock)
+        self._links = Links(store, clock, secret, public_url)
+        self._codes = SecondFactor(store, clock, secret)
+
+    def mail_works(self) -> bool:
+        """Whether mail is configured, and with it the address that links in it begin with."""
+        return self._mailer is not None and bool(self._public_url)
+
+    def note(self, user: UserRow, event: str, origin: Origin, **details: str) -> None:
+        """Add a line to a user's audit log: for what other parts do in the user's name."""
+        now_ns = self._clock.now_ns()
+        self._store.note(user.id, str(event), details, origin.address, origin.agent, now_ns)
+
+    # -- the door
+
+    def _arrive(self, user: UserRow, way: str, origin: Origin) -> Signed | HalfWay:
+        """A first proof was given: in, or on to the second factor. Raises `Refused`."""
+        if user.disabled_ns is not None:
+            raise Refused(Reason.DISABLED)
+        if user.totp_sealed is None:
+            return self._enter(user, origin, way=way)
+        return HalfWay(self._tickets.give(_HALF_WAY, user=str(user.id), way=way, proof=_proof_of(user)))
+
+    def second_factor(self, ticket: str, code: str, origin: Origin) -> Signed:
+        """Finish a sign-in with a code of the authenticator or a recovery code."""
+        facts = self._tickets.read(_HALF_WAY, ticket)
+        if facts is None:
+            raise Refused(Reason.LINK)
+        self._tries.take(origin, "code", facts["user"])
+        user = self._store.user(int(facts["user"]))
+        if user is None or facts["proof"] != _proof_of(
+            user
+        ):  # changed meanwhile: what was proved no longer counts
+            raise Refused(Reason.LINK)
+        if user.disabled_ns is not None:
+            raise Refused(Reason.DISABLED)
+        factor = self._code_or_refuse(user, code, origin, Event.SIGN_IN_FAILED)
+        return self._enter(user, origin, way=facts["way"], factor=factor)
+
+    def _enter(self, user: UserRow, origin: Origin, **details: str) -> Signed:
+        signed = self._browsers.open(user, origin, self._clock.now_ns())
+        self.note(user, Event.SIGN_IN, origin, **details)
+        return signed
+
+    def _code_or_refuse(self, user: UserRow, code: str, origin: Origin, failure: Event) -> str:
+        """Take a code of a user's second factor; return which kind it was. Raises `Refused`."""
+        factor = self._codes.use(user, code)
+        if factor is None:
+            self._note_later(user, failure, origin, way="code")
+            raise Refused(Reason.CODE, "code")
+        if factor == "recovery":
+            left = self._store.recovery_codes_left(user.id)
+            self.note(user, Event.RECOVERY_USED, origin, left=str(left))
+        return factor
+
+    # -- what nobody waits for
+
+    def _soon(self, work: Callable[[], object]) -> None:
+        """Do it elsewhere; a store that has no time for it is told of in the operator's log."""
+
+        def doing() -> None:
+            try:
+                work()
+            except StoreBusy as busy:
+                self._report(f"something about an account was not kept: {busy}")
+
+        self._later(doing)
+
+    def _note_later(self, user: UserRow, event: Event, origin: Origin, **details: str) -> None:
+        self._soon(lambda: self.note(user, event, origin, **details))
+
+    def _mail_later(self, user: UserRow | None, about: str, mail: Mail) -> None:
+        self._soon(lambda: self._mail(user, about, mail))
+
+    def _mail(self, user: UserRow | None, about: str, mail: Mail) -> bool:
+        """Hand a mail over; a failure goes to the operator's log, and the user's. Return whether it went."""
+        assert self._mailer is not None
+        try:
+            self._mailer.send(mail)
+        except MailFailed as failure:
+            self._report(f"a mail ({about}) could not be sent: {failure}")
+            if user is not None:
+                self.note(user, Event.MAIL_FAILED, Origin(), about=about)
+            return False
+        return True
+
+    # -- what is asked in several places
+
+    def _has_way_in(self, user: UserRow) -> bool:
+        """Whether this user has ever been in: one made with a key only has nothing to prove who it is with."""
+        return (
+            user.password_hash is not None
+            or user.totp_sealed is not None
+            or bool(self._store.passkeys(user.id))
+        )
+
+
+def _say_nothing(_text: str) -> None:
+    """For those who keep no log."""
+
+
+def address_of(text: str) -> str:
+    """An e-mail address as it is kept. Raises `Refused`."""
+    email = plain(text)
+    if not is_email(email):
+        raise Refused(Reason.EMAIL_FORM, "email")
+    return email
+
+
+def plain(text: str) -> str:
+    """An e-mail address as it is looked for."""
+    return text.strip().lower()
+
+
+def _proof_of(user: UserRow) -> str:
+    """What a first proof rests on: with another password or second factor it is no proof any more."""
+    kept = (user.password_hash or "").encode() + b"\0" + (user.totp_sealed or b"")
+    return hashlib.blake2b(kept, digest_size=16, person=b"half way").hexdigest()

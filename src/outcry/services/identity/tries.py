@@ -1,0 +1,50 @@
+"""How often something may be tried.
+
+Rules kept: within any minute five tries for one account and twenty from one client, whatever is tried; an account that
+does not exist is counted like one that does.
+"""
+
+import ipaddress
+from threading import Lock
+
+from outcry.ports.clock import Clock
+from outcry.ports.limiter import Limiter
+from outcry.services.identity.browsers import Origin
+from outcry.services.identity.refusals import Reason, Refused
+
+FOR_ONE_ACCOUNT = 5
+FROM_ONE_CLIENT = 20
+#: Mails to one address: enough for somebody whose first one is slow, too few to fill a mailbox with.
+MAILS_TO_ONE_ADDRESS = 2
+
+
+class Tries:
+    """Counts tries. `limiter`: this object's own, for it may serve one thread at a time only."""
+
+    def __init__(self, limiter: Limiter, clock: Clock) -> None:
+        self._limiter, self._clock = limiter, clock
+        self._lock = Lock()
+
+    def take(self, origin: Origin, kind: str = "", whom: str = "", limit: int = FOR_ONE_ACCOUNT) -> None:
+        """Count one try of `kind` from there, for `whom` if anybody is named. Raises `Refused`."""
+        if origin.address:
+            self._count(f"ip:try:{network(origin.address)}", FROM_ONE_CLIENT)
+        if whom:
+            self._count(f"try:{kind}:{whom}", limit)
+
+    def _count(self, subject: str, limit: int) -> None:
+        with self._lock:
+            verdict = self._limiter.take(subject, limit, self._clock.now_ns())
+        if not verdict.allowed:
+            raise Refused(Reason.TOO_OFTEN, retry_after_s=-(-verdict.retry_after_ms // 1000))
+
+
+def network(address: str) -> str:
+    """What counts as one client: an address, of IPv6 the 64 bits that a household is given."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address[:64]
+    if found.version == 4:
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))

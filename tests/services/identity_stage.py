@@ -1,0 +1,84 @@
+"""A service with people in it, over memory: what the tests of identity act on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
+
+from outcry.bus.inprocess import SlidingLog
+from outcry.ports.identity import SessionRow, UserRow
+from outcry.services.identity.browsers import Browsers, Origin, Signed
+from outcry.services.identity.refusals import Reason, Refused
+from outcry.services.identity.service import Identity
+
+SITE = "https://outcry.example.com"
+SECRET = b"a secret of the server, 32 bytes"
+OWNER, MEMBER = "owner@example.com", "ann@example.com"
+PASSWORD, OTHER_PASSWORD = "slow green kettle drum", "seven brass lanterns"
+HERE = Origin("192.0.2.1", "Firefox on Linux")
+
+
+@dataclass
+class IdentityStage:
+    """Identity with its surroundings. What it does later is done at once, unless `held` is a list."""
+
+    clock: HandClock = field(default_factory=HandClock)
+    store: MemoryIdentity = field(default_factory=MemoryIdentity)
+    post: PostBox | None = field(default_factory=PostBox)
+    reports: list[str] = field(default_factory=list)
+    held: list[Callable[[], None]] | None = None
+    openid: bool = False
+
+    def __post_init__(self) -> None:
+        self.browsers = Browsers(self.store, SECRET)
+        self.identity = Identity(
+            self.store, self.browsers, SlidingLog(), self.clock, SECRET, self.post, SITE if self.post else "",
+            later=self._later, report=self.reports.append, openid=self.openid,
+        )  # fmt: skip
+
+    def _later(self, work: Callable[[], None]) -> None:
+        if self.held is None:
+            work()
+        else:
+            self.held.append(work)
+
+    # -- who is there
+
+    def owner(self) -> Signed:
+        """The operator, just set up."""
+        return self.identity.set_up(self.identity.set_up_token(), OWNER, PASSWORD, HERE)
+
+    def member(self, email: str = MEMBER) -> Signed:
+        """Somebody invited by the operator, who is made where there is none."""
+        owner = self.store.user_named(OWNER) or self.owner().user
+        token = self.identity.invite(owner, email, "member", "free", HERE).partition("?token=")[2]
+        return self.identity.accept(token, email, PASSWORD, HERE)
+
+    def session(self, signed: Signed) -> SessionRow:
+        """The session a token stands for."""
+        found = self.browsers.find(signed.token, self.clock.now_ns())
+        assert found is not None
+        return found[0]
+
+    def user(self, user: UserRow | Signed) -> UserRow:
+        """A user as the store has it now."""
+        found = self.store.user(user.user.id if isinstance(user, Signed) else user.id)
+        assert found is not None
+        return found
+
+    def in_force(self, token: str) -> bool:
+        """Whether a browser's token still counts."""
+        return self.browsers.find(token, self.clock.now_ns()) is not None
+
+    def events(self, user: UserRow | Signed) -> list[str]:
+        """What was noted in somebody's name, oldest first."""
+        number = user.user.id if isinstance(user, Signed) else user.id
+        return [line.event for line in reversed(self.store.audit(number, None, 1000))]
+
+
+def refusal(reason: Reason, field: str | None = None) -> "pytest.RaisesExc[Refused]":
+    """Expect identity to say no, for this reason, at this entry of the form if one is given."""
+    return pytest.RaisesExc(
+        Refused, check=lambda no: no.reason is reason and (field is None or no.field == field)
+    )

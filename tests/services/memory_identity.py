@@ -1,0 +1,270 @@
+"""People and what goes with them, in memory: the store that identity is tested over, with a clock moved by hand."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from outcry.ports.identity import (
+    AuditRow,
+    PasskeyRow,
+    Preferences,
+    Purpose,
+    SessionRow,
+    TokenRow,
+    UserRole,
+    UserRow,
+)
+from outcry.ports.mailer import Mail, MailFailed
+from outcry.ports.store import StoreBusy, Tier
+
+DAY_NS = 24 * 3600 * 10**9
+
+
+@dataclass
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    at_ns: int = 1_790_000_000_000_000_000
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+    def pass_s(self, seconds: float) -> None:
+        self.at_ns += int(seconds * 1_000_000_000)
+
+
+@dataclass
+class PostBox:
+    """Takes mail, or refuses it."""
+
+    mails: list[Mail] = field(default_factory=list)
+    broken: bool = False
+
+    def send(self, mail: Mail) -> None:
+        if self.broken:
+            raise MailFailed("the mail server at mail.example.com does not answer")
+        self.mails.append(mail)
+
+    def link(self, to: str) -> str:
+        """The token in the newest mail to somebody."""
+        mail = next(mail for mail in reversed(self.mails) if mail.to == to)
+        return mail.text.partition("?token=")[2].split()[0]
+
+
+class MemoryIdentity:
+    """Implements `ports.identity.IdentityStore`."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._revision = 0
+        self._users: dict[int, UserRow] = {}
+        self._steps: dict[int, int] = {}
+        self._codes: dict[int, dict[bytes, int | None]] = {}
+        self._passkeys: dict[int, PasskeyRow] = {}
+        self._sessions: dict[int, SessionRow] = {}
+        self._tokens: dict[int, TokenRow] = {}
+        self.lines: list[AuditRow] = []
+        self._next = 0
+
+    def revision(self) -> int:
+        return self._revision
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    # -- people
+
+    def user(self, user_id: int) -> UserRow | None:
+        return self._users.get(user_id)
+
+    def user_named(self, email: str) -> UserRow | None:
+        return next((user for user in self._users.values() if user.email == email.strip().lower()), None)
+
+    def users(self) -> Sequence[UserRow]:
+        return list(self._users.values())
+
+    def add_user(self, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int) -> UserRow | None:
+        with self._lock:
+            if self.user_named(email) is not None:
+                return None
+            number = self._number()
+            user = UserRow(number, email.strip().lower(), role, tier, now_ns, None, None, None, handle)
+            self._users[number] = user
+            self._revision += 1
+            return user
+
+    def change_user(
+        self, user_id: int, *, email: str | None = None, role: UserRole | None = None, tier: Tier | None = None,
+        disabled_ns: int | None = None,
+    ) -> bool:  # fmt: skip
+        with self._lock:
+            user = self._users.get(user_id)
+            other = self.user_named(email) if email else None
+            if user is None or (other is not None and other.id != user_id):
+                return False
+            self._keep(
+                replace(
+                    user, email=email.lower() if email else user.email, role=role or user.role, tier=tier or user.tier,
+                    disabled_ns=user.disabled_ns if disabled_ns is None else disabled_ns or None,
+                )
+            )  # fmt: skip
+            return True
+
+    def _keep(self, user: UserRow) -> None:
+        self._users[user.id] = user
+        self._revision += 1
+
+    def set_password(self, user_id: int, password_hash: str | None) -> None:
+        self._keep(replace(self._users[user_id], password_hash=password_hash))
+
+    def set_totp(self, user_id: int, sealed: bytes | None) -> None:
+        self._steps.pop(user_id, None)
+        self._keep(replace(self._users[user_id], totp_sealed=sealed))
+
+    def use_totp_step(self, user_id: int, step: int) -> bool:
+        with self._lock:
+            if self._steps.get(user_id, -1) >= step:
+                return False
+            self._steps[user_id] = step
+            return True
+
+    def first_operator(self, user_id: int) -> bool:
+        with self._lock:
+            if any(user.role == "operator" for user in self._users.values()):
+                return False
+            self._keep(replace(self._users[user_id], role="operator"))
+            return True
+
+    def set_preferences(self, user_id: int, preferences: Preferences) -> None:
+        self._keep(replace(self._users[user_id], preferences=preferences))
+
+    # -- recovery codes
+
+    def set_recovery_codes(self, user_id: int, digests: Sequence[bytes]) -> None:
+        self._codes[user_id] = dict.fromkeys(digests)
+
+    def recovery_codes_left(self, user_id: int) -> int:
+        return sum(used is None for used in self._codes.get(user_id, {}).values())
+
+    def use_recovery_code(self, user_id: int, digest: bytes, now_ns: int) -> bool:
+        with self._lock:
+            mine = self._codes.get(user_id, {})
+            if mine.get(digest, 0) is not None:
+                return False
+            mine[digest] = now_ns
+            return True
+
+    # -- passkeys
+
+    def passkeys(self, user_id: int) -> Sequence[PasskeyRow]:
+        return [row for row in self._passkeys.values() if row.user_id == user_id]
+
+    def passkey(self, credential_id: bytes) -> PasskeyRow | None:
+        return next((row for row in self._passkeys.values() if row.credential_id == credential_id), None)
+
+    def add_passkey(
+        self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
+        label: str, now_ns: int,
+    ) -> bool:  # fmt: skip
+        if self.passkey(credential_id) is not None:
+            return False
+        number = self._number()
+        self._passkeys[number] = PasskeyRow(
+            number, user_id, credential_id, public_key, sign_count, tuple(transports), label, now_ns, None
+        )
+        return True
+
+    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
+        row = self._passkeys[passkey_id]
+        self._passkeys[passkey_id] = replace(row, sign_count=sign_count, last_used_ns=now_ns)
+
+    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
+        row = self._passkeys.get(passkey_id)
+        if row is None or row.user_id != user_id:
+            return False
+        del self._passkeys[passkey_id]
+        return True
+
+    # -- browsers signed in
+
+    def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
+        number = self._number()
+        self._sessions[number] = SessionRow(
+            number, user_id, digest, now_ns, now_ns, now_ns, address, agent, None
+        )
+        self._revision += 1
+        return number
+
+    def sessions(self) -> Sequence[SessionRow]:
+        return [row for row in self._sessions.values() if row.ended_ns is None]
+
+    def seen(self, times: Mapping[int, int]) -> None:
+        for number, at_ns in times.items():
+            self._sessions[number] = replace(self._sessions[number], seen_ns=at_ns)
+
+    def confirm_session(self, session_id: int, digest: bytes, now_ns: int) -> None:
+        self._sessions[session_id] = replace(self._sessions[session_id], digest=digest, confirmed_ns=now_ns)
+        self._revision += 1
+
+    def end_sessions(
+        self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
+    ) -> int:
+        ended = [
+            row
+            for row in self.sessions()
+            if row.user_id == user_id and (only is None or row.id == only) and (but is None or row.id != but)
+        ]
+        for row in ended:
+            self._sessions[row.id] = replace(row, ended_ns=now_ns)
+        self._revision += 1
+        return len(ended)
+
+    # -- one-time tokens
+
+    def add_token(self, row: TokenRow) -> int:
+        with self._lock:
+            if any(known.digest == row.digest for known in self._tokens.values()):
+                raise StoreBusy("a token of that digest is known")
+            number = self._number()
+            self._tokens[number] = replace(row, id=number)
+            return number
+
+    def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
+        found = (row for row in self._tokens.values() if row.purpose == purpose and row.digest == digest)
+        return next(found, None)
+
+    def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
+        rows = [row for row in self._tokens.values() if row.purpose == purpose and row.spent_ns is None]
+        return rows[::-1]
+
+    def spend(self, token_id: int, now_ns: int) -> bool:
+        with self._lock:
+            row = self._tokens[token_id]
+            if row.spent_ns is not None or row.expires_ns <= now_ns:
+                return False
+            self._tokens[token_id] = replace(row, spent_ns=now_ns)
+            return True
+
+    def revoke_token(self, token_id: int, now_ns: int) -> bool:
+        with self._lock:
+            row = self._tokens.get(token_id)
+            if row is None or row.spent_ns is not None:
+                return False
+            self._tokens[token_id] = replace(row, spent_ns=now_ns)
+            return True
+
+    # -- the audit log
+
+    def note(
+        self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
+    ) -> None:
+        self.lines.append(AuditRow(self._number(), user_id, now_ns, event, dict(details), address, agent))
+
+    def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
+        rows = [
+            row
+            for row in reversed(self.lines)
+            if user_id in (None, row.user_id) and (before is None or row.id < before)
+        ]
+        return rows[:limit]
