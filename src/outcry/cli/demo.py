@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from outcry.cli.set_up import set_up_notice
 from outcry.ports.feed import Feed
 from outcry.ports.store import GrantRow
 from outcry.settings import BadSettings, Settings
@@ -78,7 +78,7 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         _grant_to_everyone(house)
         key = house.keys.create(EMAIL, "pro", house.clock.now_ns())
         feed = SimulatorFeed(market, universe, calendar, clock)
-        yield Serving(house, [(0, feed)], partial(_greet, key, house.settings.folder))
+        yield Serving(house, [(0, feed)], partial(_greet, key, house))
 
 
 def _refuse_real_data(house: House) -> None:
@@ -110,10 +110,11 @@ def _grant_to_everyone(house: House) -> None:
             house.store.add_grant(row, house.clock.now_ns())
 
 
-def _greet(key: str, folder: Path, host: str, port: int) -> None:
+def _greet(key: str, house: House, host: str, port: int) -> None:
     at = address(host, port)
+    print(set_up_notice(house, at), end="", file=sys.stderr, flush=True)
     print(
-        f"Outcry demo at {at}: invented data, no market and no advice (kept in {folder})\n"
+        f"Outcry demo at {at}: invented data, no market and no advice (kept in {house.settings.folder})\n"
         f"key: {key}\n"
         f'curl -H "x-api-key: {key}" "{at}/api/levels?symbol=ES"',
         flush=True,

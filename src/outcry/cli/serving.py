@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from outcry.cli.demo import Serving, address, demo_settings, open_demo
+from outcry.cli.set_up import set_up_notice
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.tape import TapeDamaged
@@ -75,8 +76,7 @@ def _greet(house: House, host: str, port: int) -> None:
         file=sys.stderr,
         flush=True,
     )
-    if not house.store.keys():
-        print("There is no key yet: outcry keys create --email you@example.com", file=sys.stderr, flush=True)
+    print(set_up_notice(house, address(host, port)), end="", file=sys.stderr, flush=True)
 
 
 def migrate_database(*, data: str | None = None) -> int:

@@ -6,9 +6,11 @@ client is told `internal_error` and the id, the log is told the rest.
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import cache
 from time import monotonic_ns
 from typing import Any, cast
 
+from outcry.accounts.tiers import ApiTier
 from outcry.http.auth import Caller, Door, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
 from outcry.http.limits import standing_bytes, standing_headers, varying_headers, written
@@ -38,6 +40,7 @@ SECURITY_HEADERS: Headers = [
     (b"referrer-policy", b"no-referrer"),
 ]
 VARY = (b"vary", b"x-api-key, accept, accept-language")
+VARY_PAGE = (b"vary", b"cookie, accept, accept-language")
 
 
 @dataclass(slots=True)  # not frozen: that would treble the time it takes to make one
@@ -150,21 +153,24 @@ class Edge:
         return wrapped
 
 
-_FIXED: dict[str, Headers] = {
-    tier: [VARY, *SECURITY_HEADERS, *standing_headers(tier)] for tier in ("anonymous", "free", "pro", "admin")
-}
-
-_FIXED_BYTES = {tier: written(headers) for tier, headers in _FIXED.items()}
-
-
 def fixed_headers(caller: Caller) -> Headers:
     """Return the headers each response to this caller carries, whatever the request; not to be changed."""
-    return _FIXED[caller.tier]
+    return _fixed(caller.tier, caller.limit, caller.session is not None)
 
 
 def fixed_bytes(caller: Caller) -> bytes:
     """`fixed_headers`, written out."""
-    return _FIXED_BYTES[caller.tier]
+    return _fixed_bytes(caller.tier, caller.limit, caller.session is not None)
+
+
+@cache
+def _fixed(tier: ApiTier, limit: int, by_cookie: bool) -> Headers:  # noqa: FBT001 - a cache's key
+    return [VARY_PAGE if by_cookie else VARY, *SECURITY_HEADERS, *standing_headers(tier, limit)]
+
+
+@cache
+def _fixed_bytes(tier: ApiTier, limit: int, by_cookie: bool) -> bytes:  # noqa: FBT001 - a cache's key
+    return written(_fixed(tier, limit, by_cookie))
 
 
 def route_of(scope: dict[str, Any]) -> str:

@@ -5,15 +5,15 @@
 Rule kept: both say the same, in whole seconds rounded up.
 """
 
-from outcry.accounts.tiers import WINDOW_SECONDS, ApiTier, requests_allowed
+from outcry.accounts.tiers import WINDOW_SECONDS, ApiTier
 from outcry.ports.limiter import Verdict
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def standing_headers(tier: ApiTier) -> Headers:
-    """Return what does not change from one request of a tier to the next."""
-    limit = b"%d" % requests_allowed(tier)
+def standing_headers(tier: ApiTier, requests: int) -> Headers:
+    """Return what does not change from one request of a tier with that limit to the next."""
+    limit = b"%d" % requests
     return [
         (b"x-api-tier", tier.encode("ascii")),
         (b"x-ratelimit-limit", limit),

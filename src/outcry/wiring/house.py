@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from outcry.ports.feed import Feed
     from outcry.services.importing import Importer
     from outcry.services.live.service import LiveService
+    from outcry.wiring.people import People
 
 LOG_FOLDER = "live"
 
@@ -95,6 +96,13 @@ class House:
         """What is granted to whom."""
         return Licences(self.store)
 
+    @cached_property
+    def people(self) -> "People":
+        """People, and the pages they come in by."""
+        from outcry.wiring.people import people_of  # noqa: PLC0415
+
+        return people_of(self)
+
     def live(
         self, feeds: "Sequence[tuple[int, Feed]]" = (), pushes: "PushedFeeds | None" = None
     ) -> "LiveService":
@@ -122,13 +130,11 @@ class House:
         from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
         from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
         from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
-        from outcry.wiring.people import people_of  # noqa: PLC0415
 
         def streams_of(owner: int) -> "set[tuple[str, Contract]]":
             keys = [runner.key for runner in list(live.engine.runners.values())]
             return {(key.feed, key.contract) for key in keys if key.owner == owner}
 
-        people = people_of(self)
         own = {feed.name for _, feed in feeds}
         pushes = PushedFeeds(self.reference.universe, reserved=own, streams_of=streams_of)
         live = self.live(feeds, pushes)
@@ -143,8 +149,8 @@ class House:
             alerts=self.alerts,
             pushes=pushes,
             live=live,
-            browsers=people.door,
-            pages=people.pages,
+            browsers=self.people.door,
+            pages=self.people.pages,
             checks={"store": lambda: void(self.store.revision())},
         )
         options = Options(

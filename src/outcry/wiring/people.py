@@ -14,8 +14,10 @@ from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
 from outcry.ports.limiter import Limiter
 from outcry.services.connections import PushedConnections
+from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers
 from outcry.services.identity.service import Identity
+from outcry.services.opening_hours import OpeningHours
 from outcry.services.sealing import Seal
 from outcry.services.subscriptions import Subscriptions
 from outcry.store.identity import SqlIdentityStore
@@ -53,9 +55,10 @@ class People:
         house = self.house
         return build_pages(
             PageServices(
-                query=house.query, board=house.board, universe=house.reference.universe, keys=house.keys,
+                query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board, universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
                 browsers=self.browsers, connections=PushedConnections(house.board),
+                datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
                 journal=journal, form_secret=derived(house.secret, "forms"), visitor=self.visitor,
                 public_url=house.settings.public_url, demo=house.invented,
@@ -68,10 +71,10 @@ def people_of(house: "House") -> People:
     store = SqlIdentityStore(house.database)
     browsers = Browsers(store, derived(house.secret, "sessions"))
     limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
-    try:
-        identity = Identity(store, browsers, limiter, house.clock, derived(house.secret, "identity"))
-    except NotImplementedError:
-        identity = object.__new__(Identity)
+    public_url = house.settings.public_url
+    identity = Identity(
+        store, browsers, limiter, house.clock, derived(house.secret, "identity"), None, public_url
+    )
     subscriptions = Subscriptions(
         SqlSubscriptionStore(house.database), PendingDeliverer(), Seal(house.secret, "subscriptions")
     )
