@@ -33,6 +33,8 @@ _SET_ASIDE = tuple(
 class PendingDeliverer:
     """Implements `ports.delivery.Deliverer` for a service that does not deliver yet."""
 
+    running = False
+
     def judge(self, target: Target, address: str) -> str:
         """See `Deliverer`."""
         return OK if target is Target.EMAIL else judge_url(address)

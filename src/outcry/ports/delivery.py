@@ -126,6 +126,11 @@ class SubscriptionStore(Protocol):
 class Deliverer(Protocol):
     """What delivers. The pages ask it nothing but this."""
 
+    @property
+    def running(self) -> bool:
+        """Whether alerts are delivered at all."""
+        ...
+
     def judge(self, target: Target, address: str) -> str:
         """Whether an address would be accepted: `ok`, or a stable code."""
         ...

@@ -106,6 +106,11 @@ class Subscriptions:
     def __init__(self, store: SubscriptionStore, deliverer: Deliverer, seal: Seal) -> None:
         self._store, self._deliverer, self._seal = store, deliverer, seal
 
+    @property
+    def running(self) -> bool:
+        """Whether alerts are delivered at all."""
+        return self._deliverer.running
+
     def of(self, user_id: int) -> Sequence[SubscriptionRow]:
         """A user's, oldest first."""
         return self._store.subscriptions(user_id)

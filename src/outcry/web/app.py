@@ -27,10 +27,12 @@ from outcry.ports.identity import Preferences
 from outcry.ports.limiter import Limiter
 from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
+from outcry.services.datasets import Datasets
 from outcry.services.errors import ServiceError, StoreUnavailable
 from outcry.services.identity.browsers import Browsers
 from outcry.services.identity.service import Identity
 from outcry.services.live.board import Board
+from outcry.services.opening_hours import OpeningHours
 from outcry.services.query import Query
 from outcry.services.subscriptions import Subscriptions
 from outcry.web import pages
@@ -60,6 +62,7 @@ class PageServices:
     on this machine and at the addresses it listens on."""
 
     query: Query
+    hours: OpeningHours
     board: Board
     universe: Universe
     keys: KeyRing
@@ -67,6 +70,7 @@ class PageServices:
     identity: Identity
     subscriptions: Subscriptions
     connections: Connections
+    datasets: Datasets
     browsers: Browsers
     limiter: Limiter
     clock: Clock
@@ -172,4 +176,4 @@ def _known_here(desk: Desk, request: Request) -> bool:
 
 
 def _error(desk: Desk, visit: Visit, status: int) -> Response:
-    return desk.page(visit, "error.html", status, status=status)
+    return desk.page(visit, "error.html", status)

@@ -117,7 +117,7 @@ class Desk:
         self, visit: Visit, template: str, /, status: int = 200, *, secret: bool = False, **values: Any
     ) -> Response:
         """A whole page. `secret`: it shows something that must be kept nowhere."""
-        context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, **values}
+        context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, "status": status, **values}
         response = HTMLResponse(self.templates.render(template, visit.words, context), status)
         return self.dressed(visit, response, secret=secret)
 

@@ -1,0 +1,136 @@
+"""What the forms of the account pages share: entries read, what was typed kept across a confirmation, and a secret on
+its way from the form that made it to the page that shows it once.
+
+Rules kept: nothing of this is kept by the service: it travels with the browser, sealed to the session it belongs to. A
+secret is good for two minutes and taken back when it is shown, so a page loaded again does not hold it and does not
+make another.
+"""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from outcry.core.units import NANOS_PER_MINUTE
+from outcry.services.sealing import Seal, SealBroken
+from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
+
+TYPED_COOKIE = "outcry-typed"
+SECRET_COOKIE = "outcry-once"  # noqa: S105 - a cookie's name
+_TYPED_S = 15 * 60
+_SECRET_S = 2 * 60
+#: What a browser keeps of one cookie, its name and attributes taken off.
+_MOST_COOKIE = 3800
+#: Ids are counted by a database that keeps them in 32 bits, or 64.
+_MOST_ID = 2**31 - 1
+
+Faults = dict[str, str]
+
+
+def line(form: Mapping[str, str], name: str, faults: Faults, words: Any, most: int = 500) -> str:
+    """One line of a form; longer than `most`, or with what cannot be printed, it is a fault."""
+    text = said(form, name, most + 1)
+    if len(text) > most:
+        faults[name] = words("This is too long: %(most)d characters at most.", most=most)
+    elif not text.isprintable():
+        faults[name] = words("This holds characters that cannot be printed.")
+    return text
+
+
+def number_in(visit: Visit, name: str) -> int:
+    """A number of the address. Raises `PageMissing` for one that nothing can have."""
+    text = str(visit.request.path_params[name])
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) <= _MOST_ID):
+        raise PageMissing
+    return int(text)
+
+
+def before_in(visit: Visit) -> int | None:
+    """From where a list goes on; None: from its beginning, also where the address says what cannot be."""
+    text = visit.request.query_params.get("before", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
+
+
+def note_of(visit: Visit) -> str:
+    """What was done on the way to this page, as a code the page has words for, or not."""
+    return visit.request.query_params.get("done", "")
+
+
+# -- what was typed
+
+
+def confirm_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -> Response:
+    """Have this user confirmed, and bring what was typed back to the form at `path`."""
+    response = desk.to(visit, f"/confirm?next={quote(path, safe='/')}")
+    sealed = _sealed(desk, visit, f"typed:{path}", dict(typed), _TYPED_S)
+    if len(sealed) <= _MOST_COOKIE:
+        desk.set_cookie(visit, response, TYPED_COOKIE, sealed, _TYPED_S)
+    return response
+
+
+def typed_before(desk: Desk, visit: Visit, path: str) -> dict[str, str]:
+    """What was typed into the form at `path` before its user was confirmed; empty where nothing was."""
+    found = _opened(desk, visit, f"typed:{path}", visit.request.cookies.get(TYPED_COOKIE, ""))
+    return {str(name): str(value) for name, value in (found or {}).items()}
+
+
+def forget_typed(visit: Visit, response: Response) -> Response:
+    """It stands in the form again: the browser need not keep it."""
+    if TYPED_COOKIE in visit.request.cookies:
+        _forget(visit, response, TYPED_COOKIE)
+    return response
+
+
+# -- what is shown once
+
+
+def hand_over(desk: Desk, visit: Visit, path: str, secret: Mapping[str, str]) -> Response:
+    """On to the page at `path`, which shows a secret once."""
+    response = desk.to(visit, path)
+    sealed = _sealed(desk, visit, f"once:{path}", dict(secret), _SECRET_S)
+    desk.set_cookie(visit, response, SECRET_COOKIE, sealed, _SECRET_S)
+    return response
+
+
+def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
+    """The secret this page is to show; None where it was shown already or is too old."""
+    found = _opened(desk, visit, f"once:{path}", visit.request.cookies.get(SECRET_COOKIE, ""))
+    return None if found is None else {str(name): str(value) for name, value in found.items()}
+
+
+def forget_secret(visit: Visit, response: Response) -> Response:
+    """It was shown: the browser gives it up."""
+    _forget(visit, response, SECRET_COOKIE)
+    return response
+
+
+def _forget(visit: Visit, response: Response, name: str) -> None:
+    response.delete_cookie(name, path="/", secure=visit.secure, httponly=True, samesite="lax")
+
+
+def _sealed(desk: Desk, visit: Visit, purpose: str, values: dict[str, str], lasts_s: int) -> str:
+    until_ns = desk.now_ns() + lasts_s * (NANOS_PER_MINUTE // 60)
+    text = json.dumps({"until": until_ns, "values": values}, ensure_ascii=False)
+    sealed = _seal(desk).close(text, _place(visit, purpose))
+    return base64.urlsafe_b64encode(sealed).decode()
+
+
+def _opened(desk: Desk, visit: Visit, purpose: str, sealed: str) -> dict[str, Any] | None:
+    try:
+        held = json.loads(_seal(desk).open(base64.urlsafe_b64decode(sealed.encode()), _place(visit, purpose)))
+    except (SealBroken, ValueError):
+        return None
+    return held["values"] if desk.now_ns() < held["until"] else None
+
+
+def _seal(desk: Desk) -> Seal:
+    return Seal(desk.services.form_secret, "forms")
+
+
+def _place(visit: Visit, purpose: str) -> str:
+    if visit.session is None:
+        raise NotSignedIn
+    return f"{purpose}:{visit.session.id}"
