@@ -1,0 +1,102 @@
+"""Prices, distances and ages as a page writes them.
+
+Rules kept: a price is written the exchange's way in every language (1,234.50; bonds in 32nds, 112'205); the same figure
+is written by `static/js/prices.js`, so that a number does not change its form when it comes to life.
+"""
+
+from datetime import date, datetime
+from zoneinfo import ZoneInfo
+
+from babel.dates import format_datetime, format_skeleton
+from babel.numbers import format_decimal
+
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND, PRICE_SCALE
+from outcry.services.charting import Notation
+
+MINUS = "\u2212"
+_POINT_32ND_E9 = 31_250_000
+
+
+def price_e9(price: float) -> int:
+    """A price of an answer in 10⁻⁹, exact: answers hold the double nearest to it."""
+    return round(price * PRICE_SCALE)
+
+
+def price_text(price: float | None, notation: Notation, *, grouped: bool = True) -> str:
+    """A price as its exchange writes it; a dash where there is none.
+
+    Bonds: points, 32nds, and of parts of a 32nd the first digit of their decimals: 110'162 is 110 and 16¼ 32nds.
+    """
+    if price is None:
+        return "–"
+    value = price_e9(price)
+    sign, group = MINUS if value < 0 else "", "," if grouped else ""
+    if notation.kind == "decimal":
+        return f"{sign}{abs(value) / PRICE_SCALE:{group}.{notation.decimals}f}"
+    points, rest = divmod(abs(value), PRICE_SCALE)
+    thirty_seconds, part = divmod(rest, _POINT_32ND_E9)
+    tenths = str(part * 10 // _POINT_32ND_E9) if notation.parts > 1 else ""
+    return f"{sign}{points:{group}}'{thirty_seconds:02}{tenths}"
+
+
+def ticks_between(level: float, reference: float, tick_size: float) -> int:
+    """How many ticks a level is above (below: negative) a price."""
+    return round((price_e9(level) - price_e9(reference)) / price_e9(tick_size))
+
+
+def signed(text: str) -> str:
+    """A figure with its sign, nothing before a zero: +40, −6, 0."""
+    if not text.strip("0.,'"):
+        return text
+    return text if text.startswith(MINUS) else f"+{text}"
+
+
+def ticks_text(ticks: int) -> str:
+    """A number of ticks, with its sign."""
+    return signed(str(ticks).replace("-", MINUS))
+
+
+def points_text(level: float, reference: float, notation: Notation) -> str:
+    """A distance in points, in the notation of the price, with its sign."""
+    return signed(price_text((price_e9(level) - price_e9(reference)) / PRICE_SCALE, notation, grouped=False))
+
+
+def share_text(level: float, reference: float, average_range: float) -> str:
+    """A distance in percent of the average daily range, whole, with its sign."""
+    percent = (level - reference) / average_range * 100
+    # halves away from zero, as Math.round of the size does in a browser
+    return signed(f"{MINUS if percent <= -0.5 else ''}{int(abs(percent) + 0.5)}")
+
+
+def age_text(age_ns: int, language: str) -> str:
+    """How long ago something was: 0.3 s, 45 s, 4 min, 2 h, 3 d. `page.js` goes on with it."""
+    seconds = max(0, age_ns) / NANOS_PER_SECOND
+    if seconds < 10:
+        return f"{format_decimal(round(seconds, 1), format='0.0', locale=language)} s"
+    if seconds < 100:
+        return f"{round(seconds)} s"
+    if seconds < 5400:
+        return f"{round(seconds / 60)} min"
+    return f"{round(seconds / 3600)} h" if seconds < 129_600 else f"{round(seconds / 86_400)} d"
+
+
+def instant_ns(text: str) -> int:
+    """An instant of an answer (ISO 8601, milliseconds) in ns UTC."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000) * NANOS_PER_MS
+
+
+def day_text(day: str, language: str) -> str:
+    """A trade date in a few letters: Fri, Nov 20."""
+    return format_skeleton("MMMEd", date.fromisoformat(day), locale=language)
+
+
+def moment_text(at_ns: int, zone: str, language: str) -> str:
+    """An instant in a zone, to the second, with its day."""
+    return format_datetime(
+        datetime.fromtimestamp(at_ns / NANOS_PER_SECOND, ZoneInfo(zone)), "medium", locale=language
+    )
+
+
+def hour_text(at_ns: int, zone: str) -> str:
+    """An instant in a zone as an exchange writes it: 18:00 EST."""
+    return f"{datetime.fromtimestamp(at_ns / NANOS_PER_SECOND, ZoneInfo(zone)):%H:%M %Z}"

@@ -1,0 +1,74 @@
+/** The line to the service: one EventSource, opened anew when it breaks, from the last event heard on.
+ *
+ * Rules kept: what is wanted anew begins anew; what only broke goes on where it was. A lost line is told after the first
+ * failure, its return with the first thing heard.
+ */
+
+const NAMES = ["snapshot", "levels", "quote", "alert", "state"];
+const SHORTEST_MS = 500;
+const LONGEST_MS = 20_000;
+
+/** `known`: has `id` and `symbols` of what was heard so far. `told`: takes {name, data, id, symbols}. */
+export class Line {
+  symbols = undefined;
+  #known;
+  #told;
+  #source = null;
+  #timer = 0;
+  #pause = SHORTEST_MS;
+  #heardAt = Date.now();
+  #lost = false;
+
+  constructor(known, told) {
+    [this.#known, this.#told] = [known, told];
+  }
+
+  /** Hear of these symbols (null: all), from here on or from where the last line ended. */
+  want(symbols) {
+    if (this.#source && same(symbols, this.symbols)) return;
+    this.close();
+    this.symbols = symbols;
+    if (symbols === null || symbols.size) this.#open();
+  }
+
+  /** Hear nothing more. */
+  close() {
+    clearTimeout(this.#timer);
+    this.#source?.close();
+    this.#source = null;
+  }
+
+  #open() {
+    const query = new URLSearchParams();
+    if (this.symbols) query.set("symbols", [...this.symbols].sort().join(","));
+    const resumes = this.#known.id && this.#known.symbols !== undefined && same(this.#known.symbols, this.symbols);
+    if (resumes) query.set("lastEventId", this.#known.id);
+    this.#source = new EventSource(`/page/stream?${query}`);
+    for (const name of NAMES) this.#source.addEventListener(name, (event) => this.#hear(name, event));
+    this.#source.onerror = () => this.#failed();
+  }
+
+  #hear(name, event) {
+    this.#heardAt = Date.now();
+    this.#pause = SHORTEST_MS;
+    if (this.#lost) {
+      this.#lost = false;
+      this.#told({ name: "back", data: { at: this.#heardAt } });
+    }
+    const symbols = name === "snapshot" ? this.symbols : undefined;
+    this.#told({ name, data: JSON.parse(event.data), id: event.lastEventId, symbols });
+  }
+
+  /** The line broke, or the service ended it: a key or a session is over. The next try finds out. */
+  #failed() {
+    this.close();
+    if (!this.#lost) {
+      this.#lost = true;
+      this.#told({ name: "lost", data: { at: this.#heardAt } });
+    }
+    this.#timer = setTimeout(() => this.#open(), this.#pause * (0.75 + Math.random() / 2));
+    this.#pause = Math.min(this.#pause * 2, LONGEST_MS);
+  }
+}
+
+const same = (a, b) => a === b || (a instanceof Set && b instanceof Set && a.size === b.size && [...a].every((each) => b.has(each)));

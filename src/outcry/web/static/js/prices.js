@@ -1,0 +1,50 @@
+/** Prices and distances as a page writes them: the exchange's way in every language.
+ *
+ * Rule kept: the same figures as `web/figures.py`; one table of cases tests both. `notation`: {kind: "decimal",
+ * decimals} or {kind: "32nds", parts}, as an answer gives it.
+ */
+
+const SCALE = 1e9;
+const POINT_32ND = 31_250_000;
+const MINUS = "\u2212";
+
+/** A price in 10⁻⁹, exact: answers hold the double nearest to it. */
+export const priceE9 = (price) => Math.round(price * SCALE);
+
+const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+
+/** A price: 1,234.50; bonds in 32nds, of whose parts the first digit of the decimals stands: 110'162 is 110 and 16¼. */
+export function formatPrice(price, notation, { group = true } = {}) {
+  if (price === null || price === undefined) return "–";
+  const value = priceE9(price);
+  const sign = value < 0 ? MINUS : "";
+  const size = Math.abs(value);
+  const whole = (digits) => (group ? grouped(digits) : digits);
+  if (notation.kind === "decimal") {
+    const [points, fraction] = (size / SCALE).toFixed(notation.decimals).split(".");
+    return sign + whole(points) + (fraction ? `.${fraction}` : "");
+  }
+  const rest = size % SCALE;
+  const tenths = notation.parts > 1 ? String(Math.floor(((rest % POINT_32ND) * 10) / POINT_32ND)) : "";
+  return `${sign}${whole(String(Math.floor(size / SCALE)))}'${String(Math.floor(rest / POINT_32ND)).padStart(2, "0")}${tenths}`;
+}
+
+/** How many ticks a level is above (below: negative) a price. */
+export const ticksBetween = (level, reference, tickSize) =>
+  Math.round((priceE9(level) - priceE9(reference)) / priceE9(tickSize));
+
+/** A figure with its sign, nothing before a zero: +40, −6, 0. */
+const signed = (text) => (/^[0.,']*$/.test(text) ? text : text.startsWith(MINUS) ? text : `+${text}`);
+
+/** A number of ticks, with its sign. */
+export const formatTicks = (ticks) => signed(ticks < 0 ? MINUS + -ticks : String(ticks));
+
+/** A distance in points, in the notation of the price, with its sign. */
+export const formatPoints = (level, reference, notation) =>
+  signed(formatPrice((priceE9(level) - priceE9(reference)) / SCALE, notation, { group: false }));
+
+/** A distance in percent of the average daily range, whole, with its sign. */
+export function formatShare(level, reference, averageRange) {
+  const percent = ((level - reference) / averageRange) * 100;
+  return signed((percent <= -0.5 ? MINUS : "") + Math.floor(Math.abs(percent) + 0.5));
+}

@@ -1,0 +1,209 @@
+/** One event stream for all tabs of a browser.
+ *
+ *     const stop = follow(["ES"], (name, data) => …);     // null: everything one may see
+ *
+ * Names are those of the stream (snapshot, levels, quote, alert, state) and `lost`, `back` with {at}: when something was
+ * last heard (ms). A follower's first event is a snapshot of its symbols; another one replaces all it knows.
+ *
+ * How: whoever gets the lock `outcry-stream` leads: holds the stream of all symbols wanted by any tab and tells every tab
+ * what it hears (BroadcastChannel). Every tab remembers what was told, so any can lead next, from the last event on, and a
+ * late follower is served from memory. Without locks (plain http under a name) a tab holds its own, while it is seen.
+ */
+
+import { Line } from "./line.js";
+
+const me = crypto.getRandomValues(new Uint32Array(2)).join("-");
+const shared = "locks" in navigator && "BroadcastChannel" in window;
+const followers = new Set();
+/** What was told: by symbol the newest levels and state; alerts, newest first; `lost`: since when nothing is heard (ms). */
+const known = { symbols: undefined, id: "", updatedAt: null, levels: new Map(), states: new Map(), alerts: [], lost: null };
+/** What each tab wants; only kept up to date by the one that leads. */
+const wants = new Map();
+let channel = null;
+let line = null;
+let giveUp = null;
+let settling = 0;
+
+/** Follow symbols (tickers as an answer gives them), or everything; returns what stops it. */
+export function follow(symbols, listener) {
+  const follower = { symbols: symbols === null ? null : new Set(symbols), listener, served: false };
+  followers.add(follower);
+  if (followers.size === 1) begin();
+  else want();
+  queueMicrotask(serve);
+  return () => {
+    followers.delete(follower);
+    if (followers.size) want();
+    else end();
+  };
+}
+
+const covers = (told, wanted) => told === null || (told !== undefined && wanted !== null && [...wanted].every((s) => told.has(s)));
+
+function wanted() {
+  const all = [...followers].map((each) => each.symbols);
+  return all.includes(null) ? null : new Set(all.flatMap((each) => [...each]));
+}
+
+// -- telling followers
+
+/** Serve followers who have not had their snapshot, from memory. */
+function serve() {
+  for (const follower of followers) {
+    if (follower.served || !covers(known.symbols, follower.symbols)) continue;
+    follower.served = true;
+    const mine = (each) => follower.symbols === null || follower.symbols.has(each.symbol);
+    follower.listener("snapshot", {
+      updatedAt: known.updatedAt,
+      levels: [...known.levels.values()].filter(mine),
+      states: [...known.states.values()].filter(mine),
+      alerts: known.alerts.filter(mine),
+    });
+    if (known.lost !== null) follower.listener("lost", { at: known.lost });
+  }
+}
+
+function tell(name, data) {
+  for (const follower of followers) {
+    const { served, symbols, listener } = follower;
+    if (data.symbol ? served && (symbols === null || symbols.has(data.symbol)) : true) listener(name, data);
+  }
+}
+
+/** Take in one event, heard or passed on. `symbols`: of a snapshot, what it is a snapshot of. */
+function hear({ name, data, id, symbols }) {
+  if (id) known.id = id;
+  if (name === "snapshot") return hearSnapshot(data, symbols);
+  if (name === "lost" || name === "back") known.lost = name === "lost" ? data.at : null;
+  if (name === "levels") known.levels.set(data.symbol, data);
+  if (name === "quote") known.levels.set(data.symbol, { ...known.levels.get(data.symbol), ...data });
+  if (name === "state") known.states.set(data.symbol, data);
+  if (name === "alert" && !remember(data)) return undefined;
+  return tell(name, data);
+}
+
+/** Whether an alert is news. One of one's own feed and the same of a shared one are two. */
+function remember(alert) {
+  const old = known.alerts.some((each) => each.key === alert.key && each.dataSource === alert.dataSource);
+  if (!old) known.alerts.unshift(alert);
+  return !old;
+}
+
+function hearSnapshot(data, symbols) {
+  known.symbols = symbols;
+  known.updatedAt = data.updatedAt;
+  known.levels = new Map(data.levels.map((each) => [each.symbol, each]));
+  known.states = new Map(data.states.map((each) => [each.symbol, each]));
+  if (!data.resumed) known.alerts = [];
+  for (const alert of [...data.alerts].reverse()) remember(alert);
+  for (const follower of followers) follower.served = false;
+  serve();
+}
+
+// -- among tabs
+
+function begin() {
+  if (!shared) return beginAlone();
+  channel = new BroadcastChannel("outcry-stream");
+  channel.onmessage = ({ data }) => receive(data);
+  const ended = new Promise((resolve) => (giveUp = resolve));
+  const still = new AbortController();
+  ended.then(() => still.abort());
+  navigator.locks.request(`outcry-tab-${me}`, () => ended);
+  navigator.locks.request("outcry-stream", { signal: still.signal }, () => lead(ended)).catch(() => {});
+  want();
+}
+
+function end() {
+  line?.close();
+  line = null;
+  if (!shared) return;
+  post({ about: "bye" });
+  channel?.close();
+  channel = null;
+  giveUp?.();
+  Object.assign(known, { symbols: undefined, levels: new Map(), states: new Map(), alerts: [], lost: null });
+  wants.clear();
+}
+
+const post = (message) => channel?.postMessage({ from: me, ...message });
+
+/** Say what this tab wants; whoever leads sees to it. */
+function want() {
+  const symbols = wanted();
+  wants.set(me, symbols);
+  if (!shared) return line?.want(symbols);
+  post({ about: "want", symbols });
+  if (line) settle();
+}
+
+function receive(message) {
+  if (message.about === "event") hear(message);
+  else if (message.about === "who") want();
+  else if (line && message.about === "want") {
+    wants.set(message.from, message.symbols);
+    post({ about: "memory", to: message.from, known });
+    settle();
+  } else if (line && message.about === "bye") {
+    wants.delete(message.from);
+    settle(10_000);
+  } else if (message.about === "memory" && message.to === me && known.symbols === undefined) {
+    Object.assign(known, message.known);
+    serve();
+  }
+}
+
+// -- leading
+
+async function lead(ended) {
+  line = new Line(known, (event) => {
+    post({ about: "event", ...event });
+    hear(event);
+  });
+  post({ about: "who" });
+  settle(60);
+  const check = setInterval(prune, 15_000);
+  await ended;
+  clearInterval(check);
+  line?.close();
+  line = null;
+}
+
+/** Forget tabs that went without a word. */
+async function prune() {
+  const { held } = await navigator.locks.query();
+  const alive = new Set(held.map((lock) => lock.name));
+  for (const tab of wants.keys()) if (tab !== me && !alive.has(`outcry-tab-${tab}`)) wants.delete(tab);
+  settle(10_000);
+}
+
+/** Hold the stream of what is wanted: more at once, less only when it has stayed so for a while. */
+function settle(delay = 30) {
+  clearTimeout(settling);
+  settling = setTimeout(() => {
+    const all = [...wants.values()];
+    const symbols = all.includes(null) ? null : new Set(all.flatMap((each) => [...each]));
+    if (line && !covers(line.symbols, symbols)) line.want(symbols);
+    else if (line && delay >= 10_000) line.want(symbols);
+  }, delay);
+}
+
+// -- alone
+
+function beginAlone() {
+  line = new Line(known, hear);
+  want();
+  if (document.hidden) line.close();
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (shared || !line) return;
+  if (document.hidden) line.close();
+  else line.want(wanted());
+});
+addEventListener("pagehide", () => followers.size && end());
+addEventListener("pageshow", (event) => {
+  if (!event.persisted || !followers.size) return;
+  for (const follower of followers) follower.served = false;
+  begin();
+});
