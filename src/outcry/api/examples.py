@@ -200,6 +200,9 @@ ANSWERS: dict[str, Answer] = {
                 low=6880.5,
                 volumes=[120, 310, 95],
                 path=[PathPoint(letter="A", poc=6892.0, vah=6897.25, val=6887.0)],
+                ib_extensions=[
+                    IbExtension(percent=150, up=6916.25, down=6873.25, up_reached=True, down_reached=False)
+                ],
                 overnight=NightProfile(high=6903.5, low=6878.25, brackets=[], volumes=[]),
                 poor_high="open",
             )

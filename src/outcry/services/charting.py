@@ -24,6 +24,7 @@ from outcry.services.answers import (
     Answer,
     DataSource,
     DatedLevel,
+    IbExtension,
     Method,
     Overnight,
     PriorLevels,
@@ -98,6 +99,7 @@ class ChartSession(Answer, frozen=True, kw_only=True):
     low: float | None
     volumes: list[int]
     path: list[PathPoint]
+    ib_extensions: list[IbExtension]
     overnight: NightProfile | None
     poor_high: Extreme | None = None
     poor_low: Extreme | None = None
@@ -177,6 +179,7 @@ class Charts:
                 date=str(row.trade_date), contract=stored.contract.key,
                 open=describe.instant(row.open_ns), close=describe.instant(row.close_ns), final=True,
                 levels=describe.session(place, night, tick), **_drawn(ladder, row.open_ns, tick),
+                ib_extensions=describe.ib_extensions(stored.profile, tick),
                 overnight=_night(night.ladder, tick) if night else None,
             )  # fmt: skip
         return known
@@ -191,14 +194,14 @@ class Charts:
             return ChartSession(
                 date=str(opening.trade_date), contract=opening.contract,
                 open=describe.instant(opens), close=describe.instant(closes), final=False, levels=None, brackets=[],
-                low=None, volumes=[], path=[], overnight=_night(view.ladder, tick),
+                low=None, volumes=[], path=[], ib_extensions=[], overnight=_night(view.ladder, tick),
             )  # fmt: skip
         night = _night(view.night, tick) if view.night else _range(view.overnight, tick)
         return ChartSession(
             date=str(opening.trade_date), contract=opening.contract,
             open=describe.instant(opening.open_ns), close=describe.instant(opening.close_ns), final=False,
             levels=describe.open_session(view, feed, tick), **_drawn(view.ladder, opening.open_ns, tick),
-            overnight=night,
+            ib_extensions=describe.ib_extensions(view.profile, tick), overnight=night,
         )  # fmt: skip
 
     def _missing(self, root: str, drawn: Sequence[ChartSession]) -> list[str]:
