@@ -1,0 +1,77 @@
+"""What a chart is given of real sessions equals what every other answer says of them."""
+
+from itertools import pairwise
+
+from tests.golden.test_worked_sessions import EVERYTHING
+
+from outcry.services.charting import ChartAnswer, ChartSession
+from outcry.wiring import House
+
+TICK = 0.25
+
+
+def chart(house: House, symbol: str = "ES", sessions: int = 60) -> ChartAnswer:
+    return house.query.chart(EVERYTHING, symbol, sessions, house.clock.now_ns()).answer
+
+
+def letters(session: ChartSession, price: float) -> str:
+    """The letters of a row, by what a bracket is: every tick from its low to its high."""
+    return "".join(b.letter for b in session.brackets if b.low <= price <= b.high)
+
+
+def test_its_levels_are_those_of_history(house: House) -> None:
+    found = chart(house)
+    history = house.query.history(EVERYTHING, "ES", None, None, house.clock.now_ns()).answer.sessions
+    assert [session.levels for session in found.sessions] == history
+    assert len(history) == 3
+
+
+def test_its_brackets_and_volumes_are_the_profiles_rows(house: House) -> None:
+    for session in chart(house).sessions:
+        rows = house.query.profile(EVERYTHING, "ES", session.date, house.clock.now_ns()).answer.rows
+        assert session.low is not None
+        drawn = [
+            (session.low + row * TICK, letters(session, session.low + row * TICK), lots)
+            for row, lots in enumerate(session.volumes)
+        ]
+        assert drawn[::-1] == [(row.price, row.letters, row.volume) for row in rows]
+
+
+def test_the_path_ends_at_the_levels_and_every_point_is_of_its_brackets(house: House) -> None:
+    for session in chart(house).sessions:
+        assert session.levels is not None
+        last = session.path[-1]
+        assert (last.poc, last.vah, last.val) == (session.levels.poc, session.levels.vah, session.levels.val)
+        assert [point.letter for point in session.path] == [b.letter for b in session.brackets]
+        for count, point in enumerate(session.path, 1):
+            so_far = session.brackets[:count]
+            low, high = min(b.low for b in so_far), max(b.high for b in so_far)
+            rows = [low + step * TICK for step in range(round((high - low) / TICK) + 1)]
+            tpos = [sum(b.low <= price <= b.high for b in so_far) for price in rows]
+            poc = tpos[rows.index(point.poc)]
+            value = sum(tpos[rows.index(point.val) : rows.index(point.vah) + 1])
+            assert poc == max(tpos)
+            assert low <= point.val <= point.poc <= point.vah <= high
+            assert value >= 0.7 * sum(tpos)
+
+
+def test_brackets_begin_half_an_hour_apart(house: House) -> None:
+    for session in chart(house, "GC").sessions:
+        starts = [b.start for b in session.brackets]
+        assert starts[0] == session.open  # gold opens at 8:20: not on the half-hour
+        minutes = [int(start[11:13]) * 60 + int(start[14:16]) for start in starts]
+        assert {b - a for a, b in pairwise(minutes)} == {30}
+
+
+def test_fewer_sessions_are_the_newest(house: House) -> None:
+    assert [s.date for s in chart(house, sessions=2).sessions] == [s.date for s in chart(house).sessions][-2:]
+
+
+def test_a_poor_extreme_is_repaired_by_a_later_trade_beyond_it(house: House) -> None:
+    found = chart(house)
+    for place, session in enumerate(found.sessions):
+        assert session.levels is not None
+        later = [each.levels for each in found.sessions[place + 1 :] if each.levels is not None]
+        beyond = any(each.high > session.levels.high for each in later)
+        expected = None if not session.levels.poor_high else "repaired" if beyond else "open"
+        assert session.poor_high == expected

@@ -1,0 +1,119 @@
+"""What a chart is given of the session open now, and how prices of a product are written."""
+
+from dataclasses import replace
+
+import pytest
+from tests.live_views import (
+    ANN,
+    BOB,
+    DAY,
+    ESH26,
+    LADDER,
+    NOW_NS,
+    REFERENCE,
+    VIEW,
+    MemorySessions,
+    Shown,
+    eth,
+    query,
+)
+
+from outcry.core.ladder import Bracket, Ladder
+from outcry.services.charting import ChartAnswer, notation_of
+from outcry.services.errors import NoLicensedSource
+from outcry.services.live.board import Board
+from outcry.services.query import Query
+
+NIGHT = Ladder((Bracket(0, 27600, 27601, 27599, 27600, 1, 2),), 27599, (5, 0, 7), (), "trades")
+
+
+def chart(asked: Query, sessions: int | None = None) -> ChartAnswer:
+    return asked.chart(ANN, "ES", sessions, NOW_NS).answer
+
+
+def test_the_open_session_follows_those_completed() -> None:
+    board = Board()
+    Shown(board)
+    found = chart(query(board))
+    newest = found.sessions[-1]
+    assert (found.live, found.data_source, found.as_of, found.last_price) == (True, "shared", None, 6913.0)
+    assert (newest.date, newest.final, newest.levels and newest.levels.final) == (str(DAY), False, False)
+    assert all(session.final for session in found.sessions[:-1])
+    assert [(b.letter, b.start, b.open, b.high, b.low, b.close) for b in newest.brackets] == [
+        ("A", "2026-01-06T14:30:00.000Z", 6910.0, 6911.0, 6909.5, 6910.5),
+        ("B", "2026-01-06T15:00:00.000Z", 6910.5, 6913.25, 6910.25, 6913.0),
+    ]
+    assert (newest.low, newest.volumes) == (6909.5, list(LADDER.volume))
+    assert found.average_range == 40.0  # 160 ticks
+
+
+def test_the_path_by_hand() -> None:
+    """Bracket A: seven rows of one TPO each, the centre 27641 is the POC. Of 7 TPOs the area wants 4.9: the pair above
+    (a tie goes up), then the pair below (two against one): 27639 to 27643."""
+    board = Board()
+    Shown(board)
+    first = chart(query(board)).sessions[-1].path[0]
+    assert (first.letter, first.poc, first.val, first.vah) == ("A", 6910.25, 6909.75, 6910.75)
+
+
+def test_of_the_night_before_there_is_what_was_folded_else_its_range() -> None:
+    board = Board()
+    shown = Shown(board)
+    known = chart(query(board)).sessions[-1].overnight
+    assert known is not None
+    assert (known.high, known.low, known.brackets, known.volumes) == (6916.5, 6894.25, [], [])
+    shown.view = replace(VIEW, night=NIGHT)
+    shown.channel.version += 1
+    folded = chart(query(board)).sessions[-1].overnight
+    assert folded is not None
+    assert (folded.high, folded.low, folded.volumes) == (6900.25, 6899.75, [5, 0, 7])
+
+
+def test_before_the_open_there_is_the_night_and_no_levels() -> None:
+    board = Board()
+    Shown(board, view=eth())
+    newest = chart(query(board)).sessions[-1]
+    assert (newest.levels, newest.brackets, newest.low) == (None, [], None)
+    assert newest.open == "2026-01-06T14:30:00.000Z"
+    assert newest.overnight is not None
+    assert newest.overnight.volumes == list(LADDER.volume)
+
+
+def test_without_a_live_feed_it_ends_with_the_newest_completed_session() -> None:
+    found = query(Board()).chart(BOB, "ES", None, NOW_NS).answer
+    assert (found.live, found.data_source, found.last_price, found.updated_at) == (
+        False,
+        "delayed",
+        None,
+        None,
+    )
+    assert found.as_of == found.sessions[-1].date
+    assert found.state == "no_connection"
+
+
+def test_nothing_to_draw_is_refused_as_levels_are() -> None:
+    asked = query(Board(), MemorySessions())
+    with pytest.raises(NoLicensedSource):
+        asked.chart(BOB, "ES", None, NOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("root", "kind", "decimals", "parts"),
+    [
+        ("ES", "decimal", 2, 1),
+        ("ZB", "32nds", 5, 1),
+        ("ZN", "32nds", 6, 2),
+        ("ZF", "32nds", 7, 4),
+        ("6J", "decimal", 7, 1),
+        ("CL", "decimal", 2, 1),
+    ],
+)
+def test_how_prices_are_written(root: str, kind: str, decimals: int, parts: int) -> None:
+    found = notation_of(REFERENCE.universe.products[root])
+    assert (found.kind, found.decimals, found.parts) == (kind, decimals, parts)
+
+
+def test_the_contract_is_said() -> None:
+    board = Board()
+    Shown(board)
+    assert chart(query(board)).contract == ESH26.key
