@@ -1,0 +1,86 @@
+"""How a symbol is answered, in a word, a shape and a reason: live, delayed, stale, closed, connecting, error, or not at
+all.
+
+Rules kept: every state has a reason and a place where it is told what to do; a code this page does not know is a feed's
+own refusal, and an error.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from outcry.web.figures import age_text, day_text, hour_text, instant_ns
+from outcry.web.language import Words
+
+Kind = Literal["live", "delayed", "stale", "closed", "connecting", "error", "none"]
+#: In the order they are counted and sorted.
+KINDS: tuple[Kind, ...] = ("live", "delayed", "stale", "closed", "connecting", "error", "none")
+
+#: Of each code: its kind, its word, its reason, and where to go.
+_CODES: dict[str, tuple[Kind, str, str, str]] = {
+    "live": ("live", "Live", "The session is open and its feed is connected and up to date.", "/broker-guide"),
+    "no_connection": (
+        "delayed", "Delayed", "No live feed of it is connected for you: connect your broker.", "/account/brokers",
+    ),
+    "not_front": ("delayed", "Delayed", "A feed brings another contract than this one.", "/broker-guide"),
+    "no_prior": (
+        "delayed", "Delayed", "No regular session of the contract has completed yet, so there are no prior levels.",
+        "/broker-guide",
+    ),
+    "stale_link": ("stale", "Stale", "The feed has sent nothing for too long.", "/broker-guide"),
+    "stale_market": ("stale", "Stale", "The feed is connected, but its market data has stopped.", "/broker-guide"),
+    "closed": ("closed", "Closed", "The session is closed.", "/broker-guide"),
+    "ended": ("closed", "Ended", "The recording played back is over.", "/broker-guide"),
+    "connecting": ("connecting", "Connecting", "The feed is being connected.", "/account/brokers"),
+    "catching_up": ("connecting", "Catching up", "The feed is sending the session so far.", "/broker-guide"),
+    "no_trades": ("connecting", "Waiting", "The session is open; nothing has traded in it yet.", "/broker-guide"),
+    "disconnected": ("error", "Lost", "The connection to the feed is lost; it is being tried again.", "/account/brokers"),
+    "unsubscribed": ("error", "Not sent", "The feed does not send this contract.", "/broker-guide"),
+    "degraded": (
+        "error", "Degraded", "What the feed sends cannot be one auction; levels begin anew with the next session.",
+        "/broker-guide",
+    ),
+}  # fmt: skip
+_REFUSED: tuple[Kind, str, str, str] = ("error", "Error", "The feed refuses to be read.", "/account/brokers")
+_NOTHING: tuple[Kind, str, str, str] = (
+    "none", "No data", "No session of it is licensed to you, and no feed of it is connected.", "/broker-guide",
+)  # fmt: skip
+#: What a state is called where states are counted and chosen.
+NAMES: dict[Kind, str] = {
+    "live": "live", "delayed": "delayed", "stale": "stale", "closed": "closed", "connecting": "connecting",
+    "error": "in error", "none": "without data",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A state as a chip shows it. `code`: the answer's. `since`: instant of the newest event, told as an age; `note`:
+    what stands in its place (the day of a completed session, when a session opens); both may be empty."""
+
+    code: str
+    kind: Kind
+    word: str
+    reason: str
+    href: str
+    since: str = ""
+    age: str = ""
+    note: str = ""
+
+
+def state_of(
+    words: Words, code: str, *, updated_at: str | None = None, as_of: str | None = None, now_ns: int | None = None,
+    opens_ns: int | None = None, zone: str = "UTC", held: bool = True,
+) -> State:  # fmt: skip
+    """The state of a symbol. `updated_at`: instant of its newest event, `as_of`: trade date of the session shown, as
+    answers give them. `opens_ns`: when a closed market opens, shown in `zone`. `held`: whether there is anything to
+    show at all."""
+    kind, word, reason, href = _CODES.get(code, _REFUSED) if held else _NOTHING
+    note = ""
+    if kind == "closed" and opens_ns is not None:
+        note = words("opens %(time)s", time=hour_text(opens_ns, zone))
+    elif kind == "delayed" and as_of:
+        note = day_text(as_of, words.language)
+    age = (
+        age_text(now_ns - instant_ns(updated_at), words.language) if updated_at and now_ns is not None else ""
+    )
+    told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
+    return State(code, kind, words(word), told, href, updated_at or "", age, note)
