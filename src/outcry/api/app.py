@@ -16,6 +16,7 @@ from outcry.api.ingest import Ingest
 from outcry.api.lookup import LiveSide
 from outcry.api.probes import PROBES, build_probes
 from outcry.api.query import Query
+from outcry.api.uses import Uses
 from outcry.core.instruments import Universe
 from outcry.http.auth import Door, PageDoor
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
@@ -93,9 +94,10 @@ class Application:
 
     def __init__(
         self, edge: Edge, hot: HotAnswers, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
-        pages: AsgiApp, live: Background | None,
+        pages: AsgiApp, live: Background | None, uses: Uses,
     ) -> None:  # fmt: skip
         self._background = live
+        self._uses = uses
         self.edge = edge
         self.hot = hot
         self.hub = hub
@@ -122,6 +124,7 @@ class Application:
         self.edge.pulse.start()
         await self.edge.pulse.ensure(1.0)
         self.hub.start()
+        self._uses.start()
         if self._background is not None:
             await self._background.start(self.edge.journal.warning)
 
@@ -131,6 +134,7 @@ class Application:
 
     async def stop(self) -> None:
         """End the threads and write out the log."""
+        await self._uses.stop()
         await self.hub.stop()
         if self._background is not None:
             await self._background.stop()
@@ -167,7 +171,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     _measure_feeds(edge.metrics, services)
     probes = edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services)))
     pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
-    return Application(edge, hot, hub, dispatchers, probes, pages, services.live)
+    return Application(edge, hot, hub, dispatchers, probes, pages, services.live, _uses(services, hub))
 
 
 def _edge(services: Services, options: Options) -> Edge:
@@ -184,6 +188,14 @@ def _edge(services: Services, options: Options) -> Edge:
         ids=RequestIds(),
         roomy={INGEST_PATH: MOST_HEAD_BYTES + MOST_BODY_BYTES},
     )
+
+
+def _uses(services: Services, hub: Hub) -> Uses:
+    def streaming() -> list[str]:
+        return [follower.caller.subject for follower in hub.followers]
+
+    browsers = services.browsers.browsers if services.browsers is not None else None
+    return Uses(services.limiter, services.clock, streaming, services.keys, browsers)
 
 
 def _pulse(services: Services, journal: Journal) -> Pulse:
@@ -212,7 +224,7 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
 def _measure(edge: Edge, services: Services, hot: HotAnswers, hub: Hub) -> None:
     """How the store, the keys, the fast path and the streams stand."""
     metrics, pulse = edge.metrics, edge.pulse
-    metrics.gauge("outcry_keys_live", "API keys not revoked.", lambda: services.keys.live_count)
+    metrics.gauge("outcry_keys_live", "API keys that are good.", lambda: services.keys.live_count)
     metrics.gauge("outcry_store_revision", "The store's revision last seen.", lambda: pulse.store_revision)
     metrics.gauge("outcry_store_age_seconds", "Time since the store last answered.", lambda: pulse.age_s)
     metrics.gauge("outcry_fastpath_entries", "Requests the fast path knows.", lambda: len(hot))

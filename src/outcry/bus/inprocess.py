@@ -7,6 +7,8 @@ follows the traffic of the last two minutes.
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from outcry.ports.limiter import WINDOW_NS, Verdict
@@ -82,6 +84,13 @@ class SlidingLog:
             log.append(now_ns)
             return self._passed[left] if left < _PREPARED else _pass(left)
         return _refusal(log, limit, now_ns)
+
+    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+        """See `Limiter`."""
+        now_ns = max(now_ns + self._ahead_ns, self._latest_ns)
+        logs = chain(self._young.items(), self._old.items())
+        ages_ns = {name: now_ns - log[-1] for name, log in logs if log and name.startswith(prefix)}
+        return {name: age_ns for name, age_ns in ages_ns.items() if age_ns < WINDOW_NS}
 
     def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
         """What `take` would say of the window now, counting nothing; `remaining` is without the request

@@ -1,5 +1,6 @@
 """The port for request limits: an exact sliding log, per key, whichever replica is asked."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +26,10 @@ class Limiter(Protocol):
 
     def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
         """Ask for one request of `subject` (a key, or `ip:…`): at most `limit` in any 60 seconds ending now."""
+        ...
+
+    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+        """How long ago (ns) each subject that begins so passed last, of those that did in the window ending now."""
         ...
 
     def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from outcry.core.units import NANOS_PER_MINUTE
 from outcry.ports.identity import IdentityStore, SessionRow, UserRow
+from outcry.ports.store import StoreBusy
 from outcry.services.mirror import Mirror
 
 _DAY_NS = 24 * 60 * NANOS_PER_MINUTE
@@ -47,6 +48,7 @@ class Browsers(Mirror):
         self._sessions: dict[bytes, SessionRow] = {}
         self._users: dict[int, UserRow] = {}
         self._seen: dict[int, int] = {}
+        self._unwritten: set[int] = set()
 
     def digest(self, token: str) -> bytes:
         """What is kept of a token."""
@@ -65,6 +67,7 @@ class Browsers(Mirror):
             return None
         if now_ns - max(row.seen_ns, self._seen.get(row.id, 0)) > NOTED_NS:
             self._seen[row.id] = now_ns
+            self._unwritten.add(row.id)
         return row, user
 
     def still(self, session_id: int, now_ns: int) -> UserRow | None:
@@ -114,10 +117,15 @@ class Browsers(Mirror):
         return ended
 
     def write_seen(self) -> None:
-        """Keep when sessions were last used."""
-        seen, self._seen = self._seen, {}
-        if seen:
-            self._store.seen(seen)
+        """Keep when sessions were last used. What could not be kept is tried again with the next."""
+        unwritten, self._unwritten = self._unwritten, set()
+        try:
+            self._store.seen(
+                {number: self._seen[number] for number in list(unwritten) if number in self._seen}
+            )
+        except StoreBusy:
+            self._unwritten |= unwritten
+            raise
 
     def _load(self) -> bool:
         sessions = {row.digest: row for row in self._store.sessions()}
@@ -126,4 +134,5 @@ class Browsers(Mirror):
             users.get(number) != user for number, user in self._users.items()
         )
         self._sessions, self._users = sessions, users
+        self._seen = {row.id: self._seen[row.id] for row in sessions.values() if row.id in self._seen}
         return fewer  # who came is looked up anyway; who went must be forgotten everywhere
