@@ -142,13 +142,13 @@ class Archive:
 class Market:
     """A board, a stage around it, and a hand that moves both."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, parts: dict[str, Any] | None = None, **options: Any) -> None:
         self.board = Board()
         self.archive = Archive()
         self.stage: Stage = build_stage(
             lambda accounts: BoardQuery(accounts, self.board),
             self.board,
-            {"universe": UNIVERSE, "alerts": self.archive},
+            {"universe": UNIVERSE, "alerts": self.archive} | (parts or {}),
             **options,
         )
         self._lock = threading.Lock()

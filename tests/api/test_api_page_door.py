@@ -1,0 +1,155 @@
+"""What pages ask at `/page`: the endpoints of `/api`, opened by a browser's session and by nothing else."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from tests.api.livestage import Market
+from tests.api.stage import SERVER_SECRET, HandClock, served
+from tests.services.memory_identity import MemoryIdentity
+
+from outcry.accounts.licences import VISITOR, Scope
+from outcry.http.auth import LOCAL_COOKIE, PAGE_STREAMS, PageDoor
+from outcry.ports.identity import UserRow
+from outcry.services.identity.browsers import IDLE_NS, LONGEST_NS, Browsers, Origin
+
+DAY_NS = 24 * 3600 * 1_000_000_000
+
+
+@dataclass
+class Hall:
+    """A service with pages, and people in memory."""
+
+    market: Market
+    people: MemoryIdentity
+    browsers: Browsers
+    clock: HandClock
+    visitors: list[Scope]
+
+    def person(self, email: str = "ann@example.com") -> UserRow:
+        user = self.people.add_user(
+            email, "member", "free", email.encode().ljust(32, b"."), self.clock.now_ns()
+        )
+        assert user is not None
+        return user
+
+    def sign_in(self, user: UserRow) -> dict[str, str]:
+        """The cookie of a browser signed in."""
+        signed = self.browsers.open(user, Origin("127.0.0.1", "test"), self.clock.now_ns())
+        return {"cookie": f"theme=dark; {LOCAL_COOKIE}={signed.token}"}
+
+    def get(self, path: str, headers: dict[str, str] | None = None, key: str | None = None) -> int:
+        return self.market.stage.get(path, key, headers=headers).status
+
+
+@pytest.fixture
+def hall() -> Iterator[Hall]:
+    people, clock, visitors = MemoryIdentity(), HandClock(), list[Scope]()
+    browsers = Browsers(people, SERVER_SECRET)
+    door = PageDoor(browsers, clock, lambda: visitors[0] if visitors else None)
+    market = Market({"browsers": door})
+    with served(market.stage):
+        yield Hall(market, people, browsers, clock, visitors)
+
+
+def test_a_session_opens_page_and_never_api(hall: Hall) -> None:
+    cookie = hall.sign_in(hall.person())
+    assert hall.get("/page/levels?symbol=ES", cookie) == 200
+    assert hall.get("/api/levels?symbol=ES", cookie) == 401
+    assert hall.get("/page/levels?symbol=ES") == 401
+
+
+def test_a_key_opens_api_and_never_page(hall: Hall) -> None:
+    key = hall.market.stage.key()
+    assert hall.get("/api/levels?symbol=ES", key=key) == 200
+    assert hall.get("/page/levels?symbol=ES", key=key) == 401
+
+
+def test_the_bodies_are_the_same(hall: Hall) -> None:
+    cookie, key = hall.sign_in(hall.person()), hall.market.stage.key()
+    for question in ("levels?symbol=ES", "symbols", "alerts"):
+        page = hall.market.stage.get(f"/page/{question}", headers=cookie)
+        assert page.body == hall.market.stage.get(f"/api/{question}", key).body
+        assert "cookie" in page.headers["vary"]
+        assert (page.headers["x-ratelimit-limit"], page.headers["cache-control"]) == (
+            "600",
+            "private, no-cache",
+        )
+
+
+def test_nobody_pushes_or_takes_tickets_by_a_session(hall: Hall) -> None:
+    cookie = hall.sign_in(hall.person())
+    for path in ("/page/ingest", "/page/stream/ticket", "/page/anything"):
+        assert hall.market.stage.get(path, method="POST", headers=cookie, body=b"{}").status == 404
+    assert hall.market.stage.get("/page/levels?symbol=ES", method="POST", headers=cookie).status == 405
+
+
+def test_a_session_that_was_ended_opens_nothing_within_a_second(hall: Hall) -> None:
+    user = hall.person()
+    cookie, other = hall.sign_in(user), hall.sign_in(user)
+    assert hall.get("/page/symbols", cookie) == 200
+    ended = hall.browsers.of(user.id, hall.clock.now_ns())
+    hall.people.end_sessions(user.id, hall.clock.now_ns(), only=ended[-1].id)  # by another process: not told
+    until = time.monotonic() + 1.0
+    while hall.get("/page/symbols", cookie) == hall.get("/page/symbols", other) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert {hall.get("/page/symbols", cookie), hall.get("/page/symbols", other)} == {200, 401}
+
+
+def test_a_disabled_user_is_out_within_a_second(hall: Hall) -> None:
+    user = hall.person()
+    cookie = hall.sign_in(user)
+    hall.people.change_user(user.id, disabled_ns=hall.clock.now_ns())
+    time.sleep(0.7)
+    assert hall.get("/page/symbols", cookie) == 401
+
+
+@pytest.mark.parametrize("after_ns", [IDLE_NS, LONGEST_NS])
+def test_a_session_ends_by_itself(hall: Hall, after_ns: int) -> None:
+    cookie = hall.sign_in(hall.person())
+    if after_ns == LONGEST_NS:  # in use all the time
+        for _ in range(8):
+            hall.clock.at_ns += 11 * DAY_NS
+            assert hall.get("/page/symbols", cookie) == 200
+        hall.clock.at_ns += 2 * DAY_NS
+    else:
+        hall.clock.at_ns += after_ns
+    assert hall.get("/page/symbols", cookie) == 401
+
+
+def test_a_stream_ends_with_its_session(hall: Hall) -> None:
+    user = hall.person()
+    hall.market.feed("ES")
+    hall.market.grant("ES")
+    time.sleep(0.5)
+    cookie = hall.sign_in(user)
+    with hall.market.ear(None, "/page/stream?symbols=ES", cookie=cookie["cookie"]) as ear:
+        assert ear.status == 200
+        assert ear.until("snapshot").data["states"][0]["live"] is True
+        hall.browsers.end(user.id, hall.clock.now_ns())
+        assert ear.until("error").data == {"code": "unauthorized"}
+
+
+def test_a_person_has_so_many_streams_and_no_more(hall: Hall) -> None:
+    cookie = hall.sign_in(hall.person())["cookie"]
+    ears = [hall.market.ear(None, "/page/stream", cookie=cookie) for _ in range(PAGE_STREAMS)]
+    try:
+        assert {ear.status for ear in ears} == {200}
+        assert hall.get("/page/stream", {"cookie": cookie}) == 429
+    finally:
+        for ear in ears:
+            ear.close()
+
+
+def test_a_visitor_sees_what_visitors_may_and_nothing_where_they_may_not(hall: Hall) -> None:
+    assert hall.get("/page/alerts") == 401
+    hall.visitors.append(Scope(VISITOR, ()))
+    assert hall.get("/page/alerts") == 200
+    assert hall.market.stage.query.calls[-1][1] == VISITOR
+
+
+@pytest.mark.parametrize("token", ["", "x", "x" * 5000, "ä", "'; drop table sessions", "a=b=c"])
+def test_no_token_is_guessed_or_breaks_anything(hall: Hall, token: str) -> None:
+    sent = {"cookie": f"{LOCAL_COOKIE}={token}".encode().decode("latin-1")}
+    assert hall.get("/page/symbols", sent) == 401
