@@ -32,6 +32,7 @@ class Event(StrEnum):
     EMAIL_CHANGED = "email_changed"  # from, to
     MAIL_FAILED = "mail_failed"  # about: which mail
     INVITED = "invited"  # email, role, tier
+    INVITATION_ACCEPTED = "invitation_accepted"
     INVITATION_WITHDRAWN = "invitation_withdrawn"  # email
     USER_CHANGED = "user_changed"  # email, and what was changed: role, tier, disabled
     KEY_CREATED = "key_created"  # prefix, label

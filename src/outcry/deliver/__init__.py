@@ -1,1 +1,1 @@
-"""Reaching people outside: mail."""
+"""Reaching others outside: mail servers, OpenID providers."""

@@ -15,6 +15,7 @@ from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, UserRow
 from outcry.ports.limiter import Limiter
 from outcry.ports.mailer import Mail, Mailer, MailFailed
+from outcry.ports.openid import OpenIdProvider
 from outcry.ports.store import StoreBusy
 from outcry.services.identity.browsers import Browsers, Origin, Signed
 from outcry.services.identity.links import Links
@@ -39,12 +40,12 @@ class HalfWay:
 class Ground:
     """The parts, and what every way in ends with. `limiter`: not used by anything else. `later`: does what nobody waits
     for; a thread, unless told otherwise. `report`: takes what the operator should know of mail that failed. `openid`:
-    whether people may come in by an OpenID provider."""
+    by whom people may come in too."""
 
     def __init__(
         self, store: IdentityStore, browsers: Browsers, limiter: Limiter, clock: Clock, secret: bytes,
         mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
-        report: Callable[[str], None] | None = None, openid: bool = False,
+        report: Callable[[str], None] | None = None, openid: OpenIdProvider | None = None,
     ) -> None:  # fmt: skip
         self._store, self._browsers, self._clock = store, browsers, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid

@@ -138,7 +138,7 @@ class Passkeys(Ground):
         if passkey_id not in mine:
             return
         now = self._store.user(user.id)
-        if len(mine) == 1 and not self._openid and (now is None or now.password_hash is None):
+        if len(mine) == 1 and self._openid is None and (now is None or now.password_hash is None):
             raise Refused(Reason.LAST_WAY_IN)
         if self._store.remove_passkey(user.id, passkey_id):
             self.note(user, Event.PASSKEY_REMOVED, origin, label=mine[passkey_id].label)

@@ -70,6 +70,7 @@ class People(Ground):
         hashed = self._passwords.hashed(password)
         user = self.admit(row, email)
         self._store.set_password(user.id, hashed)
+        self.note(user, Event.INVITATION_ACCEPTED, origin)
         return self._enter(self._store.user(user.id) or user, origin, way="invitation")
 
     def admit(self, invitation: TokenRow, email: str) -> UserRow:

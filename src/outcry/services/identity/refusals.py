@@ -26,6 +26,7 @@ class Reason(StrEnum):
     LAST_OPERATOR = "last_operator"
     PASSKEY = "passkey"
     CODE = "code"  # of an authenticator or recovery
+    NOT_INVITED = "not_invited"  # proved at the provider, but without account or invitation here
     SIGN_IN_SERVICE = "sign_in_service"  # the OpenID provider
 
 

@@ -31,6 +31,10 @@ class Security(Ground):
         """A new shared secret in base32, and the `otpauth://` address of it; nothing is kept until it is proved."""
         return self._codes.begin(user.email)
 
+    def totp_address(self, user: UserRow, secret: str) -> str:
+        """The `otpauth://` address of a secret that was begun with."""
+        return self._codes.address(secret, user.email)
+
     def finish_totp(self, user: UserRow, secret: str, code: str, origin: Origin) -> list[str]:
         """Turn the second factor on; return ten recovery codes, the only time they are seen."""
         self._tries.take(origin, "code", str(user.id))

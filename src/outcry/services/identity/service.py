@@ -7,12 +7,12 @@ cannot learn whether an address has an account; what is done in a person's name 
 from outcry.services.identity.entrance import Entrance
 from outcry.services.identity.ground import HalfWay
 from outcry.services.identity.mailed import MailedLinks
+from outcry.services.identity.openid import OpenId
 from outcry.services.identity.passkeys import Passkeys
-from outcry.services.identity.people import People
 from outcry.services.identity.security import Security
 
 __all__ = ["HalfWay", "Identity"]
 
 
-class Identity(Entrance, MailedLinks, Passkeys, Security, People):
+class Identity(Entrance, MailedLinks, Passkeys, Security, OpenId):
     """Everything about people. All methods may block and raise `StoreBusy`; those that take proofs raise `Refused`."""
