@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from tests.golden.test_worked_sessions import EVERYTHING
 
-from outcry.services.charting import ChartAnswer, ChartSession
+from outcry.services.chart_answer import ChartAnswer, ChartSession
 from outcry.wiring import House
 
 TICK = 0.25

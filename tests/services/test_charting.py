@@ -19,7 +19,8 @@ from tests.live_views import (
 )
 
 from outcry.core.ladder import Bracket, Ladder
-from outcry.services.charting import ChartAnswer, notation_of
+from outcry.services.chart_answer import ChartAnswer
+from outcry.services.charting import notation_of
 from outcry.services.errors import NoLicensedSource
 from outcry.services.live.board import Board
 from outcry.services.query import Query

@@ -19,7 +19,8 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
-from outcry.services.charting import MOST_SESSIONS, USUAL_SESSIONS, ChartAnswer
+from outcry.services.chart_answer import ChartAnswer
+from outcry.services.charting import MOST_SESSIONS, USUAL_SESSIONS
 
 Ask = Callable[[Query, Scope, int], Found[Answer]]
 Terms = tuple[str | int | None, ...]

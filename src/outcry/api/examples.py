@@ -20,7 +20,7 @@ from outcry.services.answers import (
     SymbolsAnswer,
     SymbolState,
 )
-from outcry.services.charting import (
+from outcry.services.chart_answer import (
     ChartAnswer,
     ChartBracket,
     ChartSession,

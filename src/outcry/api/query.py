@@ -15,7 +15,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
-from outcry.services.charting import ChartAnswer
+from outcry.services.chart_answer import ChartAnswer
 from outcry.services.living import Living
 from outcry.services.query import Watched
 

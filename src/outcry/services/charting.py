@@ -7,29 +7,28 @@ every row from its low to its high once, so brackets stand for letters.
 
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Literal, TypedDict
+from typing import TypedDict
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Product
-from outcry.core.ladder import BRACKET_MINUTES, Bracket, Ladder, letter
+from outcry.core.ladder import BRACKET_MINUTES, Ladder, bracket_windows, letter
 from outcry.core.live import LiveView
 from outcry.core.profile import levels_of
-from outcry.core.units import NANOS_PER_MINUTE, price_text
+from outcry.core.units import price_text
 from outcry.ports.feed import INVENTED_SOURCES
 from outcry.services import describe
-from outcry.services.answers import (
-    Answer,
-    DataSource,
-    DatedLevel,
-    IbExtension,
-    Method,
-    Overnight,
-    PriorLevels,
-    SessionLevels,
-    number,
+from outcry.services.answers import DataSource, DatedLevel, Method, Overnight, PriorLevels, number
+from outcry.services.chart_answer import (
+    ChartAnswer,
+    ChartBracket,
+    ChartSession,
+    Extreme,
+    NightProfile,
+    Notation,
+    PathPoint,
 )
 from outcry.services.live.board import Seen
 from outcry.services.shelf import Place, Shelf, StoredSession
@@ -37,103 +36,6 @@ from outcry.services.shelf import Place, Shelf, StoredSession
 #: As many sessions as are shown at most, and where nobody says.
 MOST_SESSIONS, USUAL_SESSIONS = 60, 5
 _POINT_32ND_E9 = 31_250_000
-_BRACKET_NS = BRACKET_MINUTES * NANOS_PER_MINUTE
-
-Extreme = Literal["open", "repaired"]
-
-
-class Notation(Answer, frozen=True, kw_only=True):
-    """How the exchange writes its prices: `decimal` with so many decimals, or points and `32nds`, these in halves (2),
-    quarters (4) or eighths (8)."""
-
-    kind: Literal["decimal", "32nds"]
-    decimals: int
-    parts: int
-
-
-class ChartBracket(Answer, frozen=True, kw_only=True):
-    """One bracket: its letter, its start (ISO 8601 UTC), and its prices."""
-
-    letter: str
-    start: str
-    open: float
-    high: float
-    low: float
-    close: float
-
-
-class PathPoint(Answer, frozen=True, kw_only=True):
-    """Value as it stood when a bracket ended."""
-
-    letter: str
-    poc: float
-    vah: float
-    val: float
-
-
-class NightProfile(Answer, frozen=True, kw_only=True):
-    """The overnight session: its range, brackets, and lots a tick from `low` upwards; these empty where only the range
-    is known."""
-
-    high: float
-    low: float
-    brackets: list[ChartBracket]
-    volumes: list[int]
-
-
-class ChartSession(Answer, frozen=True, kw_only=True):
-    """One trade date. `open`, `close`: of its regular session (ISO 8601 UTC). Before that opens `levels` is null, and
-    there are no brackets; `overnight` is then the night so far.
-
-    volumes: lots a tick from `low` upwards. path: value at the end of each bracket. poor_high, poor_low: null where the
-    extreme is not poor, else `open`, or `repaired` once a later regular session of the contract traded beyond it.
-    """
-
-    date: str
-    contract: str
-    open: str
-    close: str
-    final: bool
-    levels: SessionLevels | None
-    brackets: list[ChartBracket]
-    low: float | None
-    volumes: list[int]
-    path: list[PathPoint]
-    ib_extensions: list[IbExtension]
-    overnight: NightProfile | None
-    poor_high: Extreme | None = None
-    poor_low: Extreme | None = None
-
-
-class ChartAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/chart`: sessions oldest first. `missing`: trade dates between them whose session is not known.
-
-    `naked_pocs`, `poor_highs`, `poor_lows`, `prior` and `overnight` as in `GET /api/levels`. `average_range`: the mean
-        range of up to twenty regular sessions before the newest, null where there are none.
-    """
-
-    symbol: str
-    name: str
-    contract: str
-    tick_size: float
-    notation: Notation
-    time_zone: str
-    data_source: DataSource
-    live: bool
-    as_of: str | None
-    updated_at: str | None
-    state: str
-    invented: bool
-    last_price: float | None
-    average_range: float | None
-    prior: PriorLevels | None
-    overnight: Overnight | None
-    naked_pocs: list[DatedLevel]
-    poor_highs: list[DatedLevel]
-    poor_lows: list[DatedLevel]
-    sessions: list[ChartSession]
-    missing: list[str]
-    method: Method
 
 
 def notation_of(product: Product) -> Notation:
@@ -142,6 +44,15 @@ def notation_of(product: Product) -> Notation:
     if product.sector == "rates" and _POINT_32ND_E9 % product.tick_e9 == 0:
         return Notation(kind="32nds", decimals=decimals, parts=_POINT_32ND_E9 // product.tick_e9)
     return Notation(kind="decimal", decimals=decimals, parts=1)
+
+
+class _Drawn(TypedDict):
+    """What a session has from its ladder."""
+
+    brackets: list[ChartBracket]
+    low: float
+    volumes: list[int]
+    path: list[PathPoint]
 
 
 class Charts:
@@ -157,7 +68,7 @@ class Charts:
         """The newest `count` sessions of `places`, the open one of `seen` among them. There is one of them at least."""
         tick = product.tick_e9
         view = seen.channel.view() if seen is not None else None
-        drawn = [self._completed(place, shelf, tick) for place in places if shelf is not None]
+        drawn = [self._completed(product, place, shelf) for place in places if shelf is not None]
         if view is not None and seen is not None:
             drawn = [session for session in drawn if session.date != str(view.opening.trade_date)]
             drawn.append(self._open(product, view, seen.channel.key.feed))
@@ -169,8 +80,8 @@ class Charts:
             **(_live_part(view, seen, tick) if view and seen else _delayed_part(places[-1], shelf, state, tick)),
         )  # fmt: skip
 
-    def _completed(self, place: Place, shelf: Shelf | None, tick: int) -> ChartSession:
-        stored = place.session
+    def _completed(self, product: Product, place: Place, shelf: Shelf | None) -> ChartSession:
+        stored, tick = place.session, product.tick_e9
         night = shelf.overnight_of(stored) if shelf is not None else None
         known = self._made.get(stored)
         if known is None or (known.overnight is None) != (night is None):
@@ -178,9 +89,9 @@ class Charts:
             known = self._made[stored] = ChartSession(
                 date=str(row.trade_date), contract=stored.contract.key,
                 open=describe.instant(row.open_ns), close=describe.instant(row.close_ns), final=True,
-                levels=describe.session(place, night, tick), **_drawn(ladder, row.open_ns, tick),
+                levels=describe.session(place, night, tick), **self._drawn(product, row.trade_date, ladder),
                 ib_extensions=describe.ib_extensions(stored.profile, tick),
-                overnight=_night(night.ladder, tick) if night else None,
+                overnight=self._night(product, row.trade_date, night.ladder) if night else None,
             )  # fmt: skip
         return known
 
@@ -194,15 +105,45 @@ class Charts:
             return ChartSession(
                 date=str(opening.trade_date), contract=opening.contract,
                 open=describe.instant(opens), close=describe.instant(closes), final=False, levels=None, brackets=[],
-                low=None, volumes=[], path=[], ib_extensions=[], overnight=_night(view.ladder, tick),
+                low=None, volumes=[], path=[], ib_extensions=[],
+                overnight=self._night(product, opening.trade_date, view.ladder),
             )  # fmt: skip
-        night = _night(view.night, tick) if view.night else _range(view.overnight, tick)
+        night = _range(view.overnight, tick)
+        if view.night is not None:
+            night = self._night(product, opening.trade_date, view.night)
         return ChartSession(
             date=str(opening.trade_date), contract=opening.contract,
             open=describe.instant(opening.open_ns), close=describe.instant(opening.close_ns), final=False,
-            levels=describe.open_session(view, feed, tick), **_drawn(view.ladder, opening.open_ns, tick),
+            levels=describe.open_session(view, feed, tick), **self._drawn(product, opening.trade_date, view.ladder),
             ib_extensions=describe.ib_extensions(view.profile, tick), overnight=night,
         )  # fmt: skip
+
+    def _drawn(self, product: Product, day: date, ladder: Ladder) -> _Drawn:
+        tick = product.tick_e9
+        return {
+            "brackets": self._brackets(product, day, SessionKind.RTH, ladder),
+            "low": number(ladder.low_ticks * tick), "volumes": list(ladder.volume), "path": _path(ladder, tick),
+        }  # fmt: skip
+
+    def _night(self, product: Product, day: date, ladder: Ladder) -> NightProfile:
+        tick = product.tick_e9
+        return NightProfile(
+            high=number(ladder.high_ticks * tick), low=number(ladder.low_ticks * tick),
+            brackets=self._brackets(product, day, SessionKind.ETH, ladder), volumes=list(ladder.volume),
+        )  # fmt: skip
+
+    def _brackets(self, product: Product, day: date, kind: SessionKind, ladder: Ladder) -> list[ChartBracket]:
+        session, tick = self._calendar.session(product.root, day, kind), product.tick_e9
+        windows = bracket_windows(session.segments, BRACKET_MINUTES) if session is not None else ()
+        return [
+            ChartBracket(
+                # hours that were corrected since it was folded may have fewer brackets
+                start=describe.instant(windows[b.index][0] if b.index < len(windows) else b.first_ns),
+                letter=letter(b.index), open=number(b.open_ticks * tick), high=number(b.high_ticks * tick),
+                low=number(b.low_ticks * tick), close=number(b.close_ticks * tick),
+            )
+            for b in ladder.brackets
+        ]  # fmt: skip
 
     def _missing(self, root: str, drawn: Sequence[ChartSession]) -> list[str]:
         """Regular trade dates between the first and the last that are not among them."""
@@ -235,15 +176,6 @@ class _Source(TypedDict):
     method: Method
 
 
-class _Drawn(TypedDict):
-    """What a session has from its ladder."""
-
-    brackets: list[ChartBracket]
-    low: float
-    volumes: list[int]
-    path: list[PathPoint]
-
-
 def _live_part(view: LiveView, seen: Seen, tick: int) -> _Source:
     opening = view.opening
     pocs, highs, lows = describe.carried(opening.carried, tick)
@@ -272,23 +204,6 @@ def _delayed_part(place: Place, shelf: Shelf | None, state: str, tick: int) -> _
     }  # fmt: skip
 
 
-def _drawn(ladder: Ladder, open_ns: int, tick: int) -> _Drawn:
-    return {
-        "brackets": [_bracket(bracket, open_ns, tick) for bracket in ladder.brackets],
-        "low": number(ladder.low_ticks * tick), "volumes": list(ladder.volume), "path": _path(ladder, tick),
-    }  # fmt: skip
-
-
-def _bracket(bracket: Bracket, open_ns: int, tick: int) -> ChartBracket:
-    """A bracket, its start counted from an instant at which one begins."""
-    start_ns = bracket.first_ns - (bracket.first_ns - open_ns) % _BRACKET_NS
-    return ChartBracket(
-        letter=letter(bracket.index), start=describe.instant(start_ns),
-        open=number(bracket.open_ticks * tick), high=number(bracket.high_ticks * tick),
-        low=number(bracket.low_ticks * tick), close=number(bracket.close_ticks * tick),
-    )  # fmt: skip
-
-
 def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
     """Value after each bracket, from the ladder as it stood then."""
     points: list[PathPoint] = []
@@ -304,14 +219,6 @@ def _path(ladder: Ladder, tick: int) -> list[PathPoint]:
                 )
             )  # fmt: skip
     return points
-
-
-def _night(ladder: Ladder, tick: int) -> NightProfile:
-    return NightProfile(
-        high=number(ladder.high_ticks * tick), low=number(ladder.low_ticks * tick),
-        brackets=[_bracket(bracket, 0, tick) for bracket in ladder.brackets],  # nights begin on the half-hour
-        volumes=list(ladder.volume),
-    )  # fmt: skip
 
 
 def _range(overnight: tuple[int, int] | None, tick: int) -> NightProfile | None:

@@ -28,7 +28,8 @@ from outcry.services.answers import (
     SymbolState,
     number,
 )
-from outcry.services.charting import USUAL_SESSIONS, ChartAnswer, Charts, notation_of
+from outcry.services.chart_answer import ChartAnswer
+from outcry.services.charting import USUAL_SESSIONS, Charts, notation_of
 from outcry.services.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.services.live.board import Board, Seen
 from outcry.services.living import Encoder, Found, Living

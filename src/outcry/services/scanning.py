@@ -6,7 +6,7 @@ Rule kept: the same answers as `GET /api/symbols` and `GET /api/levels` give, pu
 from dataclasses import dataclass
 
 from outcry.services.answers import LevelsAnswer, SymbolState
-from outcry.services.charting import Notation
+from outcry.services.chart_answer import Notation
 
 
 @dataclass(frozen=True, slots=True)
