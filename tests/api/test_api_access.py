@@ -171,6 +171,12 @@ def test_why_a_key_is_refused(stage: Stage) -> None:
     assert reason(stage.get(LEVELS, other)) == "unknown"
     stage.keys.revoke(key[:15], stage.clock.now_ns())
     assert reason(stage.get(LEVELS, key)) == "revoked"
+    ending = stage.keys.create("ann@example.com", "free", 0, expires_ns=stage.clock.now_ns())
+    assert reason(stage.get(LEVELS, ending)) == "expired"
+    outcast = stage.key(email="bob@example.com")
+    stage.accounts.change(3, disabled_ns=1)
+    stage.keys.refresh(stage.clock.now_ns(), force=True)
+    assert reason(stage.get(LEVELS, outcast)) == "disabled"
 
 
 def test_a_key_that_sends_trades_reads_nothing(stage: Stage) -> None:

@@ -117,6 +117,38 @@ def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(stag
     assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
 
 
+def test_a_key_is_refused_within_a_second_of_its_end_on_a_connection_kept_open(stage: Stage) -> None:
+    """Nothing in the store moves when a key's time is over."""
+    now_ns = stage.clock.now_ns()
+    key = stage.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + 60 * SECOND)
+    with Wire(stage) as wire:
+        for _ in range(3):
+            assert wire.ask(plain(key)).startswith(b"HTTP/1.1 200 ")
+        assert hot_count(stage) == 1
+        stage.clock.at_ns += 60 * SECOND
+        deadline = time.monotonic() + 1
+        while (got := wire.ask(plain(key))).startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert got.startswith(b"HTTP/1.1 401 ")
+    assert b'"expired"' in got
+    assert hot_count(stage) == 0, "the key's bytes are forgotten with it"
+
+
+def test_a_disabled_users_key_is_refused_within_a_second(stage: Stage) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        for _ in range(3):
+            wire.ask(plain(key))
+        stage.accounts.change(1, disabled_ns=1)
+        deadline = time.monotonic() + 1
+        while (got := wire.ask(plain(key))).startswith(b"HTTP/1.1 200"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    assert got.startswith(b"HTTP/1.1 401 ")
+    assert b'"disabled"' in got
+
+
 def test_a_key_revoked_while_its_first_answer_was_computed_is_not_remembered(stage: Stage) -> None:
     key = stage.key()
     stage.query.gate = threading.Event()

@@ -2,10 +2,13 @@ import re
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
+from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy
-from outcry.services.accounts import KeyRefusal, KeyRing, Licences
+from outcry.services.accounts import GRACES_NS, KeyFault, KeyRefusal, KeyRefused, KeyRing, Licences
 
 ROLES: list[dict[str, Role]] = [{}, {"role": "read"}, {"role": "ingest"}]
 EVERYONE = GrantRow(0, "everyone", "completed", (), None, None, 0, None)
@@ -96,6 +99,217 @@ def test_an_import_does_not_look_like_a_change_of_keys() -> None:
     accounts.moves += 1
     ring.refresh(START_NS + SECOND)
     assert ring.generation == before
+
+
+def fault(refused: pytest.ExceptionInfo[KeyRefused]) -> KeyFault:
+    return refused.value.fault
+
+
+def ids(ring: KeyRing, user_id: int = 1) -> list[int]:
+    return [row.id for row in ring.of(user_id)]
+
+
+def test_a_keys_time_is_over_by_this_machines_clock_and_no_other() -> None:
+    """The instants given are those of a market long ago: when to look at the store goes by them, the end does not."""
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    key = ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
+    lasting = ring.create("ann@example.com", "pro", START_NS)
+    before = ring.generation
+    clock.at_ns = START_NS + SECOND - 1
+    assert isinstance(ring.find(key, 7), KeyRow)
+    assert (ring.generation, ring.live_count) == (before, 2)
+    clock.at_ns = START_NS + SECOND
+    assert ring.find(key, 7) is KeyRefusal.EXPIRED
+    assert (ring.generation, ring.live_count) == (before + 1, 1)
+    assert ring.live(key[:15]) is None
+    assert isinstance(ring.find(lasting, 8), KeyRow)
+    assert ring.generation == before + 1, "once for each end"
+
+
+def test_the_end_of_a_key_is_noticed_while_the_store_does_not_answer() -> None:
+    clock, accounts = HandClock(), MemoryAccounts()
+    ring = KeyRing(accounts, SERVER_SECRET, clock)
+    ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
+    before = ring.generation
+    accounts.busy = True
+    clock.at_ns += SECOND
+    with pytest.raises(StoreBusy):
+        ring.refresh(clock.at_ns, force=True)
+    assert ring.generation == before + 1
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.one_of(st.none(), st.integers(1, 50)), min_size=1, max_size=6),
+    st.lists(st.integers(0, 12), max_size=12),
+)
+def test_a_key_is_good_until_its_end_and_every_end_is_told(ends: list[int | None], steps: list[int]) -> None:
+    """The generation moves at a look if and only if a key ended since the last one."""
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    made = [
+        (ring.create("ann@example.com", "pro", START_NS, expires_ns=end and START_NS + end), end)
+        for end in ends
+    ]
+    at = 0
+    for step in steps:
+        before, was, at = ring.generation, at, at + step
+        clock.at_ns = START_NS + at
+        ring.refresh(START_NS + SECOND)
+        assert ring.generation - before == any(end is not None and was < end <= at for _, end in made)
+        assert ring.live_count == sum(end is None or at < end for _, end in made)
+        for key, end in made:
+            assert isinstance(ring.known(key), KeyRow) == (end is None or at < end)
+
+
+def test_a_key_cannot_be_over_when_it_is_made() -> None:
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    with pytest.raises(KeyRefused) as refused:
+        ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS)
+    assert fault(refused) is KeyFault.EXPIRY
+
+
+@pytest.mark.parametrize("label", ["x" * 61, "two\nlines", "tab\tbed", "\u202e", "\x00"])
+def test_a_name_that_cannot_be_shown_in_a_line_is_refused(label: str) -> None:
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    ring.create("ann@example.com", "pro", START_NS, label=" Größe <b>  ")
+    with pytest.raises(KeyRefused) as refused:
+        ring.create("ann@example.com", "pro", START_NS, label=label)
+    assert fault(refused) is KeyFault.LABEL
+    with pytest.raises(KeyRefused):
+        ring.change_own(1, 1, label)
+    (row,) = ring.of(1)
+    assert row.label == "Größe <b>"
+    assert ring.change_own(1, 1, "") is True
+    assert ring.change_own(2, 1, "theirs") is False
+    assert [row.label for row in ring.of(1)] == [""]
+
+
+def test_a_new_name_or_a_use_lets_nothing_be_concluded_anew() -> None:
+    accounts = MemoryAccounts()
+    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    ring.create("ann@example.com", "pro", START_NS)
+    before = ring.generation
+    ring.change_own(1, 1, "notebook")
+    ring.note_used({"key:1": 5 * SECOND})
+    ring.refresh(START_NS + SECOND)
+    assert ring.generation == before
+    (row,) = ring.of(1)
+    assert (row.label, row.last_used_ns) == ("notebook", START_NS - 5 * SECOND)
+
+
+def test_of_the_keys_a_user_asked_for_twenty_are_good_at_a_time() -> None:
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring.create_own("ann@example.com", "pro", START_NS, expires_ns=START_NS + 1)
+    for _ in range(19):
+        ring.create_own("ann@example.com", "pro", START_NS)
+    with pytest.raises(KeyRefused) as refused:
+        ring.create_own("ann@example.com", "pro", START_NS)
+    assert fault(refused) is KeyFault.TOO_MANY
+    ring.create_own("bob@example.com", "pro", START_NS)
+    clock.at_ns += 1
+    ring.create_own("ann@example.com", "pro", clock.at_ns)
+    with pytest.raises(KeyRefused):
+        ring.create_own("ann@example.com", "pro", clock.at_ns)
+    assert ring.revoke_own(1, 2, clock.at_ns) is not None
+    ring.create_own("ann@example.com", "pro", clock.at_ns)
+    ring.create("ann@example.com", "pro", clock.at_ns)  # whoever has the machine makes as many as are needed
+
+
+@pytest.mark.parametrize("grace_ns", GRACES_NS)
+def test_a_key_that_is_replaced_is_good_until_the_grace_is_over(grace_ns: int) -> None:
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    lasts_ns = 30 * NANOS_PER_DAY
+    old = ring.create(
+        "ann@example.com", "pro", START_NS, role="ingest", label="bot", expires_ns=START_NS + lasts_ns
+    )
+    clock.at_ns = at_ns = START_NS + NANOS_PER_DAY
+    new = ring.rotate(1, 1, grace_ns, at_ns)
+    row = ring.known(new)
+    assert isinstance(row, KeyRow)
+    assert (row.tier, row.role, row.label, row.expires_ns) == ("pro", "ingest", "bot", at_ns + lasts_ns)
+    if grace_ns:
+        clock.at_ns = at_ns + grace_ns - 1
+        found = ring.find(old, clock.at_ns)
+        assert isinstance(found, KeyRow)
+        assert found.replaced_by == row.id
+    clock.at_ns = at_ns + grace_ns
+    assert ring.find(old, clock.at_ns) is KeyRefusal.EXPIRED
+    assert isinstance(ring.known(new), KeyRow)
+
+
+def test_a_grace_does_not_make_a_key_last_longer_and_one_without_end_has_none() -> None:
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    ring.create("ann@example.com", "pro", START_NS, expires_ns=START_NS + SECOND)
+    ring.create("ann@example.com", "pro", START_NS)
+    ring.rotate(1, 1, NANOS_PER_DAY, START_NS)
+    ring.rotate(1, 2, NANOS_PER_DAY, START_NS)
+    ends = {row.id: row.expires_ns for row in ring.of(1)}
+    assert ends == {
+        4: None, 3: START_NS + SECOND, 2: START_NS + NANOS_PER_DAY, 1: START_NS + SECOND
+    }  # fmt: skip
+
+
+def test_what_is_not_ones_own_or_no_good_is_not_replaced_nor_replaced_twice() -> None:
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    for expires_ns in (None, None, START_NS + 1, None):
+        ring.create("ann@example.com", "pro", START_NS, expires_ns=expires_ns)
+    ring.create("bob@example.com", "pro", START_NS)
+    ring.rotate(1, 1, NANOS_PER_DAY, START_NS)
+    ring.revoke_own(1, 2, START_NS)
+    clock.at_ns += 1
+    for user_id, key_id in ((1, 1), (1, 2), (1, 3), (1, 5), (1, 99), (3, 1)):
+        with pytest.raises(KeyRefused) as refused:
+            ring.rotate(user_id, key_id, 0, clock.at_ns)
+        assert fault(refused) is KeyFault.UNKNOWN
+    with pytest.raises(KeyRefused) as refused:
+        ring.rotate(1, 4, 5, clock.at_ns)
+    assert fault(refused) is KeyFault.GRACE
+
+
+def test_nobody_revokes_anothers_key() -> None:
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    key = ring.create("ann@example.com", "pro", START_NS)
+    ring.create("bob@example.com", "pro", START_NS)
+    assert ring.revoke_own(2, 1, START_NS) is None
+    assert isinstance(ring.known(key), KeyRow)
+    revoked = ring.revoke_own(1, 1, START_NS)
+    assert revoked is not None
+    assert (revoked.id, revoked.revoked_ns) == (1, START_NS)
+    assert ring.known(key) is KeyRefusal.REVOKED
+    assert ring.revoke_own(1, 1, START_NS + 1) is None
+
+
+def test_a_user_is_shown_what_ended_within_thirty_days_newest_first() -> None:
+    clock = HandClock()
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, clock)
+    for expires_ns in (START_NS + 1, None, None):
+        ring.create("ann@example.com", "pro", START_NS, expires_ns=expires_ns)
+    ring.create("bob@example.com", "pro", START_NS)
+    ring.revoke_own(1, 2, START_NS + 2)
+    assert ids(ring) == [3, 2, 1]
+    clock.at_ns = START_NS + 1 + 30 * NANOS_PER_DAY
+    assert ids(ring) == [3, 2, 1]
+    clock.at_ns += 1
+    assert ids(ring) == [3, 2]
+    clock.at_ns += 1
+    assert ids(ring) == [3]
+
+
+def test_a_disabled_users_keys_are_no_good_until_the_user_is_enabled_again() -> None:
+    accounts = MemoryAccounts()
+    ring = KeyRing(accounts, SERVER_SECRET, HandClock())
+    key = ring.create("ann@example.com", "pro", START_NS)
+    accounts.change(1, disabled_ns=START_NS)
+    assert ring.find(key, START_NS + SECOND) is KeyRefusal.DISABLED
+    assert (ring.live(key[:15]), ring.live_count) == (None, 0)
+    accounts.change(1, disabled_ns=None)
+    assert isinstance(ring.find(key, START_NS + 2 * SECOND), KeyRow)
 
 
 def test_licences_follow_grants() -> None:

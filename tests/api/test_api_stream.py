@@ -396,6 +396,19 @@ def test_a_revoked_key_ends_its_streams(market: Market) -> None:
     assert eventually(lambda: open_streams(market) == 0)
 
 
+def test_a_keys_end_ends_its_streams(market: Market) -> None:
+    stage = market.stage
+    now_ns = stage.clock.now_ns()
+    key = stage.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + SECOND)
+    with market.ear(key) as ear:
+        ear.next()
+        began = time.monotonic()
+        stage.clock.at_ns += SECOND
+        assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
+        assert time.monotonic() - began < 1.2
+    assert eventually(lambda: open_streams(market) == 0)
+
+
 def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market) -> None:
     """NQ is no longer granted: nothing is left of it. ES goes on."""
     grant = market.grant("CL")
@@ -539,7 +552,7 @@ def test_a_ticket_grows_old_and_dies_with_its_key(market: Market) -> None:
     market.stage.keys.revoke(key[:15], 1)
     assert refused(market.ear(None, f"/api/stream?ticket={dead}")) == (401, "ticket")
     assert refused(market.ear(None, "/api/stream?ticket=made-up")) == (401, "ticket")
-    assert len(market.stage.app._dispatcher._streams.tickets) == 0
+    assert len(market.stage.app._dispatchers["api"]._streams.tickets) == 0
 
 
 def test_a_ticket_is_good_for_streams_only(market: Market) -> None:

@@ -166,3 +166,29 @@ def test_a_clock_set_back_locks_nobody_out_and_lets_no_more_through(make: Callab
     assert all(passed)
     assert sum(back[:50]) == 20  # what the window still had
     assert sum(back) >= 90  # and a full window's worth a minute after that
+
+
+@each
+def test_who_passed_lately_is_known_with_how_long_ago(make: Callable[[], Limiter]) -> None:
+    limiter = make()
+    limiter.take("key:1", 1, START)
+    limiter.take("key:1", 1, START)  # refused: no trace
+    limiter.take("ip:192.0.2.1", 5, START)
+    limiter.take("key:2", 5, START + MS)
+    limiter.take("key:2", 5, START + 2 * MS)
+    assert limiter.recent("key:", START + 3 * MS) == {"key:1": 3 * MS, "key:2": MS}
+    assert limiter.recent("key:", START + WINDOW) == {"key:2": WINDOW - 2 * MS}
+    assert limiter.recent("key:", START + 2 * MS + WINDOW) == {}
+
+
+@each
+def test_whoever_asks_every_half_minute_who_passed_misses_nobody(make: Callable[[], Limiter]) -> None:
+    """Also while subjects come and go and logs are dropped."""
+    limiter, told, passed = make(), set[str](), set[str]()
+    for second in range(600):
+        name = f"key:{second // 7}"
+        limiter.take(name, 100, START + second * 1000 * MS)
+        passed.add(name)
+        if second % 30 == 29:
+            told |= limiter.recent("key:", START + second * 1000 * MS + 999 * MS).keys()
+    assert told == passed

@@ -1,0 +1,98 @@
+"""When a key was last used is written down in the background, by this machine's clock."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
+
+from outcry.api import uses
+from outcry.api.uses import Uses
+from outcry.bus.inprocess import SlidingLog
+from outcry.ports.store import StoreBusy
+from outcry.services.accounts import KeyRing
+from outcry.services.identity.browsers import NOTED_NS, Browsers, Origin
+from outcry.store import migrate as migration
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.identity import SqlIdentityStore
+
+
+class BusyOnce(MemoryAccounts):
+    """Fails at the first note of uses."""
+
+    failed = False
+
+    def used_keys(self, times):  # type: ignore[no-untyped-def]
+        if not self.failed:
+            self.failed = True
+            raise StoreBusy
+        super().used_keys(times)
+
+
+def ring_of(accounts: MemoryAccounts, clock: HandClock) -> KeyRing:
+    ring = KeyRing(accounts, SERVER_SECRET, clock)
+    for _ in range(3):
+        ring.create("ann@example.com", "free", START_NS)
+    return ring
+
+
+def test_uses_are_written_by_this_machines_clock_whatever_the_market_goes_by() -> None:
+    accounts, machine, market = MemoryAccounts(), HandClock(), HandClock(5 * SECOND)
+    ring, limiter = ring_of(accounts, machine), SlidingLog()
+    limiter.take("key:1", 30, market.at_ns)
+    limiter.take("ip:192.0.2.1", 30, market.at_ns)
+    market.at_ns += 20 * SECOND
+    moves = accounts.moves
+    asyncio.run(Uses(limiter, market, lambda: ["key:3", "visitor:192.0.2.1"], ring, None).write())
+    assert [row.last_used_ns for row in accounts.rows] == [START_NS - 20 * SECOND, None, START_NS]
+    assert accounts.moves == moves
+
+
+def test_a_store_that_is_busy_is_told_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    accounts, clock, limiter = BusyOnce(), HandClock(), SlidingLog()
+    monkeypatch.setattr(uses, "EVERY_S", 0.01)
+    ring = ring_of(accounts, clock)
+    limiter.take("key:2", 30, clock.at_ns)
+
+    async def run() -> None:
+        writer = Uses(limiter, clock, list, ring, None)
+        writer.start()
+        for _ in range(200):
+            if accounts.rows[1].last_used_ns is not None:
+                break
+            await asyncio.sleep(0.01)
+        await writer.stop()
+
+    asyncio.run(run())
+    assert accounts.failed
+    assert [row.last_used_ns for row in accounts.rows] == [None, START_NS, None]
+
+
+def test_a_service_that_stops_writes_down_the_last_uses() -> None:
+    with served(build_stage()) as stage:
+        asked, idle = stage.key(), stage.key()
+        assert stage.get("/api/levels?symbol=ES", asked).status == 200
+        assert stage.accounts.rows[0].last_used_ns is None
+    used = {row.prefix: row.last_used_ns for row in stage.accounts.rows}
+    assert used == {asked[:15]: START_NS, idle[:15]: None}
+
+
+def test_a_browsers_use_is_written_once_and_counts_on_after_that(tmp_path: Path) -> None:
+    """A use that was written but not read back must not let the session seem idle."""
+    engine = open_engine(sqlite_url(tmp_path))
+    migration.migrate(engine)
+    store = SqlIdentityStore(Database(engine))
+    user = store.add_user("ann@example.com", "member", "free", b"handle", START_NS)
+    assert user is not None
+    browsers = Browsers(store, SERVER_SECRET)
+    token = browsers.open(user, Origin("192.0.2.1", "a browser"), START_NS).token
+    used_ns = START_NS + 2 * NOTED_NS
+    assert browsers.find(token, used_ns) is not None
+    browsers.write_seen()
+    (row,) = store.sessions()
+    assert row.seen_ns == used_ns
+    (mine,) = browsers.of(user.id, used_ns)
+    found = browsers.find(token, START_NS + 14 * 24 * 3600 * SECOND)
+    assert found is not None, "fourteen days after it began, not after its last use"
+    assert mine.id == row.id
+    engine.dispose()
