@@ -24,6 +24,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
+from outcry.services.chart_answer import ChartAnswer
 
 A = TypeVar("A", bound=Answer)
 _MOST_BYTES = 64 * 2**20
@@ -66,6 +67,10 @@ class Client:
     def history(self, symbol: str, first: str | None = None, last: str | None = None) -> HistoryAnswer:
         """The levels of past sessions between two trade dates, both included."""
         return self._get("history", HistoryAnswer, symbol=symbol, **{"from": first, "to": last})
+
+    def chart(self, symbol: str, sessions: int | None = None) -> ChartAnswer:
+        """What a market profile chart is drawn from: the newest sessions, and the one open now if it is live."""
+        return self._get("chart", ChartAnswer, symbol=symbol, sessions=sessions)
 
     def context(self, symbol: str) -> ContextAnswer:
         """Everything behind a levels answer."""
