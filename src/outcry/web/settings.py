@@ -1,7 +1,51 @@
-"""Language and theme, for everybody: `/language`, `/theme`."""
+"""Language and theme, for everybody: a cookie in this browser, and a preference of whoever is signed in.
+
+Rule kept: a choice is one of those offered, and leads back to the page it was made on.
+"""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, cast, get_args
 
-from outcry.web.desk import Page
+from starlette.responses import Response
 
-PAGES: Sequence[Page] = ()
+from outcry.ports.identity import Preferences
+from outcry.web.desk import LANGUAGE_COOKIE, THEME_COOKIE, Desk, FormRefused, Page, Visit, safe_path
+from outcry.web.language import LANGUAGES
+
+Theme = Literal["auto", "dark", "light"]
+_YEAR_S = 365 * 24 * 3600
+
+
+async def language(desk: Desk, visit: Visit) -> Response:
+    """Choose a language."""
+    form = await desk.form(visit)
+    chosen = form.get("language", "")
+    if chosen not in LANGUAGES:
+        raise FormRefused
+    kept = replace(visit.preferences, language=chosen)
+    return await _keep(desk, visit, kept, LANGUAGE_COOKIE, chosen, form.get("next", "/"))
+
+
+async def theme(desk: Desk, visit: Visit) -> Response:
+    """Choose dark, light, or what the system has."""
+    form = await desk.form(visit)
+    chosen = form.get("theme", "")
+    if chosen not in get_args(Theme):
+        raise FormRefused
+    kept = replace(visit.preferences, theme=cast("Theme", chosen))
+    return await _keep(desk, visit, kept, THEME_COOKIE, chosen, form.get("next", "/"))
+
+
+async def _keep(desk: Desk, visit: Visit, kept: Preferences, cookie: str, chosen: str, back: str) -> Response:
+    if visit.user is not None:
+        await desk.ask(desk.services.identity.prefer, visit.user, kept)
+    response = desk.to(visit, safe_path(back))
+    desk.set_cookie(visit, response, cookie, chosen, _YEAR_S)
+    return response
+
+
+PAGES: Sequence[Page] = (
+    ("/language", ("POST",), language),
+    ("/theme", ("POST",), theme),
+)

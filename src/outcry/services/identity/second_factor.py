@@ -37,21 +37,21 @@ class SecondFactor:
     def begin(self, email: str) -> tuple[str, str]:
         """A new shared secret in base32, and its `otpauth://` address."""
         secret = random_base32(_SECRET_LENGTH)
-        return secret, TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER)
+        return secret, self.address(secret, email)
+
+    def address(self, secret: str, email: str) -> str:
+        """The `otpauth://` address of a shared secret, for a picture; empty where it is none."""
+        secret = _read(secret)
+        return TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER) if secret else ""
 
     def proved(self, secret: str, code: str) -> int | None:
         """The time step for which this is the code, by a secret still to be kept; None where there is none."""
-        secret = "".join(secret.split()).upper()
-        try:
-            usable = len(secret) == _SECRET_LENGTH and bool(TOTP(secret).byte_secret())
-        except (binascii.Error, ValueError):
-            usable = False
-        return self._step_of(secret, _digits(code)) if usable else None
+        secret = _read(secret)
+        return self._step_of(secret, _digits(code)) if secret else None
 
     def turn_on(self, user: UserRow, secret: str, step: int) -> list[str]:
         """Keep the secret; return recovery codes."""
-        secret = "".join(secret.split()).upper()
-        self._store.set_totp(user.id, self._seal.close(secret, f"totp:{user.id}"))
+        self._store.set_totp(user.id, self._seal.close(_read(secret), f"totp:{user.id}"))
         self._store.use_totp_step(user.id, step)
         return self.renew(user)
 
@@ -91,6 +91,15 @@ class SecondFactor:
     def _digest(self, user_id: int, code: str) -> bytes:
         text = f"{user_id}:{code}".encode()
         return hashlib.blake2b(text, digest_size=32, key=self._secret, person=b"recovery").digest()
+
+
+def _read(secret: str) -> str:
+    """A shared secret as it is kept, however it was typed; empty where it is none of those made here."""
+    secret = "".join(secret.split()).upper()
+    try:
+        return secret if len(secret) == _SECRET_LENGTH and TOTP(secret).byte_secret() else ""
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def _chosen() -> str:

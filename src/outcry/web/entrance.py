@@ -1,0 +1,209 @@
+"""The entrance: what the pages have in common on which somebody comes in, or proves anew who it is.
+
+Rules kept: a password is asked for only where nobody on the way can read it; a browser that comes in, or goes out, is
+tied to new forms and a new token; a refusal keeps what was typed, but for secrets.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from functools import wraps
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from outcry.services.identity.browsers import Origin, Signed
+from outcry.services.identity.refusals import Reason, Refused
+from outcry.services.identity.service import HalfWay
+from outcry.web.desk import VISIT_COOKIE, Desk, Handler, Visit, new_binding, safe_path
+from outcry.web.language import later
+
+#: The ticket of somebody whose password was right and whose second factor is still wanted.
+HALF_WAY_COOKIE = "outcry-half-way"
+_HALF_WAY_S = 300
+_SIGNED_IN_S = 90 * 24 * 3600
+_LONGEST_NEXT = 2000
+_LONGEST_AGENT = 300
+_LONGEST_SECRET = 4096
+
+#: English, as the catalogues know it.
+_REFUSALS = {
+    Reason.WRONG: later("Address or password is wrong."),
+    Reason.LINK: later(
+        "This link or token no longer holds: it was used, its time is over, or another browser asked for it."
+    ),
+    Reason.TOO_OFTEN: later("Too many tries. Please wait a minute and try again."),
+    Reason.DISABLED: later("This account is switched off. The operator can switch it on again."),
+    Reason.EMAIL_TAKEN: later("There is an account with this address already."),
+    Reason.EMAIL_FORM: later("This is not an e-mail address, such as ann@example.com."),
+    Reason.PASSWORD_SHORT: later("A password has at least 12 characters."),
+    Reason.PASSWORD_LONG: later("A password has at most 256 characters."),
+    Reason.PASSWORD_COMMON: later(
+        "This password is too easy to guess: it is a common one, or contains the address or this "
+        "service's name."
+    ),
+    Reason.SET_UP: later("This service is set up already: sign in instead."),
+    Reason.NO_MAIL: later("This service sends no mail."),
+    Reason.MAIL_FAILED: later(
+        "The mail could not be sent. Try again later; the operator finds the reason in the log."
+    ),
+    Reason.LAST_WAY_IN: later("This is the only way into the account: add another one first."),
+    Reason.LAST_OPERATOR: later("A service needs an operator: make somebody else one first."),
+    Reason.PASSKEY: later("This passkey was not accepted. Try again, or use another way."),
+    Reason.CODE: later(
+        "This code does not hold. Codes change every 30 seconds and each works once: enter the next one."
+    ),
+    Reason.NOT_INVITED: later(
+        "There is no account with this address here. Ask the operator for an invitation."
+    ),
+    Reason.SIGN_IN_SERVICE: later(
+        "The sign-in service did not say who you are. Try again, or use another way."
+    ),
+}
+#: Of somebody known already, whose address is not in question.
+_NOT_YOURS = later("This password is wrong.")
+
+
+def origin_of(visit: Visit) -> Origin:
+    """Where a request comes from, as it is kept: printable, and no longer than it has to be."""
+    request = visit.request
+    agent = request.headers.get("user-agent", "")[:_LONGEST_AGENT]
+    address = request.client.host if request.client else ""
+    return Origin(address, "".join(mark if mark.isprintable() else " " for mark in agent))
+
+
+def next_of(visit: Visit) -> str:
+    """Where to go once signed in: a path of ours, whatever the address said."""
+    wanted = visit.request.query_params.get("next", "/")
+    return safe_path(wanted) if len(wanted) <= _LONGEST_NEXT else "/"
+
+
+def host_of(visit: Visit) -> str:
+    """The name the browser used for this service."""
+    return visit.request.url.hostname or ""
+
+
+def site_of(visit: Visit) -> str:
+    """Scheme, name and port, as a browser writes an origin."""
+    url = visit.request.url
+    return f"{url.scheme}://{url.netloc}"
+
+
+def passkeys_work(visit: Visit) -> bool:
+    """Whether passkeys can be used under this name: they belong to a name, not to a number."""
+    return not _is_number(host_of(visit)) and _private_line(visit)
+
+
+def _private_line(visit: Visit) -> bool:
+    """Whether nobody on the way can read along: https, or this very machine."""
+    host = host_of(visit)
+    if visit.secure or host == "localhost" or host.endswith(".localhost"):
+        return True
+    return _is_number(host) and ipaddress.ip_address(host).is_loopback
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def guarded(handler: Handler) -> Handler:
+    """Keep a page that asks for secrets from being used over an open line; it says what to do instead."""
+
+    @wraps(handler)
+    async def answer(desk: Desk, visit: Visit) -> Response:
+        if _private_line(visit):
+            return await handler(desk, visit)
+        public = desk.services.public_url
+        status = 200 if visit.request.method in ("GET", "HEAD") else 403
+        return desk.page(
+            visit,
+            "signin/open_line.html",
+            status,
+            public_url=public if public.startswith("https://") else "",
+            port=visit.request.url.port or 80,
+        )
+
+    return answer
+
+
+# -- cookies
+
+
+async def let_in(
+    desk: Desk, visit: Visit, came: Signed | HalfWay, to: str = "/", response: Response | None = None
+) -> Response:
+    """Sign this browser in and go on; where a second factor is wanted, ask for it first. Who was signed in here before
+    no longer is. `response`: to go on in another way than by a redirect."""
+    if isinstance(came, HalfWay):
+        asking = desk.to(visit, with_next("/sign-in/code", to))
+        desk.set_cookie(visit, asking, HALF_WAY_COOKIE, came.ticket, _HALF_WAY_S)
+        return _unkept(asking)
+    if visit.session is not None:
+        await desk.ask(desk.services.identity.sign_out, visit.session, origin_of(visit))
+    response = response or desk.to(visit, to)
+    desk.set_cookie(visit, response, VISIT_COOKIE, new_binding())
+    _forget(visit, response, HALF_WAY_COOKIE)
+    return renew(desk, visit, came.token, response)
+
+
+def renew(desk: Desk, visit: Visit, token: str, response: Response) -> Response:
+    """Give this browser the token it goes by from now on."""
+    desk.set_cookie(visit, response, desk.cookie_name(secure=visit.secure), token, _SIGNED_IN_S)
+    return _unkept(response)
+
+
+def let_out(desk: Desk, visit: Visit, to: str = "/") -> Response:
+    """Forget who this browser was."""
+    response = desk.to(visit, to)
+    desk.set_cookie(visit, response, VISIT_COOKIE, new_binding())
+    _forget(visit, response, desk.cookie_name(secure=visit.secure))
+    _forget(visit, response, HALF_WAY_COOKIE)
+    return _unkept(response)
+
+
+def _forget(visit: Visit, response: Response, name: str) -> None:
+    response.delete_cookie(name, path="/", secure=visit.secure, httponly=True, samesite="lax")
+
+
+def _unkept(response: Response) -> Response:
+    response.headers["cache-control"] = "no-store"
+    return response
+
+
+def with_next(path: str, to: str) -> str:
+    """An address that leads on to another."""
+    return path + onward(to)
+
+
+def onward(to: str) -> str:
+    """The end of such an address; nothing where it leads to the first page anyway."""
+    return "" if to == "/" else f"?next={quote(to, safe='/')}"
+
+
+# -- forms
+
+
+def secret_in(form: Mapping[str, str], name: str) -> str:
+    """A password as it was typed: blanks may be part of it. Longer than one can be it stays, to be refused."""
+    return form.get(name, "")[:_LONGEST_SECRET]
+
+
+def faults_of(visit: Visit, refusal: Refused) -> dict[str, str]:
+    """A refusal in the reader's words, by the entry it is about; by the empty name where it is about none."""
+    known = refusal.reason is Reason.WRONG and refusal.field == "password"
+    return {refusal.field: visit.words(_NOT_YOURS if known else _REFUSALS[refusal.reason])}
+
+
+def refused(desk: Desk, visit: Visit, template: str, refusal: Refused, /, **values: Any) -> Response:
+    """The form once more, with what is wrong. `values`: what was typed, but for secrets."""
+    often = refusal.reason is Reason.TOO_OFTEN
+    response = desk.page(
+        visit, template, 429 if often else 422, secret=True, faults=faults_of(visit, refusal), **values
+    )
+    if often:
+        response.headers["retry-after"] = str(max(1, refusal.retry_after_s))
+    return response
