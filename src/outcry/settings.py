@@ -28,6 +28,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tail: Sierra Chart files to follow as the operator's live feed while they grow, comma-separated.
     public_url: where people reach this service, `https://outcry.example.com`; for links in mail, passkeys and webhooks.
     guests: let people who are not signed in see, on the pages, what is granted to everyone.
+    smtp_url: server that mail is handed to, `smtp://user:password@mail.example.com:587` (STARTTLS) or `smtps://…`;
+    empty: no mail. mail_from: address mail comes from. oidc_issuer: OpenID provider people may sign in by, as it names
+    itself; empty: none. oidc_client_id, oidc_client_secret: what this service is registered as there; the secret may be empty.
+    oidc_name: what the sign-in page calls the provider.
     query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
     "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
@@ -43,6 +47,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tail: str = ""
     public_url: Annotated[str, msgspec.Meta(pattern="^(https?://[^/ ]+)?$")] = ""
     guests: bool = False
+    smtp_url: Annotated[str, msgspec.Meta(pattern="^(smtps?://[^/ ]+)?$")] = ""
+    mail_from: Annotated[str, msgspec.Meta(pattern="^([^@\\s]+@[^@\\s]+)?$", max_length=254)] = ""
+    oidc_issuer: Annotated[str, msgspec.Meta(pattern="^(https?://[^ ?#]+)?$")] = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = ""
+    oidc_name: Annotated[str, msgspec.Meta(min_length=1, max_length=40)] = "OpenID"
     query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
     session_variants: dict[str, str] = {}
 
@@ -88,9 +98,20 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         settings = msgspec.convert(merged, Settings, strict=False)
         for proxy in filter(None, settings.trusted_proxies.split(",")):
             ip_network(proxy.strip())
+        _refuse_halves(settings)
     except ValueError as problem:  # msgspec's own errors are values' errors too
         raise BadSettings(f"settings (environment, {path}): {problem}") from problem
     return settings
+
+
+def _refuse_halves(settings: Settings) -> None:
+    """What is of use only together is set together. Raises `ValueError`."""
+    if settings.smtp_url and not (settings.mail_from and settings.public_url):
+        raise ValueError("smtp_url needs mail_from, and public_url, which links in mail begin with")
+    if settings.oidc_issuer and not (settings.oidc_client_id and settings.public_url):
+        raise ValueError(
+            "oidc_issuer needs oidc_client_id, and public_url, where the provider sends people back to"
+        )
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
 
 from outcry.bus.inprocess import SlidingLog
 from outcry.ports.identity import SessionRow, UserRow
+from outcry.ports.openid import OpenIdProvider
 from outcry.services.identity.browsers import Browsers, Origin, Signed
 from outcry.services.identity.refusals import Reason, Refused
 from outcry.services.identity.service import Identity
@@ -28,14 +29,15 @@ class IdentityStage:
     post: PostBox | None = field(default_factory=PostBox)
     reports: list[str] = field(default_factory=list)
     held: list[Callable[[], None]] | None = None
-    openid: bool = False
+    openid: OpenIdProvider | None = None
 
     def __post_init__(self) -> None:
         self.browsers = Browsers(self.store, SECRET)
         self.identity = Identity(
             self.store, self.browsers, SlidingLog(), self.clock, SECRET, self.post, SITE if self.post else "",
-            later=self._later, report=self.reports.append, openid=self.openid,
+            later=self._later, openid=self.openid,
         )  # fmt: skip
+        self.identity.report_to(self.reports.append)
 
     def _later(self, work: Callable[[], None]) -> None:
         if self.held is None:

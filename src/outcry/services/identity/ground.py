@@ -16,7 +16,6 @@ from outcry.ports.identity import IdentityStore, UserRow
 from outcry.ports.limiter import Limiter
 from outcry.ports.mailer import Mail, Mailer, MailFailed
 from outcry.ports.openid import OpenIdProvider
-from outcry.ports.store import StoreBusy
 from outcry.services.identity.browsers import Browsers, Origin, Signed
 from outcry.services.identity.links import Links
 from outcry.services.identity.passwords import Passwords
@@ -39,23 +38,26 @@ class HalfWay:
 
 class Ground:
     """The parts, and what every way in ends with. `limiter`: not used by anything else. `later`: does what nobody waits
-    for; a thread, unless told otherwise. `report`: takes what the operator should know of mail that failed. `openid`:
-    by whom people may come in too."""
+    for; a thread, unless told otherwise. `openid`: by whom people may come in too."""
 
     def __init__(
         self, store: IdentityStore, browsers: Browsers, limiter: Limiter, clock: Clock, secret: bytes,
         mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
-        report: Callable[[str], None] | None = None, openid: OpenIdProvider | None = None,
+        openid: OpenIdProvider | None = None,
     ) -> None:  # fmt: skip
         self._store, self._browsers, self._clock = store, browsers, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid
         self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
-        self._report = report or _say_nothing
+        self._report: Callable[[str], object] = _say_nothing
         self._passwords = Passwords()
         self._tries = Tries(limiter, clock)
         self._tickets = Tickets(secret, clock)
         self._links = Links(store, clock, secret, public_url)
         self._codes = SecondFactor(store, clock, secret)
+
+    def report_to(self, report: Callable[[str], object]) -> None:
+        """Tell of what went wrong afterwards, when nobody waited for it: in the operator's log."""
+        self._report = report
 
     def mail_works(self) -> bool:
         """Whether mail is configured, and with it the address that links in it begin with."""
@@ -111,13 +113,13 @@ class Ground:
     # -- what nobody waits for
 
     def _soon(self, work: Callable[[], object]) -> None:
-        """Do it elsewhere; a store that has no time for it is told of in the operator's log."""
+        """Do it elsewhere; what goes wrong there is told of in the operator's log."""
 
         def doing() -> None:
             try:
                 work()
-            except StoreBusy as busy:
-                self._report(f"something about an account was not kept: {busy}")
+            except Exception as error:  # noqa: BLE001 - nobody waits for it, so nobody else would hear of it
+                self._report(f"what follows a step of an account was not done: {type(error).__name__}")
 
         self._later(doing)
 
