@@ -33,7 +33,7 @@ _CODES: dict[str, tuple[Kind, str, str, str]] = {
     "connecting": ("connecting", "Connecting", "The feed is being connected.", "/account/brokers"),
     "catching_up": ("connecting", "Catching up", "The feed is sending the session so far.", "/broker-guide"),
     "no_trades": ("connecting", "Waiting", "The session is open; nothing has traded in it yet.", "/broker-guide"),
-    "disconnected": ("error", "Lost", "The connection to the feed is lost; it is being tried again.", "/account/brokers"),
+    "disconnected": ("error", "Lost", "The connection to the feed is lost and tried again.", "/account/brokers"),
     "unsubscribed": ("error", "Not sent", "The feed does not send this contract.", "/broker-guide"),
     "degraded": (
         "error", "Degraded", "What the feed sends cannot be one auction; levels begin anew with the next session.",

@@ -1,0 +1,177 @@
+"""The rows of the Levels page: each product with its state, its price, and how far every level is from it.
+
+Rules kept: a distance is the level minus the price, and where there is no last price minus the close of the newest
+completed session, which the row says; a row that is stale is near to nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from outcry.services.answers import LevelsAnswer, SymbolState
+from outcry.services.chart_answer import Notation
+from outcry.services.scanning import ScanRow
+from outcry.web import figures
+from outcry.web.states import KINDS, State
+
+Unit = Literal["ticks", "points", "adr"]
+#: Within this part of the average daily range a level is near; beyond that one it is far.
+NEAR, FAR = 0.05, 0.5
+#: Marks this far (in average daily ranges) from the price a page begins with are kept: the strip shows one.
+REACH = 2.0
+#: The columns in their groups.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "developing": ("vah", "poc", "val"),
+    "ib": ("ib_high", "ib_low"),
+    "overnight": ("on_high", "on_low"),
+    "prior": ("prior_vah", "prior_poc", "prior_val"),
+    "naked": ("naked_above", "naked_below"),
+}
+COLUMNS = tuple(column for columns in GROUPS.values() for column in columns)
+_DEAD = {"stale", "error", "none"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One level of a row. `price` None: there is none; `share`: its distance in average daily ranges, None where there
+    is none to measure by; `date`: of a naked POC, the day that made it."""
+
+    price: float | None
+    text: str
+    share: float | None
+    near: bool = False
+    date: str = ""
+
+    @property
+    def far(self) -> bool:
+        """Whether it is out of the day's reach."""
+        return self.share is not None and abs(self.share) > FAR
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One mark of a map strip: where it is, in average daily ranges from the row's reference; `width` of a band."""
+
+    kind: str
+    at: float
+    width: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One product. `reference`: the price distances are measured from, None: there is none; `last`: the last price.
+    `naked`: prices of all naked POCs, from which a script takes the next above and below."""
+
+    symbol: SymbolState
+    state: State
+    notation: Notation
+    last: float | None
+    reference: float | None
+    average_range: float | None
+    cells: Mapping[str, Cell]
+    marks: Sequence[Mark]
+    naked: Sequence[float]
+    bias: str | None
+
+    @property
+    def paused(self) -> bool:
+        """Whether what it shows may no longer be so."""
+        return self.state.kind in {"stale", "error"}
+
+    @property
+    def nearest(self) -> float:
+        """Distance of the nearest level in average daily ranges; infinite where nothing can be near."""
+        if self.state.kind in _DEAD:
+            return float("inf")
+        shares = [abs(cell.share) for cell in self.cells.values() if cell.share is not None]
+        return min(shares, default=float("inf"))
+
+    def text(self, price: float | None) -> str:
+        """A price of this product."""
+        return figures.price_text(price, self.notation)
+
+
+def row_of(scanned: ScanRow, state: State, unit: Unit) -> Row:
+    """The row of a product."""
+    levels = scanned.levels
+    last = levels.last_price if levels else None
+    reference = last if last is not None else scanned.close
+    average = scanned.average_range or None
+    found = _levels(levels, reference) if levels and reference is not None else {}
+    cells: dict[str, Cell] = {}
+    for column in COLUMNS:
+        price, day = found.get(column, (None, ""))
+        if price is None or reference is None:
+            cells[column] = Cell(None, "–", None)
+            continue
+        share = (price - reference) / average if average else None
+        near = share is not None and abs(share) <= NEAR and state.kind not in _DEAD
+        text = distance_text(price, reference, unit, scanned)
+        cells[column] = Cell(price, text, share, near, day)
+    return Row(
+        scanned.state, state, scanned.notation, last, reference, average, cells,
+        _marks(levels, found, reference, average) if levels and reference is not None and average else (),
+        [level.price for level in levels.naked_pocs] if levels else [], levels.bias if levels else None,
+    )  # fmt: skip
+
+
+def distance_text(price: float, reference: float, unit: Unit, scanned: ScanRow) -> str:
+    """How far a level is from the price, in the unit asked for; `static/js/levels.js` goes on with it."""
+    if unit == "points":
+        return figures.points_text(price, reference, scanned.notation)
+    if unit == "adr":
+        return figures.share_text(price, reference, scanned.average_range) if scanned.average_range else "–"
+    return figures.ticks_text(figures.ticks_between(price, reference, scanned.state.tick_size))
+
+
+def _levels(levels: LevelsAnswer, reference: float) -> dict[str, tuple[float, str]]:
+    """The levels of an answer by column, and the day of a naked POC."""
+    found: dict[str, tuple[float, str]] = {}
+    if levels.developing:
+        now = levels.developing
+        found |= {
+            "vah": (now.vah, ""), "poc": (now.poc, ""), "val": (now.val, ""),
+            "ib_high": (now.ib_high, ""), "ib_low": (now.ib_low, ""),
+        }  # fmt: skip
+    if levels.overnight:
+        found |= {"on_high": (levels.overnight.high, ""), "on_low": (levels.overnight.low, "")}
+    prior = levels.prior
+    found |= {"prior_vah": (prior.vah, ""), "prior_poc": (prior.poc, ""), "prior_val": (prior.val, "")}
+    above = min((n for n in levels.naked_pocs if n.price >= reference), key=lambda n: n.price, default=None)
+    below = max((n for n in levels.naked_pocs if n.price < reference), key=lambda n: n.price, default=None)
+    for column, level in (("naked_above", above), ("naked_below", below)):
+        if level:
+            found[column] = (level.price, level.date)
+    return found
+
+
+def _marks(
+    levels: LevelsAnswer, found: Mapping[str, tuple[float, str]], reference: float, average: float
+) -> list[Mark]:
+    """The marks of a map strip, bands first, what matters most last and so on top."""
+
+    def at(price: float) -> float:
+        return round((price - reference) / average, 4)
+
+    low, high = ("val", "vah") if levels.developing else ("prior_val", "prior_vah")
+    marks = [
+        Mark(
+            "va" if levels.developing else "prior_va",
+            at(found[low][0]),
+            at(found[high][0]) - at(found[low][0]),
+        )
+    ]
+    marks += [Mark("naked", at(level.price)) for level in levels.naked_pocs]
+    lines = ("prior_vah", "prior_poc", "prior_val", "on_high", "on_low", "ib_high", "ib_low", "poc")
+    marks += [Mark(column, at(found[column][0])) for column in lines if column in found]
+    return [mark for mark in marks if mark.at < REACH and mark.at + mark.width > -REACH]
+
+
+def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
+    """Rows by nearest level, by symbol, or by state; alike ones stay in the universe's order."""
+    if order == "symbol":
+        return sorted(rows, key=lambda row: row.symbol.symbol)
+    if order == "state":
+        return sorted(rows, key=lambda row: KINDS.index(row.state.kind))
+    # a price of now before the close of another day; what cannot be near last
+    return sorted(rows, key=lambda row: (row.nearest == float("inf"), row.last is None, row.nearest))

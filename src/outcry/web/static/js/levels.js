@@ -1,0 +1,219 @@
+/** The Levels page, live: numbers, marks and what is near, as the stream tells them.
+ *
+ * Rules kept: words come from the server: where a state changes, its regions are taken anew; here only figures and places
+ * change, and no row moves while one looks at it.
+ */
+
+import { filled, language, refreshAges, say, words } from "./page.js";
+import { formatPoints, formatPrice, formatShare, formatTicks, ticksBetween } from "./prices.js";
+import { follow } from "./stream.js";
+import { onSwap, swap } from "./swap.js";
+
+const NEAR = 0.05;
+const FAR = 0.5;
+const LOST_AFTER_MS = 4000;
+const said = words("levels-words");
+const banner = document.getElementById("stream-lost");
+const rows = new Map();
+const waiting = new Map();
+let frame = 0;
+let refreshing = 0;
+
+// -- reading the rows the server made
+
+function readRows() {
+  rows.clear();
+  for (const element of document.querySelectorAll("#rows tr[data-symbol]")) {
+    const data = element.dataset;
+    rows.set(data.symbol, {
+      element,
+      state: data.state,
+      tick: Number(data.tick),
+      notation: { kind: data.kind, decimals: Number(data.decimals), parts: Number(data.parts) },
+      anchor: data.anchor === undefined ? null : Number(data.anchor),
+      last: data.last === undefined ? null : Number(data.last),
+      range: data.range === undefined ? null : Number(data.range),
+      naked: JSON.parse(data.naked),
+      price: element.querySelector("[data-last-price]"),
+      age: element.querySelector("time[data-since]"),
+      cells: new Map([...element.querySelectorAll("td[data-column]")].map((cell) => [cell.dataset.column, cell])),
+      marks: element.querySelector("[data-marks]"),
+      bias: element.querySelector("[data-bias]"),
+    });
+  }
+}
+
+// -- writing figures
+
+/** `marked`: with the underline that says it has just changed: prices, not what only follows from them. */
+function write(element, text, { marked = false } = {}) {
+  if (element.textContent === text) return;
+  element.textContent = text;
+  if (!marked) return;
+  element.classList.add("changed");
+  clearTimeout(element.fading);
+  element.fading = setTimeout(() => element.classList.remove("changed"), 700);
+}
+
+function distance(row, price) {
+  const units = document.getElementById("rows").dataset.units;
+  if (units === "points") return formatPoints(price, row.last, row.notation);
+  if (units === "adr") return row.range ? formatShare(price, row.last, row.range) : "–";
+  return formatTicks(ticksBetween(price, row.last, row.tick));
+}
+
+/** What each column says of a levels answer; undefined: as it was. */
+function columns({ developing, overnight, prior }) {
+  return {
+    vah: developing?.vah, poc: developing?.poc, val: developing?.val, ib_high: developing?.ibHigh, ib_low: developing?.ibLow,
+    on_high: overnight?.high, on_low: overnight?.low, prior_vah: prior?.vah, prior_poc: prior?.poc, prior_val: prior?.val,
+  };
+}
+
+function update(row, answer) {
+  if (answer.lastPrice === null || answer.lastPrice === undefined || row.last === null) return;
+  row.last = answer.lastPrice;
+  write(row.price, formatPrice(row.last, row.notation), { marked: true });
+  row.age?.setAttribute("datetime", answer.updatedAt);
+  if (answer.prior) {
+    for (const [column, price] of Object.entries(columns(answer))) place(row, column, price);
+    row.naked = answer.nakedPocs.map((each) => each.price);
+    if (answer.bias && answer.bias !== row.bias.dataset.bias) {
+      row.bias.dataset.bias = answer.bias;
+      write(row.bias, said.biases[answer.bias] ?? answer.bias, { marked: true });
+    }
+  }
+  // the next naked POC above and below: which of those given, nothing more
+  place(row, "naked_above", Math.min(...row.naked.filter((price) => price >= row.last)));
+  place(row, "naked_below", Math.max(...row.naked.filter((price) => price < row.last)));
+  for (const cell of row.cells.values()) measure(row, cell);
+  if (row.marks) {
+    const shift = (row.anchor - row.last) / row.range;
+    row.marks.setAttribute("transform", `translate(${shift.toFixed(4)} 0)`);
+    const [low, high] = [row.cells.get("val").dataset.price, row.cells.get("vah").dataset.price];
+    const band = row.marks.querySelector("[data-band=va]");
+    if (band && low && high) {
+      band.setAttribute("x", ((low - row.anchor) / row.range).toFixed(4));
+      band.setAttribute("width", ((high - low) / row.range).toFixed(4));
+    }
+  }
+}
+
+function place(row, column, price) {
+  if (price === undefined || price === null) return;
+  const cell = row.cells.get(column);
+  if (!Number.isFinite(price)) {
+    delete cell.dataset.price;
+    cell.removeAttribute("title");
+  } else if (cell.dataset.price !== String(price)) {
+    cell.dataset.price = price;
+    cell.dataset.moved = "";
+    cell.title = formatPrice(price, row.notation);
+    const mark = row.marks?.querySelector(`[data-mark=${column}]`);
+    mark?.setAttribute("transform", `translate(${((price - row.anchor) / row.range).toFixed(4)} 0)`);
+  }
+}
+
+function measure(row, cell) {
+  const price = cell.dataset.price === undefined ? null : Number(cell.dataset.price);
+  write(cell, price === null ? "–" : distance(row, price), { marked: "moved" in cell.dataset });
+  delete cell.dataset.moved;
+  const share = price === null || !row.range ? null : Math.abs(price - row.last) / row.range;
+  cell.classList.toggle("missing", price === null);
+  cell.classList.toggle("near", share !== null && share <= NEAR && row.state === "live");
+  cell.classList.toggle("far", share !== null && share > FAR);
+}
+
+// -- what the stream tells: at most one writing a frame, none while nobody looks
+
+function put(answer) {
+  waiting.set(answer.symbol, { ...waiting.get(answer.symbol), ...answer });
+  frame ||= requestAnimationFrame(flush);
+}
+
+function flush() {
+  frame = 0;
+  for (const [symbol, answer] of waiting) {
+    const row = rows.get(symbol);
+    if (row) update(row, answer);
+  }
+  waiting.clear();
+  refreshAges();
+}
+
+/** Take the regions anew: at most once a second, and only while somebody looks. */
+function refresh() {
+  if (refreshing) return;
+  refreshing = setTimeout(async () => {
+    if (document.hidden) await new Promise((done) => document.addEventListener("visibilitychange", done, { once: true }));
+    refreshing = 0;
+    await swap(location.href, { keep: true });
+  }, 1000);
+}
+
+let losing = 0;
+
+function lost(at) {
+  clearTimeout(losing);
+  losing = setTimeout(() => {
+    const time = new Date(at).toLocaleTimeString(language);
+    banner.textContent = filled(said.lost, { time });
+    banner.hidden = false;
+    document.documentElement.dataset.stream = "lost";
+    say(banner.textContent);
+  }, LOST_AFTER_MS);
+}
+
+function back() {
+  clearTimeout(losing);
+  if (banner.hidden) return;
+  banner.hidden = true;
+  delete document.documentElement.dataset.stream;
+  say(words("base-words").back);
+  refresh();
+}
+
+const current = ({ symbol, live }) => {
+  const row = rows.get(symbol);
+  return !row || live === (row.state === "live");
+};
+
+function hear(name, data) {
+  if (name === "quote" || name === "levels") put(data);
+  else if (name === "snapshot") {
+    back();
+    data.levels.forEach(put);
+    if (!data.states.every(current)) refresh();
+  } else if (name === "state") refresh();
+  else if (name === "lost") lost(data.at);
+  else if (name === "back") back();
+}
+
+// -- what one types is looked for at once
+
+const find = document.getElementById("find");
+let typed = 0;
+
+function findNow() {
+  const asked = new URL(location.href);
+  for (const [name, value] of new FormData(find)) {
+    if (name === "q" || name === "sort") asked.searchParams.set(name, value);
+  }
+  swap(asked.pathname + asked.search);
+}
+
+for (const button of find.querySelectorAll("[data-without-script]")) button.hidden = true;
+find.addEventListener("submit", (event) => {
+  event.preventDefault();
+  findNow();
+});
+find.addEventListener("input", () => {
+  clearTimeout(typed);
+  typed = setTimeout(findNow, 200);
+});
+onSwap(() => {
+  readRows();
+  refreshAges();
+});
+readRows();
+follow(null, hear);
