@@ -1,7 +1,124 @@
-"""The API reference and the pages of error codes: `/docs`, `/errors`."""
+"""The reference of the API, and a page for each error code.
 
-from collections.abc import Sequence
+Rules kept: what can be asked and what comes back is read from the OpenAPI document, words alone are the templates'; the
+examples on these pages are run by the tests.
+"""
 
-from outcry.web.desk import Page
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
 
-PAGES: Sequence[Page] = ()
+import msgspec
+from starlette.responses import Response
+
+from outcry.accounts.tiers import Tier, requests_allowed, streams_allowed
+from outcry.http.errors import (
+    JSON_TYPE,
+    STATUS,
+    Problem,
+    method_not_allowed,
+    rate_limited,
+    render,
+    unauthorized,
+)
+from outcry.http.messages import Catalogue, load_catalogue
+from outcry.services.accounts import KeyRefusal
+from outcry.web.contract import Contract
+from outcry.web.desk import Desk, Page, PageMissing, Visit
+
+SAMPLES = Path(__file__).parent / "templates" / "reference" / "samples"
+#: In the order shown: name of the language, file.
+VERIFIERS = (("Python", "webhook.py"), ("JavaScript", "webhook.mjs"), ("Go", "webhook.go"))
+#: One refusal of each code that has something of its own in its body, as the service would give it.
+EXAMPLES: Mapping[str, Problem] = {
+    "invalid_parameter": Problem("invalid_parameter", "invalid_parameter.date", {"parameter": "date"}),
+    "unauthorized": unauthorized(KeyRefusal.MISSING),
+    "forbidden": Problem("forbidden", "forbidden.needs_read"),
+    "unknown_symbol": Problem("unknown_symbol", "unknown_symbol", {"symbol": "ESX", "suggestions": ["ES"]}),
+    "not_found": Problem("not_found", "not_found.session", {"symbol": "ES", "date": "2026-01-03"}),
+    "method_not_allowed": method_not_allowed("GET, HEAD"),
+    "no_licensed_source": Problem(
+        "no_licensed_source",
+        "no_licensed_source",
+        {"symbol": "ES", "reasons": ["no_connection", "not_granted"]},
+    ),
+    "invalid_request": Problem("invalid_request", "invalid_request", {"reason": "hole", "next": 412}),
+    "rate_limited": rate_limited(8250, 30, "free"),
+}
+
+
+async def docs(desk: Desk, visit: Visit) -> Response:
+    """The reference."""
+    contract = contract_of(desk.services.openapi)
+    answers = [operation.answer for operation in contract.operations if operation.answer]
+    events = ("Snapshot", "Quote", "AlertEntry", "State")
+    met = dict.fromkeys(name for root in (*answers, *events) for name in contract.within(root))
+    return desk.page(
+        visit,
+        "reference/docs.html",
+        contract=contract,
+        objects=[name for name in met if name not in answers],
+        base=base_of(desk, visit),
+        limits=[(tier, requests_allowed(tier), streams_allowed(tier)) for tier in get_args(Tier)],
+        verifiers=verifiers(),
+    )
+
+
+async def errors(desk: Desk, visit: Visit) -> Response:
+    """All codes."""
+    return desk.page(visit, "reference/errors.html", statuses=STATUS)
+
+
+async def error(desk: Desk, visit: Visit) -> Response:
+    """One code: what it means, when it comes, what to do."""
+    code = visit.request.path_params["code"]
+    if code not in STATUS:
+        raise PageMissing
+    headers, body = render(
+        EXAMPLES.get(code) or Problem(code, code),
+        _catalogue(),
+        "01JGK3Z5Q0W7",
+        JSON_TYPE,
+        visit.words.language,
+    )
+    shown = [(name.decode(), value.decode()) for name, value in headers if name in _TELLING]
+    return desk.page(
+        visit, "reference/code.html", code=code, refused_with=STATUS[code], headers=shown, body=_spread(body)
+    )
+
+
+_TELLING = frozenset((b"www-authenticate", b"retry-after", b"allow"))
+
+
+def _spread(body: bytes) -> str:
+    return msgspec.json.format(body, indent=2).decode()
+
+
+def base_of(desk: Desk, visit: Visit) -> str:
+    """The address of this service as the reader reaches it, without a slash at its end."""
+    return desk.services.public_url.rstrip("/") or str(visit.request.base_url).rstrip("/")
+
+
+@cache
+def contract_of(openapi: Callable[[], dict[str, Any]]) -> Contract:
+    """The document of a service, read once."""
+    return Contract(openapi())
+
+
+@cache
+def verifiers() -> tuple[tuple[str, str], ...]:
+    """How a receiver verifies a delivery: language and source."""
+    return tuple((name, (SAMPLES / file).read_text(encoding="utf-8")) for name, file in VERIFIERS)
+
+
+@cache
+def _catalogue() -> Catalogue:
+    return load_catalogue()
+
+
+PAGES: tuple[Page, ...] = (
+    ("/docs", ("GET",), docs),
+    ("/errors", ("GET",), errors),
+    ("/errors/{code}", ("GET",), error),
+)

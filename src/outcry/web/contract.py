@@ -1,0 +1,141 @@
+"""The OpenAPI document as a reader takes it: operations, what each is asked with, the fields of what it answers.
+
+Rule kept: names, types and codes are the document's own, so the reference cannot promise what the service does not; the
+words beside them are the templates', in the reader's language.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Something a request is given. `place`: `query` or `header`."""
+
+    name: str
+    place: str
+    required: bool
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of an answer. `schema`: of what kind its value is, where that has fields of its own; empty otherwise."""
+
+    name: str
+    type: str
+    options: tuple[str, ...]
+    nullable: bool
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked. `answer`: schema of the answer, empty for the stream; `codes`: status and code of
+    each refusal; `example`: an answer as JSON, empty where there is none."""
+
+    id: str
+    method: str
+    path: str
+    given: tuple[Given, ...]
+    answer: str
+    codes: tuple[tuple[int, str], ...]
+    example: str
+
+    @property
+    def anchor(self) -> str:
+        """Where it stands on the page."""
+        return self.path.removeprefix("/api/").replace("/", "-")
+
+
+class Contract:
+    """Reads the document."""
+
+    def __init__(self, document: Json) -> None:
+        self._document = document
+        self._parts: Json = document["components"]
+        self.version = str(document["info"]["version"])
+        self.operations = tuple(self._operations())
+
+    def fields(self, schema: str) -> tuple[Field, ...]:
+        """The fields of a schema, in their order."""
+        found: Json = self._parts["schemas"][schema].get("properties", {})
+        return tuple(_field(name, cast("Json", value)) for name, value in found.items())
+
+    def within(self, schema: str) -> tuple[str, ...]:
+        """Schemas a schema is made of, itself first, each once, in the order a reader meets them."""
+        met: dict[str, None] = {}
+
+        def meet(name: str) -> None:
+            if name not in met:
+                met[name] = None
+                for field in self.fields(name):
+                    if field.schema:
+                        meet(field.schema)
+
+        meet(schema)
+        return tuple(met)
+
+    def _operations(self) -> Iterator[Operation]:
+        for path, methods in cast("Mapping[str, Json]", self._document["paths"]).items():
+            for method, said in cast("Mapping[str, Json]", methods).items():
+                content: Json = said["responses"]["200"].get("content", {}).get("application/json", {})
+                example = content.get("example")
+                yield Operation(
+                    id=said["operationId"],
+                    method=method.upper(),
+                    path=path,
+                    given=tuple(_given(each) for each in said.get("parameters", ())),
+                    answer=_referred(content.get("schema", {})),
+                    codes=tuple(self._codes(said["responses"])),
+                    example=json.dumps(example, indent=2, ensure_ascii=False) if example else "",
+                )
+
+    def _codes(self, responses: Json) -> Iterator[tuple[int, str]]:
+        for status, response in responses.items():
+            if "$ref" in response:
+                found: Json = self._parts["responses"][_last(response["$ref"])]
+                schema: Json = found["content"]["application/json"]["schema"]
+                for code in cast("Sequence[str]", schema["allOf"][1]["properties"]["code"]["enum"]):
+                    yield int(status), code
+
+
+def _given(parameter: Json) -> Given:
+    schema: Json = parameter["schema"]
+    kind = str(schema.get("format") or schema["type"])
+    if "minimum" in schema:
+        kind = f"{kind} {schema['minimum']}–{schema['maximum']}"
+    return Given(parameter["name"], parameter["in"], bool(parameter.get("required")), kind)
+
+
+def _field(name: str, schema: Json) -> Field:
+    parts = cast("Sequence[Json]", schema.get("anyOf", (schema,)))
+    some = [part for part in parts if part.get("type") != "null"]
+    nullable = len(some) < len(parts)
+    options = tuple(map(str, some[0].get("enum", ()))) if len(some) == 1 else ()
+    kinds = dict.fromkeys(_kind(part) for part in some)
+    schemas = [found for part in some if (found := _referred(part) or _referred(part.get("items", {})))]
+    return Field(name, " | ".join(kinds), options, nullable, schemas[0] if schemas else "")
+
+
+def _kind(schema: Json) -> str:
+    if "$ref" in schema:
+        return "object"
+    if "enum" in schema or "const" in schema:
+        return "string" if isinstance(schema.get("const", "") or schema["enum"][0], str) else "number"
+    if schema.get("type") == "array":
+        return f"{_kind(schema['items'])}[]" if schema.get("items") else "array"
+    return str(schema.get("type", "any"))
+
+
+def _referred(schema: Json) -> str:
+    """The name of the schema that is referred to; empty for none."""
+    return _last(schema["$ref"]) if "$ref" in schema else ""
+
+
+def _last(reference: str) -> str:
+    return reference.rpartition("/")[2]

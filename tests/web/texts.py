@@ -1,0 +1,41 @@
+"""The texts of the pages, found where they are written: templates and the Python beside them."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from babel.messages.extract import extract
+from jinja2.ext import babel_extract
+
+import outcry.web
+
+WEB = Path(outcry.web.__file__).parent
+TEMPLATES = sorted((WEB / "templates").rglob("*.html"))
+MODULES = sorted(WEB.rglob("*.py"))
+#: What texts go through in Python: `words("…")`, and `later("…")` for those that are worded elsewhere.
+_PYTHON: dict[str, Any] = {"words": None, "gettext": None, "ngettext": (1, 2), "_": None, "later": None}
+_TEMPLATE = ("_", "gettext", "ngettext")
+
+#: A text, or the two of a text that depends on a number; and where it stands.
+Text = tuple[str | tuple[str, ...], str]
+
+
+def of_template(path: Path) -> Iterator[Text]:
+    found = babel_extract(BytesIO(path.read_bytes()), _TEMPLATE, (), {"newstyle_gettext": "true", "silent": "false"})
+    for line, _, message, _ in found:
+        texts = message if isinstance(message, str) else tuple(part for part in message if isinstance(part, str))
+        if texts:
+            yield texts, f"{path.relative_to(WEB)}:{line}"
+
+
+def of_module(path: Path) -> Iterator[Text]:
+    for line, message, _, _ in extract("python", BytesIO(path.read_bytes()), _PYTHON):
+        yield message, f"{path.relative_to(WEB)}:{line}"
+
+
+def all_texts() -> list[Text]:
+    """Every text there is."""
+    return [text for path in TEMPLATES for text in of_template(path)] + [
+        text for path in MODULES for text in of_module(path)
+    ]

@@ -1,0 +1,296 @@
+"""A whole service for browser tests: real sockets, a real store, an invented market, and every state there is.
+
+The market is that of the demonstration, of fewer products and days, on a date that never changes; `forward` moves its
+clock on, `shows` says which symbol stands in which state. Nothing between browser and store is a stand-in.
+"""
+
+import http.client
+import io
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from http.cookies import SimpleCookie
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TextIO, cast
+from urllib.parse import urlencode
+
+from outcry.core.instruments import Contract
+from outcry.feeds.simulator.clock import DemoClock
+from outcry.feeds.simulator.feed import SimulatorFeed
+from outcry.feeds.simulator.history import past_sessions
+from outcry.feeds.simulator.market import Market
+from outcry.http.server import Binding, build_server
+from outcry.ports.identity import UserRow
+from outcry.ports.store import GrantRow, StoreBusy
+from outcry.services.demo import write_history
+from outcry.services.identity.browsers import Origin
+from outcry.services.live.board import Board, Channel, Standing
+from outcry.settings import read_settings
+from outcry.store.reference import Reference
+from outcry.wiring import House, open_house
+from outcry.wiring.people import People, people_of
+
+SEED = 1848
+SESSIONS = 6
+#: A Wednesday like any other; the demonstration's clock begins on it at 10:20 in New York.
+DAY = datetime(2026, 3, 4, 20, 0, tzinfo=UTC)
+#: The symbol that stands in each state, and the code it stands there by.
+SHOWS: Mapping[str, tuple[str, str]] = {
+    "live": ("ES", "live"),
+    "stale": ("NQ", "stale_link"),
+    "closed": ("CL", "closed"),
+    "connecting": ("GC", "connecting"),
+    "error": ("6E", "disconnected"),
+    "delayed": ("ZN", "no_connection"),
+    "empty": ("ZS", "no_connection"),
+}
+LIVE_ROOTS = ("ES", "NQ", "CL", "GC", "6E", "6J")
+PAST_ROOTS = (*LIVE_ROOTS, "ZN")
+PASSWORD = "quiet lamps over Ohio 9"
+
+
+class MovableClock:
+    """Runs as the machine's does, from an instant of its own, and can be moved forward."""
+
+    def __init__(self, begins: datetime) -> None:
+        self._origin_ns = int(begins.timestamp()) * 10**9 - time.monotonic_ns()
+
+    def now_ns(self) -> int:
+        return self._origin_ns + time.monotonic_ns()
+
+    def forward(self, seconds: float) -> None:
+        self._origin_ns += int(seconds * 10**9)
+
+
+@dataclass(frozen=True)
+class Got:
+    """A response, and the cookies it set."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    cookies: dict[str, str]
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Visitor:
+    """A browser without one: keeps cookies, sends forms, follows nothing."""
+
+    def __init__(self, port: int, language: str = "en") -> None:
+        self._port, self._language = port, language
+        self.cookies: dict[str, str] = {}
+
+    def get(self, path: str, **headers: str) -> Got:
+        return self.send("GET", path, None, headers)
+
+    def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Got:
+        sent = {
+            "content-type": "application/x-www-form-urlencoded",
+            "origin": f"http://127.0.0.1:{self._port}",
+        }
+        return self.send("POST", path, urlencode(fields).encode(), sent | headers)
+
+    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Got:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        sent = {"accept-language": self._language, **headers}
+        if self.cookies:
+            sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
+        try:
+            connection.request(method, path, body, sent)
+            response = connection.getresponse()
+            got = response.read()
+        finally:
+            connection.close()
+        cookies: SimpleCookie = SimpleCookie()
+        for name, value in response.getheaders():
+            if name.lower() == "set-cookie":
+                cookies.load(value)
+        found = {name: morsel.value for name, morsel in cookies.items()}
+        self.cookies |= found
+        return Got(response.status, {n.lower(): v for n, v in response.getheaders()}, got, found)
+
+
+@dataclass
+class WebStage:
+    """One service and everything behind it in reach."""
+
+    house: House
+    people: People
+    clock: MovableClock
+    log: io.BytesIO
+    forced: dict[str, str]
+    port: int = 0
+
+    @property
+    def base(self) -> str:
+        """Where a browser finds it: a name that browsers trust like https."""
+        return f"http://localhost:{self.port}"
+
+    def visitor(self, language: str = "en") -> Visitor:
+        return Visitor(self.port, language)
+
+    def person(self, email: str, *, operator: bool = False) -> UserRow:
+        """A user who can sign in with `PASSWORD`; made if there is none yet."""
+        identity = self.people.identity
+        known = next((user for user in identity.users() if user.email == email), None)
+        if known is not None:
+            return known
+        link = identity.invite(None, email, "operator" if operator else "member", "pro", Origin())
+        return identity.accept(link.rpartition("/")[2].rpartition("=")[2], email, PASSWORD, Origin()).user
+
+    def token(self, user: UserRow) -> str:
+        """Sign a browser in, who it is proved just now; return its cookie."""
+        signed = self.people.browsers.open(user, Origin("127.0.0.1", "test"), self.house.clock.now_ns())
+        self._until(lambda: self.signed_in(signed.token), "the service does not know the browser")
+        return signed.token
+
+    def signed_in(self, token: str) -> bool:
+        visitor = self.visitor()
+        visitor.cookies["outcry-local"] = token
+        return 'action="/sign-out"' in visitor.get("/errors").text
+
+    def forward(self, seconds: float) -> None:
+        """Let the market go on."""
+        self.clock.forward(seconds)
+
+    def alert_seq(self) -> int:
+        return self.house.board.alert_seq
+
+    def force(self, root: str, reason: str | None) -> None:
+        """Have the feed of a product stand like this, whatever it does; None: as it does."""
+        if reason is None:
+            self.forced.pop(root, None)
+        else:
+            self.forced[root] = reason
+
+    @contextmanager
+    def store_away(self) -> Iterator[None]:
+        """Nothing can be read from the store, or written to it."""
+        database: Any = self.house.database
+
+        @contextmanager
+        def refuse(*_: object) -> Iterator[None]:
+            raise StoreBusy("the store is away")
+            yield
+
+        database.reading = database.write = refuse
+        try:
+            yield
+        finally:
+            del database.reading, database.write
+            self._until(lambda: self.visitor().get("/readyz").status == 200, "the store does not come back")
+
+    def faults(self) -> list[str]:
+        """What the service's log calls an error."""
+        lines = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [str(line) for line in lines if line.get("level") in {"error", "critical"}]
+
+    def wait_live(self, root: str = "ES") -> None:
+        self._until(
+            lambda: any(c.standing.reason == "live" for c in self._channels(root)), f"{root} does not go live"
+        )
+
+    def _channels(self, root: str) -> list[Channel]:
+        scope = self.people.visitor()
+        return [seen.channel for seen in self.house.board.channels(scope, root)] if scope else []
+
+    @staticmethod
+    def _until(so: Callable[[], bool], complaint: str, seconds: float = 20) -> None:
+        end = time.monotonic() + seconds
+        while not so():
+            assert time.monotonic() < end, complaint
+            time.sleep(0.05)
+
+
+def _forceful(board: Board, forced: Mapping[str, str]) -> None:
+    """Have a board tell what the test wants to see, of feeds that are well."""
+    stand = board.stand
+
+    def stand_so(channel: Channel, standing: Standing) -> None:
+        reason = forced.get(channel.key.contract.root)
+        if reason is not None and reason != standing.reason:
+            standing = replace(standing, live=False, reason=reason)
+        stand(channel, standing)
+
+    board.stand = stand_so  # type: ignore[method-assign]
+
+
+class _Some(SimulatorFeed):
+    """The invented market's feed, of some products only."""
+
+    async def contracts(self) -> list[Contract]:
+        return [contract for contract in await super().contracts() if contract.root in LIVE_ROOTS]
+
+
+def _invent(house: House, market: Market, clock: DemoClock) -> None:
+    """A past for the symbols that have one, granted to everyone."""
+    universe = house.reference.universe
+    calendar, today = house.reference.calendar, clock.trade_date
+    write_history(
+        house.store, universe.products, [universe.front(root, today) for root in PAST_ROOTS],
+        lambda contract: past_sessions(market, contract, calendar, today, SESSIONS),
+        source="simulator", now_ns=clock.now_ns(),
+    )  # fmt: skip
+    for scope in ("completed", "live"):
+        house.store.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), house.clock.now_ns())
+
+
+@contextmanager
+def demo_stage(folder: Path) -> Iterator[WebStage]:
+    """A service with an invented market, all of its states shown."""
+    clock = MovableClock(DAY)
+
+    def begin(reference: Reference) -> DemoClock:
+        return DemoClock(clock, reference.calendar, LIVE_ROOTS)
+
+    settings = read_settings({}, data=str(folder))
+    with open_house(settings, market_clock=begin) as house, house.log.exclusively():
+        market_clock = house.market_clock
+        assert isinstance(market_clock, DemoClock)
+        universe, calendar = house.reference.universe, house.reference.calendar
+        market = Market(SEED, universe.products, calendar)
+        _invent(house, market, market_clock)
+        forced = {root: code for root, code in SHOWS.values() if root in LIVE_ROOTS and code != "live"}
+        _forceful(house.board, forced)
+        feed = _Some(market, universe, calendar, market_clock)
+        with _served(WebStage(house, people_of(house), clock, io.BytesIO(), forced), [(0, feed)]) as stage:
+            stage.wait_live()
+            yield stage
+
+
+@contextmanager
+def bare_stage(folder: Path) -> Iterator[WebStage]:
+    """A service as it is after the first start: no people, no data, no feed."""
+    with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
+        with _served(WebStage(house, people_of(house), MovableClock(DAY), io.BytesIO(), {}), []) as stage:
+            yield stage
+
+
+@contextmanager
+def _served(stage: WebStage, feeds: list[Any]) -> Iterator[WebStage]:
+    up = threading.Event()
+
+    def started(_host: str, port: int) -> None:
+        stage.port = port
+        up.set()
+
+    with redirect_stderr(cast("TextIO", SimpleNamespace(buffer=stage.log))):  # where its log would go
+        application = stage.house.application(feeds)
+    server = build_server(application, Binding(port=0, shutdown_s=2), started)
+    thread = threading.Thread(target=server.run, name="web stage", daemon=True)
+    thread.start()
+    assert up.wait(20), "the server did not start"
+    try:
+        yield stage
+    finally:
+        server.stop()
+        thread.join(15)
+        assert not thread.is_alive(), "the server did not stop"
