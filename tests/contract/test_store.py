@@ -1,5 +1,6 @@
 """What every store keeps to, and what is special to the database: migrations, and errors in our words."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -131,6 +132,85 @@ def test_a_key_has_one_role_and_reads_unless_said_otherwise(store: SqlStore) -> 
     revoked = store.revoke_key("outcry_aaaa2222", 3)
     assert revoked is not None
     assert revoked.role == "ingest"
+
+
+def test_a_key_has_a_name_and_an_end_and_a_use_of_it_is_no_change(store: SqlStore) -> None:
+    ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
+    number = store.add_key(ann, "free", "outcry_a", b"1", 2, label="Büro", expires_ns=2**62)
+    other = store.add_key(bob, "free", "outcry_b", b"2", 2)
+    assert number is not None
+    assert other is not None
+    assert [(row.label, row.expires_ns, row.last_used_ns) for row in store.keys(ann)] == [
+        ("Büro", 2**62, None)
+    ]
+    before = store.revision()
+    store.used_keys({number: 9, other: 8, 99: 1})
+    store.used_keys({number: 7})
+    store.used_keys({})
+    assert store.name_key(ann, number, "Küche")
+    assert not store.name_key(bob, number, "mine")
+    assert store.revision() == before
+    assert [(row.label, row.last_used_ns) for row in store.keys(None)] == [("Küche", 9), ("", 8)]
+
+
+def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
+    store: SqlStore, tmp_path: Path
+) -> None:
+    """Revoked ones, those whose time is over and other people's do not count."""
+    ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
+    store.add_key(bob, "free", "outcry_b", b"b", 2)
+    store.add_key(ann, "free", "outcry_r", b"r", 2)
+    store.revoke_key("outcry_r", 2)
+    store.add_key(ann, "free", "outcry_e", b"e", 2, expires_ns=5)
+    stores = [store, SqlStore(Database(open_engine(sqlite_url(tmp_path))))]
+    made: list[int | None] = []
+
+    def add(n: int) -> None:
+        made.append(stores[n % 2].add_key(ann, "free", f"outcry_{n}", b"%d" % n, 5, most=3))
+
+    threads = [threading.Thread(target=add, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(made) == 6
+    assert sum(number is not None for number in made) == 3
+
+
+def test_a_key_is_replaced_with_what_was_granted_to_it(store: SqlStore, tmp_path: Path) -> None:
+    user = store.ensure_user("a@example.com", 1)
+    old = store.add_key(user, "pro", "outcry_a", b"1", 100, role="ingest", label="bot", expires_ns=150)
+    assert old is not None
+    grant = GrantRow(0, f"key:{old}", "completed", ("ES",), DAY, None, 5, None)
+    taken_back = store.add_grant(replace(grant, roots=("NQ",)), 9)
+    store.revoke_grant(taken_back, 9)
+    store.add_grant(grant, 9)
+    assert store.replace_key(user + 1, old, "outcry_b", b"2", 30, 110, most=9) is None
+    assert store.replace_key(user, old, "outcry_b", b"2", 30, 110, most=1) is None
+    assert store.replace_key(user, old, "outcry_b", b"2", 30, 150, most=9) is None, "its time is over"
+    new = store.replace_key(user, old, "outcry_b", b"2", 30, 110, most=9)
+    assert new is not None
+    before, after = store.keys(user)
+    assert (before.expires_ns, before.replaced_by, before.revoked_ns) == (140, new, None)
+    assert (after.tier, after.role, after.label, after.created_ns, after.expires_ns) == (
+        "pro", "ingest", "bot", 110, 160
+    )  # fmt: skip
+    granted = [replace(row, id=0) for row in store.grants() if row.grantee.startswith("key:")]
+    assert granted == [grant, replace(grant, grantee=f"key:{new}")]
+    assert store.replace_key(user, old, "outcry_c", b"3", 30, 111, most=9) is None, "it was replaced already"
+    assert store.replace_key(user, new, "outcry_c", b"3", 99, 111, most=9) is not None
+    assert [row.expires_ns for row in store.keys(user)] == [140, 160, 161], "no grace makes a key last longer"
+
+
+def test_a_key_is_revoked_by_its_user_alone(store: SqlStore) -> None:
+    ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
+    key = store.add_key(ann, "free", "outcry_a", b"1", 2)
+    assert key is not None
+    assert store.revoke_key_of(bob, key, 3) is None
+    revoked = store.revoke_key_of(ann, key, 3)
+    assert revoked is not None
+    assert (revoked.id, revoked.revoked_ns) == (key, 3)
+    assert store.revoke_key_of(ann, key, 4) is None
 
 
 def test_a_forgotten_source_leaves_what_others_brought(store: SqlStore) -> None:

@@ -1,0 +1,148 @@
+"""What every store of subscriptions keeps to: a subscription is its owner's alone, and takes its attempts with it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, SubscriptionStore, Target
+from outcry.store import migrate as migration
+from outcry.store import schema
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.identity import SqlIdentityStore
+from outcry.store.subscriptions import SqlSubscriptionStore
+
+NOW = 1_767_366_245_123_456_789
+ANN, BOB = 1, 2
+SLACK = SubscriptionRow(
+    id=0, user_id=ANN, target=Target.SLACK, label="Büro", sealed_address=b"\x01sealed\x00", shown="slack.com …abcd",
+    symbols=("ES", "NQ"), min_severity="warn", phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=None,
+    secret_last4="", sealed_old_secret=None, old_until_ns=None, created_ns=NOW,
+)  # fmt: skip
+HTTPS = replace(
+    SLACK, target=Target.HTTPS, symbols=(), min_severity="info", phase=SubscriptionPhase.DISABLED, reason="gone",
+    sealed_secret=b"secret", secret_last4="wxyz", sealed_old_secret=b"old", old_until_ns=NOW + 5,
+)  # fmt: skip
+ATTEMPT = AttemptRow(
+    id=0, subscription_id=0, at_ns=NOW, alert_key="ES:ib-break-up:1", alert_type="ib-break-up", symbol="ES",
+    outcome="delivered", code="ok", status=204, took_ms=31, excerpt="<b>é", next_ns=None,
+)  # fmt: skip
+
+
+@dataclass
+class Kept:
+    """A store of subscriptions, how attempts come into it, and the number that moves with it."""
+
+    store: SubscriptionStore
+    attempt: Callable[[AttemptRow], None]
+    revision: Callable[[], int]
+
+
+@contextmanager
+def sqlite(folder: Path) -> Iterator[Kept]:
+    engine = open_engine(sqlite_url(folder))
+    migration.migrate(engine)
+    database = Database(engine)
+    people = SqlIdentityStore(database)
+    for email in ("ann@example.com", "bob@example.com"):
+        people.add_user(email, "member", "free", email.encode(), NOW)
+
+    def attempt(row: AttemptRow) -> None:
+        values = {name: getattr(row, name) for name in row.__slots__ if name != "id"}
+        with database.write("nothing") as connection:
+            connection.execute(schema.attempts.insert().values(values))
+
+    yield Kept(SqlSubscriptionStore(database), attempt, people.revision)
+    database.close()
+
+
+STORES: list[Callable[[Path], AbstractContextManager[Kept]]] = [sqlite]
+
+
+@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with request.param(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def store(kept: Kept) -> SubscriptionStore:
+    return kept.store
+
+
+def test_a_subscription_is_read_back_whole(store: SubscriptionStore) -> None:
+    slack, https = store.add_subscription(SLACK), store.add_subscription(HTTPS)
+    assert list(store.subscriptions(ANN)) == [replace(SLACK, id=slack), replace(HTTPS, id=https)]
+    read = store.subscription(ANN, https)
+    assert read == replace(HTTPS, id=https)
+    assert isinstance(read.target, Target)
+    assert isinstance(read.phase, SubscriptionPhase)
+
+
+def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
+    store = kept.store
+    number = store.add_subscription(SLACK)
+    kept.attempt(replace(ATTEMPT, subscription_id=number))
+    theirs = replace(SLACK, id=number, user_id=BOB, label="mine now")
+    assert list(store.subscriptions(BOB)) == []
+    assert store.subscription(BOB, number) is None
+    assert list(store.attempts(BOB, number, None, 9)) == []
+    assert store.change_subscription(theirs) is False
+    assert store.remove_subscription(BOB, number) is False
+    assert store.subscription(ANN, number) == replace(SLACK, id=number)
+    assert len(store.attempts(ANN, number, None, 9)) == 1
+
+
+def test_a_change_replaces_what_was_kept(store: SubscriptionStore) -> None:
+    number, other = store.add_subscription(SLACK), store.add_subscription(SLACK)
+    changed = replace(HTTPS, id=number, label="anders")
+    assert store.change_subscription(changed) is True
+    assert list(store.subscriptions(ANN)) == [changed, replace(SLACK, id=other)]
+    assert store.change_subscription(replace(changed, id=99)) is False
+
+
+def test_attempts_are_read_newest_first_by_page(kept: Kept) -> None:
+    store = kept.store
+    number, other = store.add_subscription(SLACK), store.add_subscription(SLACK)
+    failed = replace(ATTEMPT, outcome="failed", code="timeout", status=None, took_ms=None, next_ns=NOW + 9)
+    for n in range(4):
+        kept.attempt(replace(failed, subscription_id=number, at_ns=NOW + n))
+    kept.attempt(replace(ATTEMPT, subscription_id=other))
+    page = store.attempts(ANN, number, None, 3)
+    assert [row.at_ns - NOW for row in page] == [3, 2, 1]
+    assert page[0] == replace(failed, id=page[0].id, subscription_id=number, at_ns=NOW + 3)
+    assert [row.at_ns - NOW for row in store.attempts(ANN, number, page[-1].id, 3)] == [0]
+    assert list(store.attempts(ANN, number, None, 9, outcome="delivered")) == []
+    assert len(store.attempts(ANN, number, None, 9, outcome="failed")) == 4
+    (only,) = store.attempts(ANN, other, None, 3)
+    assert only == replace(ATTEMPT, id=only.id, subscription_id=other)
+
+
+def test_a_subscription_that_is_removed_takes_its_attempts_along_and_its_number_is_not_used_again(
+    kept: Kept,
+) -> None:
+    store = kept.store
+    number = store.add_subscription(SLACK)
+    kept.attempt(replace(ATTEMPT, subscription_id=number))
+    assert store.remove_subscription(ANN, number) is True
+    assert store.remove_subscription(ANN, number) is False
+    assert list(store.subscriptions(ANN)) == []
+    again = store.add_subscription(SLACK)
+    assert again > number
+    assert list(store.attempts(ANN, again, None, 9)) == []
+
+
+def test_every_change_is_heard_of_and_no_reading_is(kept: Kept) -> None:
+    store, seen = kept.store, [kept.revision()]
+    number = store.add_subscription(SLACK)
+    seen.append(kept.revision())
+    store.change_subscription(replace(SLACK, id=number, label="anders"))
+    seen.append(kept.revision())
+    store.subscriptions(ANN)
+    store.attempts(ANN, number, None, 9)
+    assert kept.revision() == seen[-1]
+    store.remove_subscription(ANN, number)
+    seen.append(kept.revision())
+    assert seen == sorted(set(seen))
