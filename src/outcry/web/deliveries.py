@@ -1,0 +1,69 @@
+"""The log of a webhook's deliveries, a page of it at a time.
+
+Rule kept: what a receiver answered is shown as text and nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionRow
+from outcry.web.delivery_words import OUTCOMES, result_words
+from outcry.web.desk import Desk, Visit
+from outcry.web.forms import before_in
+from outcry.web.moments import Moment, moment
+from outcry.web.phrases import EVENTS
+
+PER_PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An attempt for a page. `alert`: what it was about; `diagnosis`: why it did not arrive, empty if it did."""
+
+    row: AttemptRow
+    at: Moment | None
+    next: Moment | None
+    alert: str
+    diagnosis: str
+
+
+async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapping[str, Any]:
+    """What a template needs to show them: those of the page and outcome of this address, and where others are."""
+    wanted = next(
+        (one for one in get_args(Outcome) if one == visit.request.query_params.get("outcome")), None
+    )
+    before = before_in(visit)
+    rows = await desk.ask(
+        desk.services.subscriptions.attempts, webhook.user_id, webhook.id, before, PER_PAGE + 1, wanted
+    )
+    shown = rows[:PER_PAGE]
+    return {
+        "attempts": [_delivery(visit, row) for row in shown],
+        "filtered": wanted is not None or before is not None,
+        "filters": _filters(visit, webhook, wanted),
+        "newest": _address(webhook, wanted) if before is not None else None,
+        "older": _address(webhook, wanted, shown[-1].id) if len(rows) > PER_PAGE else None,
+    }
+
+
+def _delivery(visit: Visit, row: AttemptRow) -> Delivery:
+    words = visit.words
+    name = EVENTS.get(row.alert_type)
+    alert = words(name) if name else words("Test") if row.alert_type == "webhook-test" else row.alert_type
+    diagnosis = "" if row.outcome == "delivered" else result_words(words, row.code)
+    return Delivery(row, moment(visit, row.at_ns), moment(visit, row.next_ns), alert, diagnosis)
+
+
+def _filters(visit: Visit, webhook: SubscriptionRow, wanted: Outcome | None) -> list[tuple[str, str, bool]]:
+    chosen = [
+        (_address(webhook, one), visit.words(OUTCOMES[one]), one == wanted) for one in get_args(Outcome)
+    ]
+    return [(_address(webhook, None), visit.words("All"), wanted is None), *chosen]
+
+
+def _address(webhook: SubscriptionRow, outcome: Outcome | None, before: int | None = None) -> str:
+    asked = {"outcome": outcome, "before": before}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    return f"/account/webhooks/{webhook.id}" + (f"?{query}" if query else "")

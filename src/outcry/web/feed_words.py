@@ -1,0 +1,44 @@
+"""How feeds and connections stand, in words, and the one step that changes it.
+
+Rule kept: a stream's state is worded as a symbol's is (`states`); a connection's phase has a word and a shape of its
+own, and its code the same reason everywhere.
+"""
+
+from collections.abc import Mapping
+
+from outcry.ports.connections import ConnectionPhase, ConnectionRow
+from outcry.web.language import Words
+from outcry.web.states import Kind, State, state_of
+
+#: Shape and colour of a phase, and its word.
+_PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
+    ConnectionPhase.CONNECTING: ("connecting", "Connecting"),
+    ConnectionPhase.CATCHING_UP: ("connecting", "Catching up"),
+    ConnectionPhase.LIVE: ("live", "Connected"),
+    ConnectionPhase.DEGRADED: ("stale", "In trouble"),
+    ConnectionPhase.NEEDS_SIGN_IN: ("delayed", "Sign-in needed"),
+    ConnectionPhase.FAILED: ("error", "Failed"),
+    ConnectionPhase.PAUSED: ("closed", "Ended"),
+}
+#: What the reader can do about a state, and where; one that passes by itself is not here.
+_STEPS: Mapping[str, tuple[str, str]] = {
+    "no_connection": ("Connect a broker, or send your own trades", "/account/brokers"),
+    "unsubscribed": ("See what your feeds send", "/account/brokers"),
+    "stale_link": ("See what your feeds send", "/account/brokers"),
+    "degraded": ("See what your feeds send", "/account/brokers"),
+    "disconnected": ("See why the connection is lost", "/account/brokers"),
+    "ended": ("Start the feed again", "/account/brokers"),
+    "no_prior": ("Import a session from before it", "/broker-guide"),
+}
+
+
+def connection_state(words: Words, row: ConnectionRow) -> State:
+    """How a connection stands, for a chip."""
+    kind, word = _PHASES[row.phase]
+    return State(row.code, kind, words(word), state_of(words, row.code).reason, "/broker-guide")
+
+
+def next_step(words: Words, code: str) -> tuple[str, str] | None:
+    """What the reader can do about a state, and the address where; None where it passes by itself."""
+    found = _STEPS.get(code)
+    return (words(found[0]), found[1]) if found else None

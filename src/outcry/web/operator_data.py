@@ -1,0 +1,218 @@
+"""The operator's pages on data: `/operator/data`, with what is granted to whom, and `/operator/feeds`.
+
+Rules kept: of what users bring themselves an operator sees counts, nothing more; a grant is made only by an operator
+who has just proved who it is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Any, Literal
+
+from babel.numbers import format_decimal
+from starlette.responses import Response
+
+from outcry.accounts.audit import Event
+from outcry.accounts.licences import OPERATOR, Grant, Scope
+from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.store import DatasetRow, GrantRow
+from outcry.services.datasets import Grantee, GrantRefused, Terms
+from outcry.web.brokers import Stream, stream_of
+from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
+from outcry.web.entrance import origin_of
+from outcry.web.forms import (
+    Faults,
+    confirm_first,
+    forget_typed,
+    line,
+    note_of,
+    number_in,
+    typed_before,
+)
+from outcry.web.moments import day_text
+from outcry.web.webhooks import offered
+
+DATA, FEEDS = "/operator/data", "/operator/feeds"
+_USUAL = {
+    "grantee": "everyone", "tier": "free", "email": "", "scope": "completed", "roots": "", "from_date": "",
+    "until_date": "", "embargo_hours": "24",
+}  # fmt: skip
+_REFUSALS: Mapping[str, str] = {
+    "product": "Choose among the symbols of the list.",
+    "live_dates": "A live feed is granted for now: it has no dates. Leave them empty.",
+    "dates": "The last date lies before the first.",
+    "embargo": "An embargo lasts from 0 hours to ten years.",
+    "tier": "Choose a tier of the list.",
+    "user": "Nobody here has this address.",
+}
+#: Which entry of the form a refusal's field is.
+_ENTRIES: Mapping[tuple[str, str], str] = {("tier", "name"): "tier", ("user", "name"): "email"}
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Sessions of one product and source, counted, for a page."""
+
+    row: DatasetRow
+    name: str
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A grant for a page. `to`: whom, in words."""
+
+    row: GrantRow
+    to: str
+    roots: str
+    first: str
+    last: str
+    embargo_hours: int
+
+
+async def show_data(desk: Desk, visit: Visit) -> Response:
+    """What there is, and to whom it is granted."""
+    return await _data(desk, visit, {}, {})
+
+
+async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faults) -> Response:
+    desk.operator(visit)
+    datasets, identity = desk.services.datasets, desk.services.identity
+    own, others = await desk.ask(datasets.known)
+    people = {row.id: row.email for row in await desk.ask(identity.users)}
+    grants = await desk.ask(datasets.grants)
+    products = offered(desk)
+    kept = typed_before(desk, visit, DATA)
+    page = desk.page(
+        visit,
+        "operator/data.html",
+        422 if faults else 200,
+        datasets=[
+            Dataset(
+                row, products.get(row.root, row.root), day_text(visit, row.first), day_text(visit, row.last)
+            )
+            for row in own
+        ],
+        others=others,
+        grants=[_granted(visit, row, people) for row in grants],
+        offered=products,
+        typed={**_USUAL, **kept, **typed},
+        faults=faults,
+        done=note_of(visit),
+    )
+    return forget_typed(visit, page)
+
+
+async def add_grant(desk: Desk, visit: Visit) -> Response:
+    """Grant something."""
+    operator, faults = desk.operator(visit), Faults()
+    form = await desk.form_lists(visit)
+    first = {name: values[-1] for name, values in form.items()} | {"roots": " ".join(form.get("roots", ()))}
+    typed = {name: line(first, name, faults, visit.words) for name in _USUAL}
+    terms = _terms(visit, typed, faults)
+    try:
+        desk.confirmed(visit)
+    except NotConfirmed:
+        return confirm_first(desk, visit, DATA, typed)
+    if terms is None:
+        return await _data(desk, visit, typed, faults)
+    try:
+        row = await desk.ask(desk.services.datasets.grant, terms, desk.now_ns())
+    except GrantRefused as refusal:
+        entry = _ENTRIES.get((refusal.code, refusal.field), refusal.field)
+        return await _data(desk, visit, typed, {entry: visit.words(_REFUSALS[refusal.code])})
+    await _note(desk, visit, operator, Event.GRANT_ADDED, row)
+    return desk.to(visit, f"{DATA}?done=granted")
+
+
+async def remove_grant(desk: Desk, visit: Visit) -> Response:
+    """Take one back: what it showed is not shown any more."""
+    operator = desk.operator(visit)
+    await desk.form(visit)
+    grant_id = number_in(visit, "grant_id")
+    try:
+        desk.confirmed(visit)
+    except NotConfirmed:
+        return confirm_first(desk, visit, DATA, {})
+    rows = await desk.ask(desk.services.datasets.grants)
+    row = next((row for row in rows if row.id == grant_id), None)
+    if row is None or not await desk.ask(desk.services.datasets.withdraw, grant_id, desk.now_ns()):
+        raise PageMissing
+    await _note(desk, visit, operator, Event.GRANT_REMOVED, row)
+    return desk.to(visit, f"{DATA}?done=withdrawn")
+
+
+async def show_feeds(desk: Desk, visit: Visit) -> Response:
+    """The operator's own streams, and how many others there are."""
+    user, board = desk.operator(visit), desk.services.board
+    everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
+    own = [seen.channel for seen in board.channels(everything) if seen.channel.key.owner == OPERATOR]
+    streams: list[tuple[Stream, int]] = []
+    for channel in own:
+        view = await desk.ask(channel.view)
+        streams.append((stream_of(visit, channel), sum(view.ladder.volume) if view else 0))
+    return desk.page(
+        visit,
+        "operator/feeds.html",
+        streams=streams,
+        others=sum(board.standings().values()) - len(own),
+        lots_text=partial(format_decimal, locale=visit.words.language),
+    )
+
+
+def _granted(visit: Visit, row: GrantRow, people: Mapping[int, str]) -> Granted:
+    words = visit.words
+    kind, _, name = row.grantee.partition(":")
+    if kind == "user":
+        to = people.get(int(name), row.grantee)
+    elif kind == "tier":
+        to = words("Keys of the tier %(tier)s", tier=name)
+    elif kind == "key":
+        to = words("One key (number %(number)s)", number=name)
+    else:
+        to = words("Everyone")
+    first, last = (day_text(visit, day) for day in (row.from_date, row.until_date))
+    return Granted(row, to, " ".join(row.roots), first, last, row.embargo_ns // NANOS_PER_HOUR)
+
+
+def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | None:
+    words = visit.words
+    grantees: Mapping[str, Grantee] = {"everyone": "everyone", "tier": "tier", "user": "user"}
+    scopes: Mapping[str, Literal["completed", "live"]] = {"completed": "completed", "live": "live"}
+    grantee, scope = grantees.get(typed["grantee"]), scopes.get(typed["scope"])
+    if grantee is None:
+        faults["grantee"] = words("Choose to whom it is granted.")
+    if scope is None:
+        faults["scope"] = words("Choose what is granted.")
+    hours = typed["embargo_hours"]
+    if not (hours.isascii() and hours.isdigit() and len(hours) <= 6):
+        faults["embargo_hours"] = words(_REFUSALS["embargo"])
+    first, last = (_day(visit, typed, name, faults) for name in ("from_date", "until_date"))
+    if faults or grantee is None or scope is None:
+        return None
+    name = typed["tier"] if grantee == "tier" else typed["email"]
+    roots = tuple(dict.fromkeys(typed["roots"].split()))
+    return Terms(grantee, name, scope, roots, first, last, int(hours))
+
+
+def _day(visit: Visit, typed: Mapping[str, str], name: str, faults: Faults) -> date | None:
+    try:
+        return date.fromisoformat(typed[name]) if typed[name] else None
+    except ValueError:
+        faults[name] = visit.words("Write a date as 2026-01-31.")
+        return None
+
+
+async def _note(desk: Desk, visit: Visit, user: Any, event: Event, row: GrantRow) -> None:
+    details = {"grantee": row.grantee, "scope": row.scope, "symbols": " ".join(row.roots)}
+    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+
+
+PAGES: Sequence[Page] = (
+    (DATA, ("GET",), show_data),
+    (f"{DATA}/grants", ("POST",), add_grant),
+    (f"{DATA}/grants/{{grant_id}}/remove", ("POST",), remove_grant),
+    (FEEDS, ("GET",), show_feeds),
+)
