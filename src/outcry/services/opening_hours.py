@@ -17,11 +17,12 @@ _AROUND = timedelta(days=14)
 @dataclass(frozen=True, slots=True)
 class Hours:
     """A product's hours at an instant (times ns UTC). `session`: the one open now, None in a break and while closed.
-    `letter`: of its bracket. `opens_ns`: when trading goes on, where it does not now. `regular_ns`: when regular hours
-    open next; None where the calendar knows of none."""
+    `letter`: of its bracket, which ends at `bracket_ends_ns`. `opens_ns`: when trading goes on, where it does not now.
+    `regular_ns`: when regular hours open next; None where the calendar knows of none."""
 
     session: Session | None
     letter: str
+    bracket_ends_ns: int | None
     opens_ns: int | None
     regular_ns: int | None
 
@@ -39,9 +40,11 @@ class OpeningHours:
         ahead = self._calendar.sessions(root, day - timedelta(days=1), day + _AROUND)
         opens = [start for each in ahead for start, _ in each.segments if start > now_ns]
         regular = [each.open_ns for each in ahead if each.kind is SessionKind.RTH and each.open_ns > now_ns]
+        bracket = bracket_at(session, now_ns) if session else None
         return Hours(
             session=session,
-            letter=letter_at(session, now_ns) if session else "",
+            letter=letter(bracket[0]) if bracket else "",
+            bracket_ends_ns=bracket[1] if bracket else None,
             opens_ns=None if session else min(opens, default=None),
             regular_ns=min(regular, default=None),
         )
@@ -52,10 +55,10 @@ class OpeningHours:
         return len({each.trade_date for each in found if each.kind is SessionKind.RTH} - {made_on})
 
 
-def letter_at(session: Session, at_ns: int) -> str:
-    """The letter of the bracket an instant lies in."""
+def bracket_at(session: Session, at_ns: int) -> tuple[int, int] | None:
+    """The bracket an instant lies in, counted from 0, and when it ends (ns UTC)."""
     windows = bracket_windows(session.segments, BRACKET_MINUTES)
-    return next((letter(index) for index, (start, end) in enumerate(windows) if start <= at_ns < end), "")
+    return next(((index, end) for index, (start, end) in enumerate(windows) if start <= at_ns < end), None)
 
 
 def _date(at_ns: int) -> date:

@@ -1,7 +1,236 @@
-"""Alerts as they happen and of days past: `/alerts`."""
+"""Alerts as they happen and of days past: `/alerts`.
 
-from collections.abc import Sequence
+Rules kept: newest first; what is filtered is in the address; a filter that cannot be read is refused with its words
+kept; a row that comes later is made by the same template as those of the page.
+"""
 
-from outcry.web.desk import Page
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Any, cast, get_args
+from urllib.parse import urlencode
 
-PAGES: Sequence[Page] = ()
+from starlette.responses import Response
+
+from outcry.accounts.licences import Scope
+from outcry.core.structure.machine import AlertType, Severity
+from outcry.services.alerts import AlertEntry
+from outcry.services.answers import LevelsAnswer
+from outcry.services.charting import notation_of
+from outcry.services.errors import NoLicensedSource
+from outcry.services.meaning import utc_date
+from outcry.web.alert_lines import AlertLine, alert_lines
+from outcry.web.desk import Desk, NotSignedIn, Page, Visit
+from outcry.web.language import Words
+from outcry.web.pen import Clock, Pen
+from outcry.web.phrases import EVENTS
+
+#: Rows of a page, and how many are looked through for them in one go and at most.
+PAGE_ROWS = 100
+_LOOKED_AT, _MOST_LOOKS = 500, 20
+#: The least first.
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+TYPES: tuple[str, ...] = tuple(kind.value for kind in AlertType)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What is listed, as typed; empty: no matter. `severity`: the least. `mine`: with the reader's times too."""
+
+    symbol: str = ""
+    severity: str = ""
+    type: str = ""
+    day: str = ""
+    mine: bool = False
+
+    def entries(self, **more: str) -> list[tuple[str, str]]:
+        """As entries of an address."""
+        found = [
+            ("symbol", self.symbol), ("severity", self.severity), ("type", self.type), ("day", self.day),
+            ("time", "mine" if self.mine else ""), *more.items(),
+        ]  # fmt: skip
+        return [(name, value) for name, value in found if value]
+
+    def passes(self, alert: AlertEntry) -> bool:
+        """Whether an alert is listed; symbol and day are looked up by."""
+        severe = not self.severity or (
+            SEVERITIES.index(alert.severity) >= SEVERITIES.index(cast("Severity", self.severity))
+        )
+        return severe and self.type in {"", alert.type}
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is filtered."""
+        return bool(self.symbol or self.severity or self.type or self.day)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Alerts found, newest first. `older`: the `seq` to go on before, None at the end. `newest`: the newest recorded
+    alert there is, listed or not."""
+
+    alerts: Sequence[AlertEntry]
+    older: int | None
+    newest: int
+
+
+async def alerts_page(desk: Desk, visit: Visit) -> Response:
+    """`/alerts`."""
+    filters, faults = filters_of(visit)
+    before = _whole(visit.request.query_params.get("before", ""))
+    found = Listed([], None, 0)
+    if not faults:
+        found = await desk.ask(_listed, desk, _scope(visit), filters, before, None)
+    lines = await desk.ask(_lines, desk, visit, found.alerts)
+    words = visit.words
+    return desk.page(
+        visit, "alerts.html", 422 if faults else 200, filters=filters, faults=faults, days=by_day(lines),
+        count=len(lines), first=before is None, clock=_clock(desk, visit),
+        types=[("", words("All")), *((kind, words(EVENTS[kind])) for kind in TYPES)],
+        severities=[
+            ("", words("All")), ("warn", words("Warning and above")), ("critical", words("Critical only")),
+        ],
+        symbols=[root for root, product in desk.services.universe.products.items() if product.parent is None],
+        older=f"/alerts?{urlencode(filters.entries(before=str(found.older)))}" if found.older else "",
+        newer=f"/alerts?{urlencode(filters.entries())}" if before is not None else "",
+        all_href="/alerts", time_href=_time_href(filters), zone=visit.preferences.time_zone,
+        page_data=_page_data(words, filters, found, live=before is None and not filters.day and not faults),
+    )  # fmt: skip
+
+
+async def alert_rows(desk: Desk, visit: Visit) -> Response:
+    """Rows recorded after one of that `seq`, for the script."""
+    filters, faults = filters_of(visit)
+    after = _whole(visit.request.query_params.get("after", "")) or 0
+    found = Listed([], None, after)
+    if not faults:
+        found = await desk.ask(_listed, desk, _scope(visit), filters, None, after)
+    lines = await desk.ask(_lines, desk, visit, found.alerts)
+    return desk.fragment(
+        visit,
+        "alerts_rows.html",
+        filters=filters,
+        days=by_day(lines),
+        newest=found.newest,
+        clock=_clock(desk, visit),
+    )
+
+
+def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
+    """The filters of an address, and what of them cannot be read."""
+    query, words = visit.request.query_params, visit.words
+    filters = Filters(
+        symbol=query.get("symbol", "").strip()[:64], severity=query.get("severity", "")[:64],
+        type=query.get("type", "")[:64], day=query.get("day", "").strip()[:64], mine=query.get("time") == "mine",
+    )  # fmt: skip
+    faults: dict[str, str] = {}
+    if filters.severity not in {"", *SEVERITIES}:
+        faults["severity"] = words("There is no such severity.")
+    if filters.type not in {"", *TYPES}:
+        faults["type"] = words("There is no such kind of alert.")
+    if filters.day and not _is_day(filters.day):
+        faults["day"] = words("A day is written as in 2026-11-20.")
+    return filters, faults
+
+
+def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
+    """Lines under the trade dates they belong to, in their order."""
+    days: dict[str, list[AlertLine]] = {}
+    for line in lines:
+        days.setdefault(line.entry.trade_date, []).append(line)
+    return list(days.items())
+
+
+def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, after: int | None) -> Listed:
+    """Look through the alerts a scope may see until a page is full."""
+    query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
+    found: list[AlertEntry] = []
+    newest = max(desk.services.board.alert_seq, after or 0)
+    day = filters.day or None
+    for _ in range(_MOST_LOOKS):
+        answer = query.alerts_history(
+            scope, filters.symbol or None, day, day, before, after, _LOOKED_AT, now_ns
+        ).answer
+        found += [alert for alert in answer.alerts if filters.passes(alert)]
+        newest = max(newest, *(alert.seq for alert in answer.alerts), 0)
+        before = answer.next_before
+        if len(found) > PAGE_ROWS:
+            return Listed(found[:PAGE_ROWS], found[PAGE_ROWS - 1].seq, newest)
+        if before is None:
+            break
+    return Listed(found, before, newest)
+
+
+def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
+    """Alerts in words, with what each product is answered now."""
+    services, scope = desk.services, _scope(visit)
+    now_ns = services.market_clock.now_ns()
+    roots = dict.fromkeys(alert.symbol for alert in alerts)
+    answers: dict[str, LevelsAnswer | None] = {}
+    for root in roots:
+        try:
+            answers[root] = services.query.levels(scope, root, now_ns).answer
+        except NoLicensedSource:
+            answers[root] = None
+    return alert_lines(alerts, _pens(desk, visit), answers)
+
+
+def _pens(desk: Desk, visit: Visit) -> Callable[[str], Pen]:
+    @cache
+    def pen_of(root: str) -> Pen:
+        product = desk.services.universe.products[root]
+        return Pen(notation_of(product), _clock(desk, visit, product.zone))
+
+    return pen_of
+
+
+def _clock(desk: Desk, visit: Visit, zone: str = "America/New_York") -> Clock:
+    year = utc_date(desk.services.market_clock.now_ns()).year
+    return Clock(visit.words, zone, visit.preferences.time_zone, year)
+
+
+def _time_href(filters: Filters) -> str:
+    entries = [(name, value) for name, value in filters.entries() if name != "time"]
+    entries += [] if filters.mine else [("time", "mine")]
+    return "/alerts" + (f"?{urlencode(entries)}" if entries else "")
+
+
+def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> dict[str, Any]:
+    """What the script needs. `live`: new alerts belong on this page."""
+    return {
+        "live": live, "newest": found.newest, "rows": f"/alerts/rows?{urlencode(filters.entries())}",
+        "words": {
+            "new": words("%(count)s new", count="{count}"),
+            "pause": words("Pause"), "resume": words("Resume"),
+            "paused": words("Paused: new alerts are counted and not shown."),
+            "arrived": words("New: %(symbol)s, %(event)s", symbol="{symbol}", event="{event}"),
+            "lost": words(
+                "The connection to Outcry is lost. The newest alert here is of %(time)s.", time="{time}"
+            ),
+            "lost_none": words("The connection to Outcry is lost; new alerts come when it is back."),
+        },
+    }  # fmt: skip
+
+
+def _scope(visit: Visit) -> Scope:
+    if visit.scope is None:
+        raise NotSignedIn
+    return visit.scope
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return str(date.fromisoformat(text)) == text
+    except ValueError:
+        return False
+
+
+PAGES: Sequence[Page] = (
+    ("/alerts", ("GET",), alerts_page),
+    ("/alerts/rows", ("GET",), alert_rows),
+)

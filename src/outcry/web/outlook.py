@@ -4,16 +4,16 @@ Rule kept: what is shown is what the API answers to the same person; nothing of 
 """
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from outcry.accounts.licences import Scope
 from outcry.core.instruments import Product, Universe
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.services.answers import ContextAnswer, LevelsAnswer, ProfileAnswer, SessionLevels
-from outcry.services.charting import ChartAnswer
+from outcry.services.chart_answer import ChartAnswer
 from outcry.services.meaning import utc_date
 from outcry.services.opening_hours import Hours, OpeningHours
 from outcry.services.query import Query
+from outcry.web.figures import instant_ns
 from outcry.web.phrases import ValuePlace, value_place
 
 
@@ -145,9 +145,3 @@ class Gatherer:
     def age(self, root: str, made_on: str, today: str) -> int:
         """How many regular sessions ago a level was made."""
         return self.hours.sessions_since(root, date.fromisoformat(made_on), date.fromisoformat(today))
-
-
-def instant_ns(text: str) -> int:
-    """An instant of an answer (ISO 8601 UTC, milliseconds) as ns UTC."""
-    at = datetime.fromisoformat(text)
-    return int(at.timestamp()) * NANOS_PER_SECOND + at.microsecond // 1000 * NANOS_PER_MS

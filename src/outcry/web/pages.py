@@ -6,6 +6,7 @@ from outcry.web import (
     account,
     alerts,
     brokers,
+    downloads,
     guide,
     keys,
     levels,
@@ -28,6 +29,7 @@ from outcry.web.desk import Page
 MODULES = (
     levels,
     symbol,
+    downloads,
     alerts,
     signin,
     links,

@@ -1,0 +1,124 @@
+"""Writes figures for one reader: prices of one product the exchange's way, days, times and counts the reader's.
+
+Rules kept: a price looks the same in every language; an instant of the market is said in the exchange's time first, in
+the reader's beside it.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+from babel.dates import format_skeleton
+from babel.numbers import format_decimal
+
+from outcry.core.instruments import MONTH_CODES
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.services.chart_answer import Notation
+from outcry.web.figures import MINUS, price_text, signed
+from outcry.web.language import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Days and times in the words of a language. zone: IANA name of the exchange's time, `mine`: of the reader's.
+    `year`: the one that goes without saying."""
+
+    words: Words
+    zone: str
+    mine: str
+    year: int
+
+    def day(self, day: str) -> str:
+        """A trade date (`YYYY-MM-DD`), with its weekday, and its year where it is another one."""
+        try:
+            found = date.fromisoformat(day)
+        except ValueError:
+            return day
+        skeleton = "MMMEd" if found.year == self.year else "yMMMEd"
+        return format_skeleton(skeleton, found, locale=self.words.language)
+
+    def time(self, at_ns: int, *, seconds: bool = True, zone: str = "") -> str:
+        """An instant (ns UTC) as the exchange's clock shows it, by 24 hours, and the zone's name: `14:03:07 EST`."""
+        there = _there(at_ns, zone or self.zone)
+        return f"{there:%H:%M:%S} {there:%Z}" if seconds else f"{there:%H:%M} {there:%Z}"
+
+    def mine_too(self, at_ns: int) -> str:
+        """The same as the reader's clock shows it, with the day."""
+        there = _there(at_ns, self.mine)
+        day = format_skeleton("MMMEd", there, locale=self.words.language)
+        return f"{day} {self.time(at_ns, zone=self.mine)}"
+
+    def weekday(self, at_ns: int) -> str:
+        """The day of the week of an instant, where the exchange is."""
+        return format_skeleton("E", _there(at_ns, self.zone), locale=self.words.language)
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """Figures of one product for one reader."""
+
+    notation: Notation
+    clock: Clock
+
+    def price(self, value: float | None) -> str:
+        """A price; a dash where there is none."""
+        return price_text(value, self.notation)
+
+    def distance(self, value: float) -> str:
+        """How far two prices are apart."""
+        return price_text(abs(value), self.notation, grouped=False)
+
+    def difference(self, value: float) -> str:
+        """The same with its direction: `+6.00`, `−0'045`."""
+        return signed(price_text(value, self.notation, grouped=False))
+
+    def percent(self, value: float) -> str:
+        """A change in percent, two decimals."""
+        text = self.decimal(abs(value), 2)
+        text = signed(MINUS + text if value < 0 else text) if text.strip("0.,") else text
+        return f"{text} %" if self.clock.words.language == "de" else f"{text}%"
+
+    def times(self, value: float) -> str:
+        """A multiple, two decimals."""
+        return self.decimal(value, 2)
+
+    def decimal(self, value: float, decimals: int) -> str:
+        """A number that is no price."""
+        pattern = "#,##0." + "0" * decimals
+        return str(format_decimal(value, format=pattern, locale=self.clock.words.language))
+
+    def count(self, value: int) -> str:
+        """A count."""
+        return str(format_decimal(value, locale=self.clock.words.language))
+
+    def signed(self, value: int) -> str:
+        """A whole number with its sign."""
+        return signed(str(value).replace("-", MINUS))
+
+    def day(self, day: str) -> str:
+        """See `Clock`."""
+        return self.clock.day(day)
+
+    def month(self, contract: str) -> str:
+        """The delivery month of a contract key: `Dec 2026`."""
+        month = MONTH_CODES.find(contract[-5:-4]) + 1
+        year = contract[-4:]
+        if not month or not year.isdecimal():
+            return contract
+        return format_skeleton("yMMM", date(int(year), month, 1), locale=self.clock.words.language)
+
+
+def left(ns: int) -> str:
+    """A stretch of time that runs down: `11:42`, `1:05:09`."""
+    minutes, seconds = divmod(max(ns, 0) // NANOS_PER_SECOND, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def iso(at_ns: int) -> str:
+    """An instant for programs: ISO 8601 UTC."""
+    return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _there(at_ns: int, zone: str) -> datetime:
+    return datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC).astimezone(ZoneInfo(zone))

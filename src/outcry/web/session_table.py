@@ -1,0 +1,68 @@
+"""The chart's sessions as a table: what each row says, and which row of a profile is a level.
+
+Rule kept: the table has what the chart draws, gaps too: a session nobody knows is a row that says so.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from outcry.services.answers import SessionLevels
+from outcry.services.chart_answer import ChartSession
+from outcry.web.language import Words
+from outcry.web.outlook import Outlook
+from outcry.web.phrases import DAY_TYPES, named
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One session. `levels` None before its regular hours, and where it is `missing`. `night`: the overnight high and
+    low. `href`: to its profile."""
+
+    date: str
+    href: str
+    levels: SessionLevels | None
+    missing: bool = False
+    day_type: str = ""
+    poor_high: str = ""
+    poor_low: str = ""
+    night: tuple[float | None, float | None] = (None, None)
+
+
+def listed_sessions(outlook: Outlook, words: Words, href: Callable[[str], str]) -> list[SessionRow]:
+    """Every session the chart shows and those missing between them, newest first."""
+    drawn = [_row(session, words, href) for session in outlook.chart.sessions]
+    gaps = [SessionRow(day, "", None, missing=True) for day in outlook.chart.missing]
+    return sorted([*drawn, *gaps], key=lambda row: row.date, reverse=True)
+
+
+def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> SessionRow:
+    standing = {"open": words("poor"), "repaired": words("poor, repaired")}
+    night = session.overnight
+    return SessionRow(
+        date=session.date,
+        href=href(session.date),
+        levels=session.levels,
+        day_type=named(DAY_TYPES, session.levels.day_type if session.levels else None, words),
+        poor_high=standing.get(session.poor_high or "", ""),
+        poor_low=standing.get(session.poor_low or "", ""),
+        night=(night.high, night.low) if night else (None, None),
+    )
+
+
+def marks(levels: SessionLevels, words: Words) -> dict[float, list[str]]:
+    """Which levels lie on which price of a profile."""
+    named_prices: Sequence[tuple[float, str]] = [
+        (levels.poc, "POC"),
+        (levels.vah, "VAH"),
+        (levels.val, "VAL"),
+        (levels.vpoc, "VPOC"),
+        (levels.open_price, words("Open")),
+        (levels.close_price, words("Close") if levels.final else words("Last")),
+        *([(levels.ib_high, "IBH"), (levels.ib_low, "IBL")] if levels.ib_complete else []),
+        *([(levels.high, words("Poor high"))] if levels.poor_high else []),
+        *([(levels.low, words("Poor low"))] if levels.poor_low else []),
+    ]
+    found: dict[float, list[str]] = {}
+    for price, name in named_prices:
+        found.setdefault(price, []).append(name)
+    return found

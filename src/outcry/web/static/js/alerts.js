@@ -1,0 +1,220 @@
+/** The alerts page comes to life: rows arrive as the server writes them, distances follow the quotes.
+ *
+ * Rules kept: the list never jumps under the reader: while it is paused or scrolled, what came is counted in a pill; rows
+ * are fetched at most once a second; what was read is known to this browser only; silent unless sound was switched on.
+ */
+
+import { language, filled, say, words } from "./page.js";
+import { formatPoints } from "./prices.js";
+import { follow } from "./stream.js";
+
+const data = words("alerts-data");
+const table = document.getElementById("alerts");
+const region = document.getElementById("alerts-region");
+const [pause, sound, read, pill, lost] = ["pause", "sound", "read", "pill", "lost"].map((id) => document.getElementById(id));
+const READ = "outcry-alerts-read";
+const SOUND = "outcry-alerts-sound";
+
+const rows = () => [...table.querySelectorAll("tr[data-seq]")];
+const seqOf = (row) => Number(row.dataset.seq);
+
+function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null; // a browser that keeps nothing
+  }
+}
+
+function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // the page works all the same
+  }
+}
+
+// -- what was read
+
+let readUpTo = Number(kept(READ) ?? Math.max(0, ...rows().map(seqOf)));
+
+function markUnread() {
+  let unread = 0;
+  for (const row of rows()) {
+    const fresh = seqOf(row) > readUpTo;
+    row.classList.toggle("is-unread", fresh);
+    row.querySelector(".unread-mark").hidden = !fresh;
+    unread += fresh;
+  }
+  read.hidden = unread === 0;
+}
+
+read.addEventListener("click", () => {
+  readUpTo = Math.max(newest, ...rows().map(seqOf));
+  keep(READ, readUpTo);
+  markUnread();
+  pause.focus();
+});
+
+// -- rows that come
+
+let newest = data.newest;
+let held = [];
+let paused = false;
+let late = false;
+let asking = false;
+let again = false;
+let asked = -Infinity;
+
+const scrolled = () => table.getBoundingClientRect().top < 0;
+
+async function fetchRows() {
+  if (asking || document.hidden) {
+    again = true;
+    return;
+  }
+  asking = true;
+  again = false;
+  await new Promise((done) => setTimeout(done, Math.max(0, asked + 1000 - performance.now())));
+  asked = performance.now();
+  try {
+    const answer = await fetch(`${data.rows}${data.rows.includes("=") ? "&" : ""}after=${newest}`);
+    if (answer.ok) take(await answer.text());
+  } catch {
+    // the stream says when the connection is lost, and back
+  }
+  asking = false;
+  if (again) fetchRows();
+}
+
+document.addEventListener("visibilitychange", () => !document.hidden && again && fetchRows());
+
+function take(html) {
+  const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("table");
+  if (!fresh) return;
+  newest = Math.max(newest, Number(fresh.dataset.newest));
+  const known = new Set([...rows(), ...held.flatMap((body) => [...body.querySelectorAll("tr[data-seq]")])].map(seqOf));
+  const came = [];
+  for (const row of fresh.querySelectorAll("tr[data-seq]")) {
+    if (known.has(seqOf(row))) row.remove();
+    else came.push(row);
+    row.querySelector(".late-mark").hidden = !late;
+  }
+  late = false;
+  if (!came.length) return;
+  held.unshift(...[...fresh.tBodies].filter((body) => body.querySelector("tr[data-seq]")).map((body) => document.importNode(body, true)));
+  announce(came);
+  if (paused || scrolled()) showPill();
+  else showHeld();
+}
+
+function announce(came) {
+  const critical = came.find((row) => row.dataset.severity === "critical");
+  const row = critical ?? came[0];
+  const event = row.querySelector(".alert-said strong").textContent;
+  say(filled(data.words.arrived, { symbol: row.dataset.symbol, event }), { urgent: Boolean(critical) });
+  if (sound.getAttribute("aria-pressed") === "true") ring(Boolean(critical));
+}
+
+const waiting = () => held.reduce((sum, body) => sum + body.querySelectorAll("tr[data-seq]").length, 0);
+
+function showPill() {
+  const count = waiting();
+  pill.hidden = count === 0;
+  pill.textContent = filled(data.words.new, { count: new Intl.NumberFormat(language).format(count) });
+}
+
+/** Put in what was held back, the newest on top, each under its day. */
+function showHeld() {
+  for (const body of held.reverse()) {
+    for (const row of body.querySelectorAll("tr[data-seq]")) row.classList.add("is-new");
+    const first = table.tBodies[0];
+    if (first?.dataset.day === body.dataset.day) first.rows[0].after(...[...body.rows].slice(1));
+    else table.tHead.after(body);
+  }
+  held = [];
+  showPill();
+  region.hidden = false;
+  document.getElementById("alerts-empty")?.remove();
+  markUnread();
+}
+
+pill.addEventListener("click", () => {
+  if (paused) setPaused(false);
+  showHeld();
+  document.getElementById("alerts-page").scrollIntoView({ block: "start" });
+  region.focus({ preventScroll: true });
+});
+addEventListener("scroll", () => held.length && !paused && !scrolled() && showHeld(), { passive: true });
+
+function setPaused(value) {
+  paused = value;
+  pause.setAttribute("aria-pressed", String(value));
+  pause.textContent = value ? data.words.resume : data.words.pause;
+  if (value) say(data.words.paused);
+  else if (!scrolled()) showHeld();
+}
+
+pause.addEventListener("click", () => setPaused(!paused));
+
+// -- sound
+
+let audio = null;
+
+function ring(urgent) {
+  audio ??= new AudioContext();
+  const [start, tone, volume] = [audio.currentTime, audio.createOscillator(), audio.createGain()];
+  tone.frequency.value = urgent ? 880 : 587;
+  volume.gain.setValueAtTime(0.12, start);
+  volume.gain.exponentialRampToValueAtTime(0.001, start + 0.4);
+  tone.connect(volume).connect(audio.destination);
+  tone.start(start);
+  tone.stop(start + 0.4);
+}
+
+sound.setAttribute("aria-pressed", String(kept(SOUND) === "on"));
+sound.addEventListener("click", () => {
+  const on = sound.getAttribute("aria-pressed") !== "true";
+  sound.setAttribute("aria-pressed", String(on));
+  keep(SOUND, on ? "on" : "off");
+  if (on) ring(false);
+});
+
+// -- the stream
+
+function showNow(symbol, price) {
+  for (const row of table.querySelectorAll(`tr[data-symbol="${CSS.escape(symbol)}"][data-level]`)) {
+    const { kind, decimals, parts, level } = row.dataset;
+    const notation = { kind, decimals: Number(decimals), parts: Number(parts) };
+    row.querySelector("[data-now]").textContent =
+      price === null ? "–" : formatPoints(price, Number(level), notation);
+  }
+}
+
+function showLost() {
+  const time = rows()[0]?.querySelector("time").textContent;
+  lost.textContent = time ? filled(data.words.lost, { time }) : data.words.lost_none;
+  lost.hidden = false;
+  table.classList.add("is-stale");
+  late = true;
+}
+
+follow(null, (name, event) => {
+  if (name === "snapshot") {
+    for (const levels of event.levels) showNow(levels.symbol, levels.lastPrice);
+    if (data.live) fetchRows();
+  } else if (name === "quote" || name === "levels") {
+    showNow(event.symbol, event.lastPrice);
+  } else if (name === "alert" && data.live) {
+    fetchRows();
+  } else if (name === "lost") {
+    showLost();
+  } else if (name === "back") {
+    lost.hidden = true;
+    table.classList.remove("is-stale");
+    if (data.live) fetchRows();
+  }
+});
+
+for (const button of data.live ? [pause, sound] : []) button.hidden = false;
+markUnread();

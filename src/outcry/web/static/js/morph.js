@@ -1,0 +1,45 @@
+/** Puts a fragment of the server in the place of a part of the page, changing only what differs: focus, selection,
+ * scrolling and what is open stay as they are.
+ *
+ * Rule kept: words come from the server; nothing here writes one.
+ */
+
+/** The parts of a fragment (`data-part`) put in the place of those of the page. */
+export function swapParts(html, page = document) {
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  for (const part of fresh.querySelectorAll("[data-part]")) {
+    const old = page.querySelector(`[data-part="${part.dataset.part}"]`);
+    if (old) morphChildren(old, part);
+  }
+}
+
+/** Make a node the same as another. */
+export function morph(old, fresh) {
+  if (old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
+    old.replaceWith(document.importNode(fresh, true));
+  } else if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== fresh.data) old.data = fresh.data;
+  } else if (old.nodeType === Node.ELEMENT_NODE) {
+    morphAttributes(old, fresh);
+    morphChildren(old, fresh);
+  }
+}
+
+function morphAttributes(old, fresh) {
+  for (const { name } of [...old.attributes]) {
+    if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of fresh.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+}
+
+function morphChildren(old, fresh) {
+  const before = [...old.childNodes];
+  const after = [...fresh.childNodes];
+  after.forEach((child, at) => {
+    if (before[at]) morph(before[at], child);
+    else old.append(document.importNode(child, true));
+  });
+  for (const child of before.slice(after.length)) child.remove();
+}

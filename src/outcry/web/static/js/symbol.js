@@ -1,0 +1,287 @@
+/** The symbol page comes to life: quotes change numbers, what changes in words is fetched as the server writes it.
+ *
+ * Rules kept: the rail at most once a second, the chart at most every two, neither while the page is not seen; the page
+ * is whole without this, and its address always says what it shows.
+ */
+
+import { onKey } from "./keys.js";
+import { swapParts } from "./morph.js";
+import { filled, language, marketNow, refreshAges, say, words } from "./page.js";
+import { formatPoints, formatPrice } from "./prices.js";
+import { follow } from "./stream.js";
+
+const data = words("symbol-data");
+const page = document.getElementById("symbol");
+const address = `/s/${encodeURIComponent(data.symbol)}`;
+const chartBox = document.getElementById("chart");
+const each = (selector, act) => page.querySelectorAll(selector).forEach(act);
+
+let last = data.lastPrice;
+let chart = null;
+
+// -- the time of the feed: of its newest event, and what has gone by since
+
+let heard = data.live && data.updatedAt ? { at: Date.parse(data.updatedAt), since: performance.now() } : null;
+
+function hear(updatedAt) {
+  const at = Date.parse(updatedAt);
+  if (!Number.isNaN(at)) heard = { at, since: performance.now() };
+}
+
+const feedNow = () => (heard ? heard.at + performance.now() - heard.since : marketNow());
+
+// -- numbers
+
+function write(element, text) {
+  if (element.textContent === text) return;
+  element.textContent = text;
+  element.classList.add("changed");
+  setTimeout(() => element.classList.remove("changed"), 700);
+}
+
+/** The price has moved: it, its change and every distance from it. */
+function showPrice(price) {
+  last = price;
+  each("[data-last]", (cell) => write(cell, formatPrice(price, data.notation)));
+  showChange(price);
+  const body = page.querySelector("[data-rungs]");
+  const mine = body?.querySelector("[data-last-rung]");
+  if (!mine) return;
+  let below = null;
+  for (const row of body.rows) {
+    if (row === mine) continue;
+    const level = Number(row.dataset.price);
+    row.querySelector("[data-distance]").textContent = formatPoints(level, price, data.notation);
+    row.classList.toggle("near", Math.abs(level - price) <= Number(body.dataset.near));
+    if (below === null && level <= price) below = row;
+  }
+  if (mine.nextElementSibling !== below) body.insertBefore(mine, below);
+}
+
+function showChange(price) {
+  const box = page.querySelector("[data-change]");
+  if (!box || data.priorClose === null) return;
+  const change = price - data.priorClose;
+  box.classList.toggle("up", change > 0);
+  box.classList.toggle("down", change < 0);
+  box.querySelector("[data-arrow]").textContent = change > 0 ? "▲" : change < 0 ? "▼" : "■";
+  box.querySelector("[data-change-points]").textContent = formatPoints(price, data.priorClose, data.notation);
+  const percent = box.querySelector("[data-change-percent]");
+  if (!percent) return;
+  const share = change / data.priorClose;
+  const size = new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  const text = size.format(Math.abs(share));
+  percent.textContent = /[1-9]/.test(text) ? (share < 0 ? "\u2212" : "+") + text : text;
+}
+
+function left(ms) {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const two = (number) => String(number).padStart(2, "0");
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
+  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
+
+let over = "";
+
+function countDown() {
+  each("[data-until]", (clock) => {
+    const ms = Date.parse(clock.dataset.until) - feedNow();
+    clock.textContent = left(ms);
+    if (ms < -1000 && over !== clock.dataset.until) {
+      over = clock.dataset.until; // a period has begun, or a session: the words are others now
+      wantRail(0);
+    }
+  });
+}
+
+// -- what changes in words
+
+const newestAlert = () => Math.max(0, ...[...page.querySelectorAll("[data-seq]")].map((row) => Number(row.dataset.seq)));
+
+/** Does something now and then: when asked, but not sooner after the last time than `pause` ms, and only while seen. */
+function paced(pause, act) {
+  let timer = 0;
+  let done = -Infinity;
+  let wanted = false;
+  async function run() {
+    timer = 0;
+    if (document.hidden) return;
+    wanted = false;
+    done = performance.now();
+    await act();
+    done = performance.now();
+    if (wanted) want();
+  }
+  function want(least = pause) {
+    wanted = true;
+    if (!timer) timer = setTimeout(run, Math.max(0, done + Math.max(least, 1000) - performance.now()));
+  }
+  document.addEventListener("visibilitychange", () => !document.hidden && wanted && want());
+  return want;
+}
+
+const wantRail = paced(2000, async () => {
+  const newest = newestAlert();
+  try {
+    const answer = await fetch(`${address}/rail${location.search}`, { headers: { accept: "text/html" } });
+    if (!answer.ok) return;
+    swapParts(await answer.text(), page);
+  } catch {
+    return; // what is lost comes back with the stream
+  }
+  prepare();
+  if (last !== null && page.querySelector("[data-change]")) showPrice(last);
+  const fresh = [...page.querySelectorAll("[data-seq]")].filter((row) => Number(row.dataset.seq) > newest);
+  for (const row of fresh) row.classList.add("is-new");
+  if (fresh.length) say(fresh[0].innerText, { urgent: fresh[0].querySelector(".severity.critical") !== null });
+});
+
+const chartUrl = (sessions) => `/page/chart?symbol=${encodeURIComponent(data.symbol)}&sessions=${sessions}`;
+
+async function fetchChart(sessions) {
+  const answer = await fetch(chartUrl(sessions));
+  return answer.ok ? answer.json() : null;
+}
+
+const wantChart = paced(2000, async () => {
+  const answer = chart && (await fetchChart(1).catch(() => null));
+  if (answer) chart.update(answer);
+});
+
+// -- the stream
+
+function onEvent(name, event) {
+  if (name === "snapshot") {
+    const mine = event.levels.find((levels) => levels.symbol === data.root);
+    if (mine) onLevels(mine);
+  } else if (name === "quote") {
+    hear(event.updatedAt);
+    if (data.live) showPrice(event.lastPrice);
+    showAge(event.updatedAt);
+  } else if (name === "levels") {
+    onLevels(event);
+  } else if (name === "state") {
+    data.live = event.live;
+    if (!event.live) [heard, last] = [null, null];
+    wantRail(1000);
+    wantChart(0);
+  } else if (name === "alert") {
+    wantRail(1000);
+  } else if (name === "lost") {
+    showLost();
+  } else if (name === "back") {
+    showBack();
+  }
+}
+
+function onLevels(levels) {
+  if (levels.live !== data.live) data.live = levels.live;
+  if (levels.live) {
+    hear(levels.updatedAt);
+    showPrice(levels.lastPrice);
+    showAge(levels.updatedAt);
+  }
+  wantRail();
+  wantChart();
+}
+
+function showAge(updatedAt) {
+  each(".symbol-head time[data-since]", (time) => (time.dateTime = updatedAt));
+  refreshAges(page);
+}
+
+function showLost() {
+  const at = heard ? heard.at : Date.parse(data.updatedAt ?? "");
+  const time = Number.isNaN(at)
+    ? "–"
+    : new Intl.DateTimeFormat(language, { timeStyle: "medium", timeZone: data.zone, hourCycle: "h23" }).format(at);
+  const notice = document.getElementById("lost");
+  notice.textContent = filled(data.words.lost, { time });
+  notice.hidden = false;
+  page.classList.add("is-stale");
+}
+
+function showBack() {
+  document.getElementById("lost").hidden = true;
+  page.classList.remove("is-stale");
+  wantRail(0);
+  wantChart(0);
+}
+
+// -- the chart
+
+async function drawChart() {
+  const [{ mount }, { bind, viewIn, write: writeView }] = await Promise.all([
+    import("./chart/chart.js"),
+    import("./chart/controls.js"),
+  ]);
+  const form = document.getElementById("chart-tools");
+  let view = viewIn(form);
+  const answer = await fetchChart(view.sessions);
+  if (!answer) return;
+  chart = mount(chartBox, answer, view, words("chart-words"), {
+    view: (changed) => {
+      writeView(form, changed);
+      moved(changed);
+    },
+    say: (text) => say(text),
+  });
+  bind(form, (changed) => {
+    chart.set(changed);
+    moved(changed);
+  });
+  async function moved(changed) {
+    const more = changed.sessions !== view.sessions;
+    view = changed;
+    keepLinks();
+    if (!more) return;
+    const wider = await fetchChart(view.sessions).catch(() => null);
+    if (wider) chart.update(wider);
+  }
+}
+
+/** The way to the table takes along how the chart is looked at. */
+function keepLinks() {
+  const query = new URLSearchParams(location.search);
+  query.set("view", "table");
+  document.getElementById("to-table").href = `${address}?${query}`;
+}
+
+// -- keys and copying
+
+onKey("t", () => document.getElementById(chartBox ? "to-table" : "to-chart").click());
+if (chartBox) for (const key of ["[", "]", "s", "b", "v", "p", "+", "-", "0"]) onKey(key, () => chart?.press(key));
+else {
+  onKey("[", () => document.getElementById("earlier")?.click());
+  onKey("]", () => document.getElementById("later")?.click());
+}
+
+async function copyFrom(button) {
+  try {
+    const answer = await fetch(button.dataset.copyFrom);
+    await navigator.clipboard.writeText(await answer.text());
+    say(data.words.copied);
+    const label = button.textContent;
+    button.textContent = "✓";
+    setTimeout(() => (button.textContent = label), 1200);
+  } catch {
+    say(data.words.not_copied, { urgent: true });
+  }
+}
+
+function prepare() {
+  each("[data-copy-from]", (button) => (button.hidden = false));
+  countDown();
+  refreshAges(page);
+}
+
+page.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy-from]");
+  if (button) copyFrom(button);
+});
+
+prepare();
+setInterval(() => document.hidden || countDown(), 1000);
+if (data.follow) follow([data.root], onEvent);
+else setInterval(() => wantRail(), 5000); // another month than the one the stream tells of
+if (chartBox) drawChart();
