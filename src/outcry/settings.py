@@ -30,8 +30,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     guests: let people who are not signed in see, on the pages, what is granted to everyone.
     smtp_url: server that mail is handed to, `smtp://user:password@mail.example.com:587` (STARTTLS) or `smtps://…`;
     empty: no mail. mail_from: address mail comes from. oidc_issuer: OpenID provider people may sign in by, as it names
-    itself; empty: none. oidc_client_id, oidc_client_secret: what this service is registered as there; the secret may be empty.
-    oidc_name: what the sign-in page calls the provider.
+    itself; empty: none. oidc_client_id, oidc_client_secret: what this service is registered as there; the secret
+    may be empty. oidc_name: what the sign-in page calls the provider.
     query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
     "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """

@@ -9,7 +9,7 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
-from outcry.cli import accounts, importing, reading, replaying, serving, sessions
+from outcry.cli import accounts, importing, people, reading, replaying, serving, sessions
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
@@ -46,6 +46,7 @@ app = App(
 app.command(serving.serve)
 app.command(importing.import_files, name="import")
 app.command(importing.refold)
+app.command(people.users)
 app.command(accounts.keys)
 app.command(accounts.grants)
 app.command(reading.levels)

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Sequence
 
 from outcry.accounts.audit import Event
+from outcry.accounts.keys import is_email
 from outcry.ports.identity import TokenRow, UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.services.identity.browsers import Origin, Signed
@@ -24,8 +25,8 @@ class People(Ground):
     """Everyone. `operator` is None where the command line asks: whoever may read the data folder may do this."""
 
     def users(self) -> Sequence[UserRow]:
-        """Everyone."""
-        return self._store.users()
+        """Everyone. What the operator's own keys are filed under is nobody."""
+        return [user for user in self._store.users() if is_email(user.email)]
 
     # -- invitations
 
