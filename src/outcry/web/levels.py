@@ -28,6 +28,11 @@ COLUMN_NAMES: Mapping[str, str] = {
     "vah": "VAH", "poc": "POC", "val": "VAL", "ib_high": "High", "ib_low": "Low", "on_high": "High", "on_low": "Low",
     "prior_vah": "VAH", "prior_poc": "POC", "prior_val": "VAL", "naked_above": "Above", "naked_below": "Below",
 }  # fmt: skip
+#: As they stand beside a single number.
+LABELS: Mapping[str, str] = {
+    "vah": "dVAH", "poc": "dPOC", "val": "dVAL", "ib_high": "IBH", "ib_low": "IBL", "on_high": "ONH", "on_low": "ONL",
+    "prior_vah": "pVAH", "prior_poc": "pPOC", "prior_val": "pVAL", "naked_above": "nPOC ↑", "naked_below": "nPOC ↓",
+}  # fmt: skip
 GROUP_NAMES: Mapping[str, str] = {
     "developing": "Developing", "ib": "IB", "overnight": "Overnight", "prior": "Prior", "naked": "Naked POC",
 }  # fmt: skip
@@ -145,6 +150,7 @@ def _values(visit: Visit, view: View, rows: Sequence[Row]) -> dict[str, Any]:
             for group, columns in GROUPS.items()
         ],
         "columns": COLUMNS,
+        "labels": LABELS,
         "starts": {columns[0] for columns in GROUPS.values()},
         "names": {
             column: f"{words(GROUP_NAMES[group])} {words(COLUMN_NAMES[column])}"
