@@ -1,0 +1,242 @@
+/* The market profile of a symbol, in a box of a page.
+
+     mount(box, answer, view, words, callbacks) -> {update(answer), set(view), press(key), pause(since), describe(), destroy()}
+
+   answer: of /page/chart. view: of controls.js. words: the page's `chart-words`. callbacks: view(view), when a key has
+   changed it, and say(text), for the page's live region; both may be left out.
+
+   Rules kept: axes, zoom and crosshair are the library's; what is drawn is of the answer alone. The library may
+   neither put styles into the page nor anything foreign. */
+
+import { createChart, LineSeries } from "../../vendor/lightweight-charts-5.2.1/lightweight-charts.standalone.production.mjs";
+import { Cursor } from "./cursor.js";
+import { forgetGlyphs } from "./glyphs.js";
+import { listen, press } from "./keyboard.js";
+import { formatOf, optionsOf } from "./library.js";
+import { readLook, rowsAt } from "./look.js";
+import { layOut, merge } from "./model.js";
+import { readPlace } from "./reading.js";
+import { Scene } from "./scene.js";
+import { Wording } from "./wording.js";
+
+/* As many slots as are always left in view when zooming in. */
+const CLOSEST = 6;
+
+export function mount(box, answer, view, words, callbacks = {}) {
+  const chart = new Chart(box, answer, view, words, callbacks);
+  const handle = {
+    update: (newer) => chart.update(newer),
+    set: (changed) => chart.set(changed),
+    press: (key) => press(chart, key),
+    pause: (since) => chart.pause(since),
+    describe: () => chart.scene.record,
+    destroy: () => chart.destroy(),
+  };
+  if (window.__describe) window.__profile = handle;
+  return handle;
+}
+
+class Chart {
+  constructor(box, answer, view, words, callbacks) {
+    Object.assign(this, { box, answer, view, callbacks, since: null, fitted: true });
+    this.wording = new Wording(words, document.documentElement.lang);
+    this.model = layOut(answer, view.show.has("overnight"));
+    this.fed = null;
+    this.cursor = new Cursor(this);
+    this.scene = new Scene(Boolean(window.__describe));
+    this.build();
+    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchSize(), this.watchPointer()];
+    document.fonts.load('500 12px "Geist Mono"').then(() => document.fonts.ready).then(() => this.restyle());
+    this.lay(true);
+    this.fit();
+  }
+
+  build() {
+    this.note = this.box.querySelector(".chart-note");
+    this.pane = document.createElement("div");
+    this.pane.className = "chart-pane";
+    this.readout = document.createElement("p");
+    this.readout.className = "chart-readout";
+    this.readout.setAttribute("aria-hidden", "true");
+    this.box.append(this.pane, this.readout);
+    this.look = readLook(this.box);
+    this.library = createChart(this.pane, optionsOf(this));
+    this.series = this.library.addSeries(LineSeries, {
+      lineVisible: false, crosshairMarkerVisible: false, lastValueVisible: false, priceLineVisible: false,
+      priceFormat: formatOf(this), autoscaleInfoProvider: () => this.scene.prices(),
+    });
+    this.series.attachPrimitive(this.scene);
+  }
+
+  // -- from outside
+
+  update(answer) {
+    const known = this.model.times.length;
+    this.answer = merge(this.answer, answer);
+    this.lay();
+    if (this.fitted && this.model.times.length !== known) this.fit();
+  }
+
+  set(view) {
+    const before = this.view;
+    this.view = view;
+    this.lay(true);
+    this.library.applyOptions(optionsOf(this));
+    const relaid = before.sessions !== view.sessions || before.show.has("overnight") !== view.show.has("overnight");
+    if (relaid || this.fitted) this.fit();
+  }
+
+  pause(since) {
+    this.since = since;
+    this.lay();
+  }
+
+  destroy() {
+    this.ends.forEach((end) => end());
+    this.library.remove();
+    this.pane.remove();
+    this.readout.remove();
+    if (this.note) this.note.hidden = false;
+    if (window.__profile?.describe?.() === this.scene.record) delete window.__profile;
+  }
+
+  // -- what keys do
+
+  change(part) {
+    this.set({ ...this.view, ...part });
+    this.callbacks.view?.(this.view);
+  }
+
+  say(text) {
+    this.readout.textContent = text;
+    this.callbacks.say?.(text);
+  }
+
+  zoom(by) {
+    const scale = this.library.timeScale();
+    const range = scale.getVisibleLogicalRange();
+    if (!range) return;
+    const place = this.scene.cursor && this.cursor.day;
+    const middle = place ? place.open + this.cursor.place.slot : (range.from + range.to) / 2;
+    const width = Math.max(CLOSEST, (range.to - range.from) / by);
+    const share = (middle - range.from) / (range.to - range.from);
+    this.fitted = false;
+    scale.setVisibleLogicalRange({ from: middle - width * share, to: middle + width * (1 - share) });
+  }
+
+  /* The newest sessions, as many as the view says, and the tags beside them. */
+  fit() {
+    const { last, sessions, times } = this.model;
+    if (!last) return;
+    const first = sessions[Math.max(0, sessions.length - this.view.sessions)].first;
+    const width = this.library.timeScale().width() || this.box.clientWidth;
+    const slots = times.length - first;
+    const room = Math.max(40, width - this.scene.gutter(width) - 6);
+    const right = (slots * (width - room)) / room;
+    this.series.priceScale().applyOptions({ autoScale: true });
+    this.library.timeScale().setVisibleLogicalRange({ from: first, to: times.length - 1 + right });
+    this.fitted = true;
+  }
+
+  showCursor(place, slot = null) {
+    this.scene.cursor = place;
+    if (!place) this.readout.textContent = "";
+    const scale = this.library.timeScale();
+    const range = scale.getVisibleLogicalRange();
+    if (slot !== null && range && (slot < range.from + 1 || slot > range.to - 1)) {
+      const half = (range.to - range.from) / 2;
+      this.fitted = false;
+      scale.setVisibleLogicalRange({ from: slot - half, to: slot + half });
+    }
+    this.scene.requestUpdate();
+  }
+
+  /* Ticks a row at the present scale. */
+  scale() {
+    const ratio = window.devicePixelRatio;
+    const size = { width: this.pane.clientWidth * ratio, height: this.pane.clientHeight * ratio };
+    const found = this.scene.geometry({ bitmapSize: size, horizontalPixelRatio: ratio, verticalPixelRatio: ratio });
+    return found ? { size: found.g.size } : rowsAt(this.view, 1, 1);
+  }
+
+  // -- showing
+
+  /* Lay the answer out anew; `anew`: no picture made before is right either. */
+  lay(anew = false) {
+    const model = layOut(this.answer, this.view.show.has("overnight"));
+    this.model = model;
+    const style = readLook(this.box);
+    const { price } = model.units;
+    this.look = {
+      ...style, view: this.view, wording: this.wording, stale: this.staleSince(), price,
+      write: (points) => this.wording.price(points, this.answer.notation),
+    };
+    if (anew) this.scene.reshow(model, this.look);
+    else this.scene.show(model, this.look);
+    if (String(this.fed) !== String(model.times)) this.feed();
+    if (this.note) this.note.hidden = model.sessions.length > 0;
+  }
+
+  /* The library is given the slots, with any price: what it draws is ours. */
+  feed() {
+    const { last, times, units } = this.model;
+    const value = units.price(last?.facts.top ?? 0);
+    this.fed = times;
+    this.series.setData(last ? times.map((time) => ({ time, value })) : []);
+  }
+
+  /* An open session that the service no longer answers live is stale from its last event on. */
+  staleSince() {
+    const last = this.model.last;
+    if (this.since) return this.since;
+    if (!last || last.facts.final || this.answer.live) return null;
+    return last.session.levels?.data.last ?? null;
+  }
+
+  restyle() {
+    forgetGlyphs();
+    this.look = { ...this.look, ...readLook(this.box) };
+    this.library.applyOptions(optionsOf(this));
+    this.lay(true);
+    if (this.fitted) this.fit();
+  }
+
+  watchSize() {
+    let width = this.box.clientWidth;
+    const observer = new ResizeObserver(() => {
+      if (this.box.clientWidth === width) return;
+      width = this.box.clientWidth;
+      if (this.fitted) requestAnimationFrame(() => this.fitted && this.fit());
+    });
+    observer.observe(this.box);
+    const moved = () => { this.fitted = false; };
+    const names = ["wheel", "pointerdown"];
+    names.forEach((name) => this.pane.addEventListener(name, moved, { passive: true }));
+    return () => observer.disconnect();
+  }
+
+  watchPointer() {
+    const onMove = ({ point, logical }) => {
+      if (!point || logical === undefined || logical === null) {
+        if (!this.scene.cursor) this.readout.textContent = "";
+        return;
+      }
+      const ticks = this.model.units.ticks(this.series.coordinateToPrice(point.y) ?? 0);
+      this.readout.textContent = readPlace(this.model, Math.round(logical), ticks, this.scale().size, this.look);
+    };
+    this.library.subscribeCrosshairMove(onMove);
+    return () => this.library.unsubscribeCrosshairMove(onMove);
+  }
+}
+
+/* Call `changed` when the page's theme does. */
+function watchTheme(changed) {
+  const observer = new MutationObserver(changed);
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", changed);
+  return () => {
+    observer.disconnect();
+    dark.removeEventListener("change", changed);
+  };
+}

@@ -1,0 +1,52 @@
+/* The chart's toolbar: a form whose fields are the view, and the page's address.
+
+   Rule kept: an address made here is the one the form would have sent by itself. */
+
+const PARTS = "parts";
+
+/* The view that the form's fields say: {layout, letters, row: ticks or null, sessions, show: a set of parts}. */
+export function viewIn(form) {
+  const fields = new FormData(form);
+  return {
+    layout: fields.get("layout"),
+    letters: fields.get("letters"),
+    row: Number(fields.get("row")) || null,
+    sessions: Number(fields.get("sessions")),
+    show: new Set(fields.getAll("show")),
+  };
+}
+
+/* Put a view into the fields, and into the address. */
+export function write(form, view) {
+  for (const name of ["layout", "letters"]) {
+    for (const radio of form.elements.namedItem(name)) radio.checked = radio.value === view[name];
+  }
+  form.elements.namedItem("row").value = view.row ?? "";
+  form.elements.namedItem("sessions").value = String(view.sessions);
+  for (const box of form.querySelectorAll('input[name="show"]')) box.checked = view.show.has(box.value);
+  address(form);
+}
+
+/* Call `changed` with the view whenever somebody changes it; the address follows. What ends it is returned. */
+export function bind(form, changed) {
+  const onChange = () => {
+    address(form);
+    changed(viewIn(form));
+  };
+  const onSubmit = (event) => {
+    event.preventDefault();
+    onChange();
+  };
+  form.addEventListener("change", onChange);
+  form.addEventListener("submit", onSubmit);
+  return () => {
+    form.removeEventListener("change", onChange);
+    form.removeEventListener("submit", onSubmit);
+  };
+}
+
+function address(form) {
+  const query = new URLSearchParams(new FormData(form));
+  if (!form.elements.namedItem(PARTS)) return;
+  history.replaceState(history.state, "", `${location.pathname}?${query}${location.hash}`);
+}

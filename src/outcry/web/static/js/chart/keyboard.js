@@ -1,0 +1,67 @@
+/* The chart by keyboard: a cursor of period and row, zoom, sessions, and the switches of the toolbar.
+
+   Rule kept: what a key did is said, for not everybody sees it. Only keys without Ctrl, Alt and Meta are taken, and only
+   while the chart has the focus or the page passes them on. */
+
+import { fill } from "./wording.js";
+
+const LAYOUTS = ["collapsed", "split", "candles"];
+const LETTERS = ["auto", "letters", "blocks"];
+const PARTS = { v: "volume", n: "naked", r: "prior", i: "ib", o: "overnight", u: "singles", x: "poor", p: "path", c: "candles" };
+const PAGE = 10;
+
+/* What each key does with a chart (of chart.js). */
+const KEYS = {
+  ArrowLeft: (chart) => chart.cursor.step(-1),
+  ArrowRight: (chart) => chart.cursor.step(1),
+  ArrowUp: (chart) => chart.cursor.climb(1),
+  ArrowDown: (chart) => chart.cursor.climb(-1),
+  PageUp: (chart) => chart.cursor.climb(PAGE),
+  PageDown: (chart) => chart.cursor.climb(-PAGE),
+  Home: (chart) => chart.cursor.first(),
+  End: (chart) => chart.cursor.newest(),
+  "[": (chart) => chart.cursor.session(-1),
+  "]": (chart) => chart.cursor.session(1),
+  Escape: (chart) => chart.cursor.hide(),
+  "+": (chart) => chart.zoom(1.25),
+  "=": (chart) => chart.zoom(1.25),
+  "-": (chart) => chart.zoom(0.8),
+  0: (chart) => chart.fit(),
+  s: (chart) => turn(chart, "layout", LAYOUTS),
+  b: (chart) => turn(chart, "letters", LETTERS),
+};
+
+/* Do what a key stands for. False: it stands for nothing here. */
+export function press(chart, key) {
+  if (PARTS[key]) return toggle(chart, PARTS[key]);
+  if (!Object.hasOwn(KEYS, key)) return false;
+  return KEYS[key](chart) !== false;
+}
+
+/* Listen on the chart's box; what ends it is returned. */
+export function listen(box, chart) {
+  const onKey = (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target !== box) return;
+    if (!press(chart, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  box.addEventListener("keydown", onKey);
+  return () => box.removeEventListener("keydown", onKey);
+}
+
+function turn(chart, name, choices) {
+  const next = choices[(choices.indexOf(chart.view[name]) + 1) % choices.length];
+  chart.change({ [name]: next });
+  chart.say(chart.wording.words.read[name][next]);
+}
+
+function toggle(chart, part) {
+  const show = new Set(chart.view.show);
+  const on = !show.delete(part);
+  if (on) show.add(part);
+  chart.change({ show });
+  const { words } = chart.wording;
+  chart.say(fill(on ? words.read.on : words.read.off, { part: words.parts[part] }));
+  return true;
+}

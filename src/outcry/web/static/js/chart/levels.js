@@ -1,0 +1,72 @@
+/* The levels that reach beyond their session: which lines are drawn to the right, and what their tags say.
+
+   Rule kept: each is of the answer, at its exact price; a session still open says `dPOC`, one that is over `POC`, and its
+   own value is then not repeated as prior. */
+
+const DOT = [1, 3];
+const LONG = [7, 4];
+const DASH_DOT = [7, 3, 1, 3];
+const SHORT = [3, 3];
+
+/* How each kind is drawn. rank: what goes first where there is no room for all tags (least first). */
+const KINDS = {
+  last: { colour: "fg-1", dash: DOT, rank: 0 },
+  dpoc: { colour: "poc", dash: null, bold: true, rank: 1 }, poc: { colour: "poc", dash: null, bold: true, rank: 1 },
+  dvah: { colour: "va", dash: null, bold: true, rank: 2 }, dval: { colour: "va", dash: null, bold: true, rank: 2 },
+  vah: { colour: "va", dash: null, bold: true, rank: 2 }, val: { colour: "va", dash: null, bold: true, rank: 2 },
+  ibh: { colour: "ib", dash: SHORT, rank: 4 }, ibl: { colour: "ib", dash: SHORT, rank: 4 },
+  onh: { colour: "on", dash: DASH_DOT, rank: 5 }, onl: { colour: "on", dash: DASH_DOT, rank: 5 },
+  ppoc: { colour: "prior", dash: DOT, rank: 6 }, pvah: { colour: "prior", dash: DOT, rank: 6 }, pval: { colour: "prior", dash: DOT, rank: 6 },
+  npoc: { colour: "poc", dash: LONG, rank: 3 },
+  "poor-high": { colour: "poor", dash: DOT, rank: 7 }, "poor-low": { colour: "poor", dash: DOT, rank: 7 },
+};
+
+/* Lines of a chart: kind, price in ticks and as it is, where it begins (a slot, null: at the left edge), its words. */
+export function linesOf(model, view, wording) {
+  const { answer, last } = model;
+  const lines = [];
+  const add = (kind, price, from, note = "", date = null) => {
+    const name = wording.words.tags[kind];
+    lines.push({
+      kind, price, date, from, ticks: model.units.ticks(price), name, text: note ? `${name} ${note}` : name, ...KINDS[kind],
+    });
+  };
+  const levels = last?.session.levels;
+  if (levels) {
+    for (const level of ["poc", "vah", "val"]) add(last.facts.final ? level : `d${level}`, levels[level], last.end);
+    if (view.show.has("ib")) {
+      add("ibh", levels.ibHigh, last.open);
+      add("ibl", levels.ibLow, last.open);
+    }
+    if (view.show.has("poor") && !last.facts.final) addPoor(add, last);
+  }
+  addCarried(add, model, view, wording);
+  if (answer.lastPrice !== null) add("last", answer.lastPrice, last?.end ?? null);
+  return lines;
+}
+
+function addPoor(add, day) {
+  if (day.facts.poorHigh === "open") add("poor-high", day.session.levels.high, day.end);
+  if (day.facts.poorLow === "open") add("poor-low", day.session.levels.low, day.end);
+}
+
+function addCarried(add, model, view, wording) {
+  const { answer, last } = model;
+  const described = last?.date ?? answer.asOf;
+  const endOf = (date) => model.sessions.find((day) => day.date === date)?.end ?? null;
+  if (view.show.has("overnight") && answer.overnight) {
+    add("onh", answer.overnight.high, last?.first ?? null);
+    add("onl", answer.overnight.low, last?.first ?? null);
+  }
+  if (view.show.has("prior") && answer.prior && last && !last.facts.final) {
+    const before = model.sessions.at(-2);
+    for (const level of ["poc", "vah", "val"]) add(`p${level}`, answer.prior[level], before?.end ?? last.first);
+  }
+  const noted = (dated) => `${wording.day(dated.date)} · ${wording.age(dated.date, described)}`;
+  const carried = (kind, dated) => add(kind, dated.price, endOf(dated.date), dated.date === last?.date ? "" : noted(dated), dated.date);
+  if (view.show.has("naked")) answer.nakedPocs.forEach((dated) => carried("npoc", dated));
+  if (view.show.has("poor")) {
+    answer.poorHighs.forEach((dated) => carried("poor-high", dated));
+    answer.poorLows.forEach((dated) => carried("poor-low", dated));
+  }
+}

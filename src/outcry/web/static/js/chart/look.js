@@ -1,0 +1,32 @@
+/* How the chart looks: colours and fonts from the page's style, and what rows and letters become at a scale.
+
+   Rule kept: a colour is written once, in the style sheet; a theme is only read again. */
+
+const NAMES = [
+  "bg-0", "bg-1", "bg-2", "bg-3", "line-1", "line-2", "line-3", "fg-1", "fg-2", "fg-3", "focus", "tpo-in", "tpo-out",
+  "poc", "va", "ib", "on", "poor", "prior", "up", "down", "live", "stale",
+];
+/* Rows that letters are still read in, and rows that fit well; of blocks; in pixels of the page. */
+const LETTER_ROW = 8.5;
+const GOOD_LETTER_ROW = 10.5;
+const GOOD_BLOCK_ROW = 3;
+const LETTER_SLOT = 5.5;
+const SIZES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 100, 200, 500, 1000, 2000, 5000, 10000];
+
+/* The page's colours and fonts, as they are at `box` now. */
+export function readLook(box) {
+  const style = getComputedStyle(box);
+  const colours = Object.fromEntries(NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
+  return { colours, mono: style.getPropertyValue("--mono").trim(), sans: style.getPropertyValue("--sans").trim() };
+}
+
+/* Ticks a row, and whether letters, blocks or candles are drawn, at a scale in pixels of the page. */
+export function rowsAt(view, perTick, slot) {
+  const legible = slot >= LETTER_SLOT;
+  const wantsLetters = view.letters === "letters" || (view.letters === "auto" && legible);
+  const good = wantsLetters && view.layout !== "candles" ? GOOD_LETTER_ROW : GOOD_BLOCK_ROW;
+  const size = view.row ?? SIZES.find((ticks) => ticks * perTick >= good) ?? SIZES.at(-1);
+  if (view.layout === "candles") return { size, mode: "candles" };
+  const letters = view.letters === "letters" || (view.letters === "auto" && legible && size * perTick >= LETTER_ROW);
+  return { size, mode: letters ? "letters" : "blocks" };
+}

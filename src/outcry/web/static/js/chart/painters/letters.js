@@ -1,0 +1,45 @@
+/* The letters of a profile: side by side from the left when collapsed, each in its own period when split. Brighter in
+   value, gold in the row of the POC, and those of the period now running in the colour of what is live. */
+
+import { glyphsOf } from "../glyphs.js";
+import { rowsOf } from "../model.js";
+
+/* How far apart letters stand in a row, in pixels of the page. */
+const WIDEST = 13;
+
+export function pitchOf(g, look) {
+  return look.view.layout === "split" ? g.step : Math.min(g.step, Math.max(g.px(WIDEST), g.rowHeight * 0.8));
+}
+
+/* Where the place-th letter of a row begins. */
+export function letterLeft(g, day, look, nth, bracket) {
+  return look.view.layout === "split" ? g.x + (day.open + bracket.slot) * g.step : g.x + day.open * g.step + nth * pitchOf(g, look);
+}
+
+/* The colour of a row's prints. */
+export function inkOf(levels, row, size, colours) {
+  if (row === Math.floor(levels.poc / size)) return colours.poc;
+  const inside = row * size <= levels.vah && row * size + size > levels.val;
+  return inside ? colours["tpo-in"] : colours["tpo-out"];
+}
+
+export function paintLetters(pen, g, day, look) {
+  const { facts } = day;
+  if (!facts.levels) return;
+  const pitch = pitchOf(g, look);
+  const glyphs = glyphsOf(look.mono, Math.min(g.rowHeight * 0.94, pitch * 1.42, g.px(13)));
+  const newest = facts.final ? -1 : facts.brackets.length - 1;
+  for (const [row, places] of rowsOf(facts, g.size)) {
+    if (!g.seesRow(row)) continue;
+    const ink = inkOf(facts.levels, row, g.size, look.colours);
+    const y = (g.rowTop(row) + g.rowBottom(row)) / 2;
+    const price = look.rowPrice(row);
+    places.forEach((place, nth) => {
+      const bracket = facts.brackets[place];
+      const x = letterLeft(g, day, look, nth, bracket) + pitch / 2;
+      if (x < g.left - pitch || x > g.right + pitch) return;
+      glyphs.draw(pen.context, bracket.letter, place === newest ? look.colours.live : ink, x, y);
+      pen.notes.append("rows", price, bracket.letter);
+    });
+  }
+}

@@ -1,0 +1,141 @@
+/* Names and prices of levels, one under the other at the right: pushed apart until none covers another, each led back
+   to its price. Where there is no room for all, the least important are left out. */
+
+const HEIGHT = 16;
+const LEAD = 22;
+const NARROW = 620;
+
+/* Tags to be drawn: lines at one price share one. */
+export function tagsOf(lines, look) {
+  const tags = new Map();
+  for (const line of [...lines].sort((a, b) => a.rank - b.rank)) {
+    const tag = tags.get(line.ticks);
+    if (tag && line.kind !== "last" && tag.kinds[0] !== "last") {
+      tag.kinds.push(line.kind);
+      tag.text += ` · ${line.text}`;
+      tag.name += ` · ${line.name}`;
+    } else {
+      const own = line.kind === "last" ? "last" : line.ticks;
+      tags.set(own, { ...line, kinds: [line.kind], figure: look.write(line.price) });
+    }
+  }
+  return [...tags.values()];
+}
+
+/* How wide the place for tags is, in pixels of the page, on a pane so wide. */
+export function gutterWidth(context, tags, look, paneWidth) {
+  if (!tags.length) return 8;
+  let widest = 0;
+  for (const tag of tags) {
+    context.font = `600 12px ${look.mono}`;
+    const figure = context.measureText(tag.figure).width;
+    context.font = `500 12px ${look.sans}`;
+    const words = context.measureText(paneWidth < NARROW ? tag.name : tag.text).width;
+    widest = Math.max(widest, paneWidth < NARROW ? Math.max(words, tag.kinds[0] === "last" ? figure : 0) : figure + 8 + words);
+  }
+  return Math.min(Math.ceil(widest) + LEAD + 14, Math.max(56, paneWidth * 0.4));
+}
+
+export function paintTags(frame) {
+  const { context, g, look } = frame;
+  const narrow = frame.width / g.ratio < NARROW;
+  const left = frame.right + g.px(LEAD);
+  const limits = { from: g.px(12), to: frame.height - g.px(10) };
+  const seen = frame.tags.map((tag) => ({ ...tag, at: g.at(tag.ticks) })).filter((tag) => tag.at >= 0 && tag.at <= frame.height);
+  const placed = spread(chosen(seen, Math.floor((limits.to - limits.from) / g.px(HEIGHT))), g.px(HEIGHT), limits);
+  for (const tag of placed) {
+    lead(frame, tag, left);
+    const text = write(frame, tag, left, narrow);
+    frame.notes.add("tags", {
+      kinds: tag.kinds, price: tag.price, text, y: tag.y / g.ratio, at: tag.at / g.ratio, height: HEIGHT,
+      left: left / g.ratio, right: frame.width / g.ratio,
+    });
+  }
+  context.globalAlpha = 1;
+}
+
+function chosen(tags, most) {
+  return [...tags].sort((a, b) => a.rank - b.rank).slice(0, Math.max(1, most));
+}
+
+/* Where each goes: in order of price, `apart` from each other, as near to its own place as the others let it. */
+export function spread(tags, apart, { from, to }) {
+  const blocks = [];
+  for (const tag of [...tags].sort((a, b) => a.at - b.at || a.rank - b.rank)) {
+    blocks.push({ tags: [tag], top: tag.at - apart / 2, height: apart });
+    let last = blocks.at(-1);
+    keep(last, from, to);
+    while (blocks.length > 1 && last.top < blocks.at(-2).top + blocks.at(-2).height) {
+      blocks.pop();
+      const upper = blocks.at(-1);
+      upper.tags.push(...last.tags);
+      upper.height += last.height;
+      upper.top = mean(upper.tags.map((one, place) => one.at - apart / 2 - place * apart));
+      keep(upper, from, to);
+      last = upper;
+    }
+  }
+  return blocks.flatMap((block) => block.tags.map((tag, place) => ({ ...tag, y: block.top + (place + 0.5) * apart })));
+}
+
+function keep(block, from, to) {
+  block.top = Math.max(from, Math.min(block.top, to - block.height));
+}
+
+function mean(numbers) {
+  return numbers.reduce((sum, number) => sum + number, 0) / numbers.length;
+}
+
+function lead(frame, tag, left) {
+  const { context, g, look } = frame;
+  context.strokeStyle = look.colours[tag.colour];
+  context.lineWidth = g.line();
+  context.globalAlpha = 0.75;
+  context.beginPath();
+  context.moveTo(frame.right, Math.round(tag.at) + 0.5);
+  context.lineTo(frame.right + g.px(6), Math.round(tag.at) + 0.5);
+  context.lineTo(left - g.px(8), Math.round(tag.y) + 0.5);
+  context.lineTo(left - g.px(3), Math.round(tag.y) + 0.5);
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function write(frame, tag, left, narrow) {
+  const { context, g, look } = frame;
+  const y = Math.round(tag.y) + 0.5;
+  context.textAlign = "left";
+  context.textBaseline = "middle";
+  if (tag.kinds[0] === "last") return writeLast(frame, tag, left, y);
+  context.fillStyle = look.colours[tag.colour];
+  let x = left;
+  const weight = tag.bold ? 600 : 500;
+  if (!narrow) {
+    context.font = `${weight} ${g.px(12)}px ${look.mono}`;
+    context.fillText(tag.figure, x, y);
+    x += context.measureText(tag.figure).width + g.px(8);
+  }
+  context.font = `${tag.bold ? 600 : 400} ${g.px(12)}px ${look.sans}`;
+  const words = fitted(context, narrow ? tag.name : tag.text, frame.width - x - g.px(4));
+  context.fillText(words, x, y);
+  return narrow ? words : `${tag.figure} ${words}`;
+}
+
+function writeLast(frame, tag, left, y) {
+  const { context, g, look } = frame;
+  context.font = `600 ${g.px(12)}px ${look.mono}`;
+  const width = context.measureText(tag.figure).width + g.px(10);
+  context.fillStyle = look.stale ? look.colours["fg-3"] : look.colours["fg-1"];
+  context.beginPath();
+  context.roundRect(left - g.px(5), y - g.px(9), width, g.px(18), g.px(3));
+  context.fill();
+  context.fillStyle = look.colours["bg-1"];
+  context.fillText(tag.figure, left, y);
+  return tag.figure;
+}
+
+function fitted(context, text, room) {
+  if (context.measureText(text).width <= room) return text;
+  let short = text;
+  while (short.length > 1 && context.measureText(`${short}…`).width > room) short = short.slice(0, -1);
+  return `${short}…`;
+}

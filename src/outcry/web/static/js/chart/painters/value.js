@@ -1,0 +1,49 @@
+/* The value area: a box from its low to its high, at rows of a tick around them, else at their exact prices; and the
+   POC, a row of gold, which at larger rows is only the row that the POC's line runs through. */
+
+import { rowsOf } from "../model.js";
+import { letterLeft } from "./letters.js";
+
+export function paintValue(pen, g, day, look) {
+  const { levels } = day.facts;
+  if (!levels) return;
+  const { context, notes } = pen;
+  const { colours } = look;
+  const left = g.slot(day.open);
+  const width = g.slot(day.end) - left;
+  const top = g.size === 1 ? g.rowTop(levels.vah) : Math.round(g.at(levels.vah));
+  const bottom = g.size === 1 ? g.rowBottom(levels.val) : Math.round(g.at(levels.val));
+  context.fillStyle = colours.va;
+  context.globalAlpha = 0.12;
+  context.fillRect(left, top, width, bottom - top);
+  context.globalAlpha = g.size === 1 ? 0.9 : 0.6;
+  context.fillRect(left, top, width, g.line());
+  notes.put("value", "vah", look.price(levels.vah));
+  context.fillRect(left, bottom - g.line(), width, g.line());
+  notes.put("value", "val", look.price(levels.val));
+  context.globalAlpha = 1;
+}
+
+export function paintControl(pen, g, day, look) {
+  const { levels } = day.facts;
+  if (!levels) return;
+  const { context, notes } = pen;
+  const left = g.slot(day.open);
+  const width = g.slot(day.end) - left;
+  const row = g.rowOf(levels.poc);
+  context.fillStyle = look.colours.poc;
+  context.globalAlpha = look.mode === "blocks" && g.rowHeight < 4 * g.ratio ? 0.5 : 0.26;
+  context.fillRect(left, g.rowTop(row), width, Math.max(g.line(), g.rowBottom(row) - g.rowTop(row)));
+  notes.put("value", "pocRow", look.rowPrice(row));
+  context.globalAlpha = 1;
+  if (g.size > 1) {
+    // beside the letters of its row, not through them
+    const from = look.mode === "letters" && look.view.layout === "collapsed" ? endOfRow(g, day, look, row) : left;
+    context.fillRect(from, Math.round(g.at(levels.poc)), left + width - from, g.line());
+  }
+  notes.put("value", "poc", look.price(levels.poc));
+}
+
+function endOfRow(g, day, look, row) {
+  return Math.round(letterLeft(g, day, look, rowsOf(day.facts, g.size).get(row)?.length ?? 0, null));
+}

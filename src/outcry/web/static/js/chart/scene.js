@@ -1,0 +1,181 @@
+/* The whole picture, as a primitive of the library's: asked once a frame, it paints back to front and notes what it did.
+
+   Rules kept: painters get the frame and nothing else; nothing is kept from one frame to the next but pictures of
+   sessions. */
+
+import { Geometry } from "./geometry.js";
+import { rowsAt } from "./look.js";
+import { paintBackdrop } from "./painters/backdrop.js";
+import { paintCaptions } from "./painters/captions.js";
+import { paintCursor } from "./painters/cursor.js";
+import { paintLines } from "./painters/lines.js";
+import { paintStale } from "./painters/stale.js";
+import { gutterWidth, paintTags, tagsOf } from "./painters/tags.js";
+import { linesOf } from "./levels.js";
+import { sheet } from "./record.js";
+import { Sprites } from "./sprites.js";
+
+/* Space kept free above and below the prices, for captions; in pixels. */
+const ABOVE = 36;
+const BELOW = 30;
+/* How far beyond the sessions' prices a level may lie and still be brought into view: part of their range. */
+const REACH = 0.18;
+
+export class Scene {
+  constructor(recording) {
+    this.recording = recording;
+    this.sprites = new Sprites();
+    this.revision = 0;
+    this.record = null;
+    this.cursor = null;
+    this.measure = document.createElement("canvas").getContext("2d");
+    const view = (zOrder, draw) => ({ zOrder: () => zOrder, renderer: () => ({ draw }) });
+    this.views = [
+      view("normal", (target) => target.useBitmapCoordinateSpace((space) => this.draw(space))),
+      view("top", (target) => target.useBitmapCoordinateSpace((space) => this.drawCursor(space))),
+    ];
+  }
+
+  /* What to show from now on. `look`: of readLook, with view and wording; `stale`: since when nothing is heard. */
+  show(model, look) {
+    const { units, answer } = model;
+    this.revision += 1;
+    this.model = model;
+    this.look = {
+      ...look,
+      price: units.price,
+      write: (price) => look.wording.price(price, answer.notation),
+    };
+    this.lines = linesOf(model, look.view, look.wording);
+    this.tags = tagsOf(this.lines, this.look);
+    this.requestUpdate?.();
+  }
+
+  /* As `show`, and no picture made before is right. */
+  reshow(model, look) {
+    this.sprites.forget();
+    this.lookRevision = (this.lookRevision ?? 0) + 1;
+    this.show(model, look);
+  }
+
+  gutter(paneWidth) {
+    return gutterWidth(this.measure, this.tags, this.look, paneWidth);
+  }
+
+  // -- what the library calls
+
+  attached({ chart, series, requestUpdate }) {
+    Object.assign(this, { chart, series, requestUpdate });
+  }
+
+  paneViews() {
+    return this.views;
+  }
+
+  /* The prices to bring into view, for the slots in view. */
+  prices() {
+    const range = this.chart.timeScale().getVisibleLogicalRange();
+    if (!this.model || !range) return null;
+    const { from, to } = range;
+    const seen = this.model.sessions.filter((day) => day.facts.top !== null && day.end >= from && day.first <= to);
+    if (!seen.length) return null;
+    let low = Math.min(...seen.map((day) => day.facts.bottom)) - 1;
+    let high = Math.max(...seen.map((day) => day.facts.top)) + 1;
+    const reach = (high - low) * REACH;
+    if (to >= this.model.times.length - 2) {
+      const near = this.lines.map((line) => line.ticks).filter((ticks) => ticks > low - reach && ticks < high + reach);
+      low = Math.min(low, ...near);
+      high = Math.max(high, ...near);
+    }
+    const { price } = this.model.units;
+    return { priceRange: { minValue: price(low), maxValue: price(high) }, margins: { above: ABOVE, below: BELOW } };
+  }
+
+  // -- a frame
+
+  /* Where everything lies now, in device pixels; null before the library knows. */
+  geometry({ bitmapSize, horizontalPixelRatio: ratio, verticalPixelRatio: tall }) {
+    const { model, series, chart, look } = this;
+    const scale = chart.timeScale();
+    const [first, far] = [scale.logicalToCoordinate(0), scale.logicalToCoordinate(1000)];
+    const ticks = model.last?.facts.top ?? 0;
+    const span = 1000;
+    const high = series.priceToCoordinate(model.units.price(ticks));
+    const low = series.priceToCoordinate(model.units.price(ticks - span));
+    if (first === null || far === null || high === null || low === null || low <= high) return null;
+    const slot = (far - first) / 1000;
+    const perTick = (low - high) / span;
+    const { size, mode } = rowsAt(look.view, perTick, slot);
+    const g = new Geometry({
+      x: (first - slot / 2) * ratio, step: slot * ratio, perTick: perTick * tall, y: (high + ticks * perTick) * tall,
+      ratio, size, left: 0, right: bitmapSize.width, top: 0, bottom: bitmapSize.height,
+    });
+    return { g, mode };
+  }
+
+  frame(space) {
+    const found = this.model && this.geometry(space);
+    if (!found) return null;
+    const { g, mode } = found;
+    const { width, height } = space.bitmapSize;
+    const room = Math.round(g.px(this.gutter(width / g.ratio)));
+    const end = this.model.last ? g.slot(this.model.last.end) + g.px(6) : width;
+    const { price } = this.model.units;
+    const look = {
+      ...this.look, mode, rowPrice: (row) => price(row * g.size),
+      key: `${this.lookRevision} ${mode} ${g.size}`,
+    };
+    const right = Math.max(0, Math.min(end, width - room));
+    g.right = right;
+    return {
+      context: space.context, g, look, width, height, right, model: this.model, lines: this.lines, tags: this.tags,
+      recording: this.recording, notes: sheet(this.recording),
+    };
+  }
+
+  draw(space) {
+    const frame = this.frame(space);
+    if (!frame) return;
+    const { context } = frame;
+    context.save();
+    this.paint(frame);
+    context.restore();
+    if (frame.notes.facts) this.keep(frame);
+  }
+
+  paint(frame) {
+    const { context } = frame;
+    context.save();
+    context.beginPath();
+    context.rect(0, 0, frame.right, frame.height);
+    context.clip();
+    paintBackdrop(frame);
+    paintLines(frame);
+    frame.fresh = this.sprites.draw(frame);
+    paintStale(frame);
+    paintCaptions(frame);
+    context.restore();
+    paintTags(frame);
+    if (!frame.fresh) requestAnimationFrame(() => this.requestUpdate());
+  }
+
+  keep(frame) {
+    const { g, look } = frame;
+    this.record = {
+      symbol: this.model.answer.symbol, layout: look.view.layout, mode: look.mode, rowTicks: g.size, ratio: g.ratio,
+      rowHeight: g.rowHeight / g.ratio, slot: g.step / g.ratio, width: frame.width / g.ratio, height: frame.height / g.ratio,
+      right: frame.right / g.ratio, fresh: frame.fresh, revision: this.revision, background: look.colours["bg-1"],
+      sessions: {}, lines: [], tags: [], gaps: [], captions: [], extensions: [], stale: null, ...frame.notes.facts,
+    };
+  }
+
+  drawCursor(space) {
+    if (!this.cursor) return;
+    const frame = this.frame(space);
+    if (!frame) return;
+    frame.context.save();
+    paintCursor(frame, this.cursor);
+    frame.context.restore();
+    if (this.record && frame.notes.facts) this.record.cursor = frame.notes.facts.cursor ?? null;
+  }
+}

@@ -1,0 +1,86 @@
+/* Sessions as pictures: painted once at a scale, then only put in their place, so that panning copies and paints nothing.
+
+   Rules kept: a picture is of one session, one scale and one look, else it is painted anew; there is a moment a frame
+   for that, and what it does not suffice for is stretched until the next. What was noted while it was painted goes with
+   it. Sessions larger than the pane are painted directly, for most of them would not be seen. */
+
+import { Geometry } from "./geometry.js";
+import { paintDay } from "./painters/day.js";
+import { sheet } from "./record.js";
+
+const MOMENT_MS = 5;
+const LARGE = 1.6;
+const MARGIN = 16;
+
+export class Sprites {
+  constructor() {
+    this.pictures = new Map();
+  }
+
+  forget() {
+    this.pictures.clear();
+  }
+
+  /* Draw all days that can be seen. False: some are stretched, and want another frame. */
+  draw(frame) {
+    const until = performance.now() + MOMENT_MS;
+    const seen = frame.model.sessions.filter((day) => day.facts.top !== null && frame.g.seesAcross(day.first - 1, day.end + 1));
+    let fresh = true;
+    for (const day of seen) fresh = this.drawDay(frame, day, until) && fresh;
+    const facts = new Set(frame.model.sessions.map((day) => day.facts));
+    for (const known of this.pictures.keys()) if (!facts.has(known)) this.pictures.delete(known);
+    return fresh;
+  }
+
+  drawDay(frame, day, until) {
+    const { g, look, context } = frame;
+    const box = boxOf(g, day);
+    if (box.width * box.height > LARGE * frame.width * frame.height || box.width < 1) {
+      const notes = sheet(frame.recording);
+      paintDay({ context, notes }, g, day, look);
+      if (notes.facts) frame.notes.put("sessions", day.date, notes.facts);
+      return true;
+    }
+    let picture = this.pictures.get(day.facts);
+    const key = `${look.key}|${g.step.toFixed(4)}|${g.perTick.toPrecision(7)}|${g.ratio}`;
+    if (picture?.key !== key && (!picture || performance.now() < until)) {
+      picture = paint(picture, key, box, frame, day);
+      this.pictures.set(day.facts, picture);
+    }
+    if (picture.key === key) context.drawImage(picture.canvas, 0, 0, picture.width, picture.height, box.left, box.top, picture.width, picture.height);
+    else context.drawImage(picture.canvas, 0, 0, picture.width, picture.height, box.left, box.top, box.width, box.height);
+    if (picture.facts) frame.notes.put("sessions", day.date, picture.facts);
+    return picture.key === key;
+  }
+}
+
+/* Where a day's picture lies, with a margin for what stands out of its rows. */
+function boxOf(g, day) {
+  const margin = Math.round(g.px(MARGIN));
+  const left = g.slot(day.first) - margin;
+  const top = g.rowTop(g.rowOf(day.facts.top)) - margin;
+  return {
+    margin, left, top,
+    width: Math.ceil((day.end - day.first) * g.step) + 2 * margin,
+    height: Math.ceil((day.facts.top - day.facts.bottom + 2 * g.size) * g.perTick) + 2 * margin,
+  };
+}
+
+function paint(old, key, box, frame, day) {
+  const { g, look } = frame;
+  const canvas = old?.canvas ?? document.createElement("canvas");
+  if (canvas.width < box.width || canvas.height < box.height || canvas.width > 2 * box.width + 64 || canvas.height > 2 * box.height + 64) {
+    canvas.width = box.width;
+    canvas.height = box.height;
+  }
+  const context = canvas.getContext("2d");
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  const topRow = g.rowOf(day.facts.top);
+  const local = new Geometry({
+    x: box.margin - day.first * g.step, step: g.step, perTick: g.perTick, ratio: g.ratio, size: g.size,
+    y: box.margin + (topRow * g.size + g.size - 0.5) * g.perTick,
+  });
+  const notes = sheet(frame.recording);
+  paintDay({ context, notes }, local, day, look);
+  return { canvas, key, width: box.width, height: box.height, facts: notes.facts };
+}

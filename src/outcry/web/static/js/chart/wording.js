@@ -1,0 +1,67 @@
+/* Words and figures on the chart: texts come from the page, filled in here; prices are written the exchange's way. */
+
+import { formatPrice } from "../prices.js";
+
+/* "{days} d" with {days: 3} is "3 d". */
+export function fill(text, values) {
+  return text.replace(/\{([\w]+)\}/g, (whole, name) => String(values[name] ?? whole));
+}
+
+/* Writes what a chart of `model` says, in the page's language. */
+export class Wording {
+  constructor(words, language) {
+    this.words = words;
+    const utc = (options) => new Intl.DateTimeFormat(language, { timeZone: "UTC", ...options });
+    this.weekday = utc({ weekday: "short" });
+    this.month = utc({ month: "short" });
+    this.short = utc({ day: "numeric", month: "numeric" });
+    this.hour = utc({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    this.counts = new Intl.NumberFormat(language);
+  }
+
+  /* "Fri 20": which day of the week a session is of. */
+  day(date) {
+    const at = Date.parse(date);
+    return `${bare(this.weekday.format(at))} ${dayNumber(date)}`;
+  }
+
+  dayMonth(date) {
+    return `${this.day(date)} ${bare(this.month.format(Date.parse(date)))}`;
+  }
+
+  shortDate(date) {
+    return this.short.format(Date.parse(date));
+  }
+
+  /* A time of the exchange's clock, in seconds as the model has them. */
+  time(seconds) {
+    return this.hour.format(seconds * 1000);
+  }
+
+  count(number) {
+    return this.counts.format(number);
+  }
+
+  price(price, notation) {
+    return formatPrice(price, notation);
+  }
+
+  /* How far apart two prices are: 6.75, 24. */
+  span(points, notation) {
+    const text = formatPrice(points, notation, { group: false });
+    return notation.kind === "decimal" && text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  }
+
+  /* Days from one date to another. */
+  age(from, to) {
+    return fill(this.words.age, { days: Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000) });
+  }
+}
+
+function bare(text) {
+  return text.replace(/\.$/, "");
+}
+
+export function dayNumber(date) {
+  return String(Number(date.slice(8)));
+}

@@ -1,0 +1,158 @@
+"""A page with nothing but the chart: the real files, the real policy, and an answer made in the test."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+
+from outcry.web.chartview import ROWS, view_of
+from outcry.web.desk import POLICY
+from outcry.web.language import LANGUAGES, Words
+from outcry.web.static import StaticFiles
+from outcry.web.templates import Templates
+
+PAGE = """<!doctype html>
+<html lang="{{ language }}" dir="{{ direction }}" data-theme="{{ theme }}">
+<head><meta charset="utf-8"><title>Chart</title>
+{% for name in ("tokens", "base", "components", "forms", "chart") %}
+<link rel="stylesheet" href="{{ static('css/' + name + '.css') }}">
+{% endfor %}
+</head>
+<body><main>{% include "symbol/chart.html" %}<p id="said" aria-live="polite"></p></main>
+<script type="application/json" id="answer">{{ answer | tojson }}</script>
+<script type="module" src="/stage.js"></script>
+</body></html>"""
+
+SCRIPT = """
+import { mount } from "%(chart)s";
+import { bind, viewIn, write } from "%(controls)s";
+const read = (id) => JSON.parse(document.getElementById(id).textContent);
+const form = document.getElementById("chart-tools");
+const chart = mount(document.getElementById("chart"), read("answer"), viewIn(form), read("chart-words"), {
+  view: (view) => write(form, view),
+  say: (text) => { document.getElementById("said").textContent = text; },
+});
+bind(form, (view) => chart.set(view));
+window.chart = chart;
+"""
+
+
+class Stage:
+    """The server. `answer` is what the next page gets."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, Any] = {}
+        self.static = StaticFiles()
+        self.templates = Templates(self.static, languages=LANGUAGES)
+        self.base = ""
+
+    def page(self, query: str) -> str:
+        """The page of an address: the view as on the symbol's page, and `lang`, `dir`, `theme`."""
+        fields = parse_qs(query)
+        single = {name: values[-1] for name, values in fields.items()}
+        words = Words(single.get("lang", "en"))
+        return self.templates._environment(words).from_string(PAGE).render(
+            answer=self.answer | {"tick_size": self.answer["tickSize"]}, language=words.language,
+            direction=single.get("dir", "ltr"), theme=single.get("theme", "dark"), chart_kept=(),
+            chart_view=view_of(single, fields.get("show", [])), chart_action="/", chart_table="/?view=table",
+            chart_rows=[(ticks, f"{ticks * self.answer['tickSize']:g}") for ticks in ROWS],
+            visit=SimpleNamespace(words=words),
+        )  # fmt: skip
+
+    def reply(self, path: str) -> tuple[str, bytes]:
+        """Media type and body of an address."""
+        split = urlsplit(path)
+        if split.path == "/":
+            return "text/html; charset=utf-8", self.page(split.query).encode()
+        if split.path == "/stage.js":
+            names = {name: self.static.url(f"js/chart/{name}.js") for name in ("chart", "controls")}
+            return "text/javascript", (SCRIPT % names).encode()
+        file = self.static._files.get(split.path.partition(f"{self.static.version}/")[2])
+        return (file.media_type, file.body) if file else ("", b"")
+
+
+@contextmanager
+def serving() -> Iterator[Stage]:
+    """A stage on a free port."""
+    stage = Stage()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            kind, body = stage.reply(self.path)
+            self.send_response(200 if kind else 404)
+            self.send_header("content-type", kind or "text/plain")
+            self.send_header("content-security-policy", POLICY)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: the test says what went wrong."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    stage.base = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield stage
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def browsing(*, width: int = 1400, height: int = 840, ratio: float = 1, **options: Any) -> Iterator[Page]:
+    """A page of a browser; what it complains of is an error when it ends."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, device_scale_factor=ratio, **options
+        )
+        page = context.new_page()
+        faults: list[str] = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda message: _note(message, faults))
+        page.add_init_script(
+            "window.__describe = true; window.violations = [];"
+            "document.addEventListener('securitypolicyviolation', (e) => violations.push(e.violatedDirective + ' ' + e.blockedURI));"
+        )
+        try:
+            yield page
+            faults += page.evaluate("window.violations")
+            assert not faults, faults
+        finally:
+            browser.close()
+
+
+def _note(message: ConsoleMessage, faults: list[str]) -> None:
+    if message.type in {"error", "warning"} and "favicon" not in (message.location.get("url") or ""):
+        faults.append(message.text)
+
+
+def shown(page: Page, stage: Stage, query: str = "") -> dict[str, Any]:
+    """Open the chart and return what it drew."""
+    page.goto(f"{stage.base}/?{query}")
+    return drawn(page)
+
+
+SETTLED = """async () => {
+  await document.fonts.ready;
+  for (let frame = 0; frame < 600; frame += 1) {
+    await new Promise(requestAnimationFrame);
+    const now = window.__profile?.describe();
+    if (now && now.fresh && frame > 3) return now;
+  }
+  throw new Error("the chart does not come to rest");
+}"""
+
+
+def drawn(page: Page) -> dict[str, Any]:
+    """What the chart has drawn, once it has come to rest."""
+    return json.loads(page.evaluate(f"async () => JSON.stringify(await ({SETTLED})())"))
