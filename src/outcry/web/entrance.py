@@ -60,8 +60,13 @@ _REFUSALS = {
         "The sign-in service did not say who you are. Try again, or use another way."
     ),
 }
-#: Of somebody known already, whose address is not in question.
-_NOT_YOURS = later("This password is wrong.")
+#: What says more at one entry of a form.
+_THERE = {
+    (Reason.WRONG, "password"): later("This password is wrong."),
+    (Reason.LINK, "token"): later(
+        "This is not the token that holds now: every start of the service makes a new one."
+    ),
+}
 
 
 def origin_of(visit: Visit) -> Origin:
@@ -194,8 +199,8 @@ def secret_in(form: Mapping[str, str], name: str) -> str:
 
 def faults_of(visit: Visit, refusal: Refused) -> dict[str, str]:
     """A refusal in the reader's words, by the entry it is about; by the empty name where it is about none."""
-    known = refusal.reason is Reason.WRONG and refusal.field == "password"
-    return {refusal.field: visit.words(_NOT_YOURS if known else _REFUSALS[refusal.reason])}
+    text = _THERE.get((refusal.reason, refusal.field), _REFUSALS[refusal.reason])
+    return {refusal.field: visit.words(text)}
 
 
 def refused(desk: Desk, visit: Visit, template: str, refusal: Refused, /, **values: Any) -> Response:

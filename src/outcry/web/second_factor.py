@@ -108,7 +108,7 @@ def _drawn(secret: str, address: str) -> dict[str, Any]:
     """The secret for a camera and for fingers: a picture, and groups of four."""
     picture = segno.make(address, error="m", micro=False)
     return {
-        "secret": secret,
+        "shared": secret,
         "groups": " ".join(secret[at : at + 4] for at in range(0, len(secret), 4)),
         "picture": picture.svg_data_uri(scale=5, border=3, dark="#000", light="#fff"),
     }
