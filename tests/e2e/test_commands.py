@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,9 @@ def test_a_full_disk_is_one_line_and_loses_nothing(shared: Path, tmp_path: Path)
         (["import"], 2, "name a file"),
         (["import", "/nowhere/at/all.dbn"], 1, "/nowhere/at/all.dbn"),
         (["keys", "create", "--email", "nobody"], 2, "not an e-mail address"),
+        (["keys", "create", "--email", "a@example.com", "--expires", "soon"], 2, "90d or 12h"),
+        (["keys", "create", "--email", "a@example.com", "--expires", "3661d"], 2, "ten years"),
+        (["keys", "create", "--email", "a@example.com", "--label", "two\nlines"], 2, "one line"),
         (["keys", "revoke", "outcry_zzzz"], 1, "keys list"),
         (["levels", "ES"], 2, "OUTCRY_KEY"),
         (["grants", "add", "user:nobody@example.com"], 2, "is nobody"),
@@ -251,6 +255,19 @@ def test_a_key_that_sends_trades_is_listed_as_such_and_reads_nothing(tmp_path: P
     with serving(tmp_path) as (url, _):
         assert get(f"{url}/api/levels?symbol=ES", sends)[1]["code"] == "forbidden"
         assert get(f"{url}/api/levels?symbol=ES", reads)[1]["code"] == "no_licensed_source"
+
+
+def test_a_key_is_listed_with_its_name_its_end_and_its_last_use(tmp_path: Path) -> None:
+    named = ("keys", "create", "--email", "me@example.com", "--label", "Büro", "--expires", "90d")
+    used, idle = outcry(tmp_path, *named).stdout.strip(), outcry(tmp_path, *named).stdout.strip()
+    with serving(tmp_path) as (url, _):
+        assert get(f"{url}/api/symbols", used)[0] == 200
+    listed = [line.split("\t") for line in outcry(tmp_path, "keys", "list").stdout.splitlines()]
+    assert [(row[0], row[6]) for row in listed] == [(used[:15], "Büro"), (idle[:15], "Büro")]
+    made, expires, last = (datetime.fromisoformat(listed[0][n]) for n in (3, 7, 8))
+    assert expires - made == timedelta(days=90)
+    assert timedelta(0) <= last - made < timedelta(minutes=2)
+    assert listed[1][8] == ""
 
 
 def test_a_second_service_of_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:

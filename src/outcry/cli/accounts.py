@@ -1,5 +1,6 @@
 """`outcry keys …` and `outcry grants …`: who may ask, and what of the operator's data they see."""
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -7,7 +8,7 @@ from typing import Literal
 
 from cyclopts import App
 
-from outcry.accounts.keys import is_email
+from outcry.accounts.keys import is_email, is_label
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.ports.store import GrantRow, KeyRow, Role, Tier
 from outcry.settings import read_settings
@@ -15,7 +16,7 @@ from outcry.wiring import open_house
 
 OPERATOR_NAME = "operator"
 EMBARGO_HOURS = 24
-LONGEST_EMBARGO_HOURS = 10 * 366 * 24
+LONGEST_HOURS = 10 * 366 * 24
 
 keys = App(name="keys", help="Make, list and revoke API keys.")
 grants = App(
@@ -26,7 +27,15 @@ grants = App(
 
 
 @keys.command
-def create(*, email: str, tier: Tier = "free", ingest: bool = False, data: str | None = None) -> int:
+def create(
+    *,
+    email: str,
+    tier: Tier = "free",
+    ingest: bool = False,
+    label: str = "",
+    expires: str = "",
+    data: str | None = None,
+) -> int:
     """Make a key and print it, alone, on standard output. It is shown this once and kept only as a keyed digest.
 
         export OUTCRY_KEY=$(outcry keys create --email you@example.com)
@@ -39,6 +48,10 @@ def create(*, email: str, tier: Tier = "free", ingest: bool = False, data: str |
         How many requests a minute it may make: free 30, pro 120, admin 600. A tier is no data licence.
     ingest
         Make a key that sends trades as that user's own live feed, and reads nothing.
+    label
+        What to call it in lists; 60 characters at most.
+    expires
+        When its time is over, from now: 90d or 12h. Never, unless given.
     data
         The data folder; otherwise OUTCRY_DATA.
     """
@@ -46,9 +59,18 @@ def create(*, email: str, tier: Tier = "free", ingest: bool = False, data: str |
     if not (operator or is_email(email)):
         print(f"outcry: {email!r} is not an e-mail address", file=sys.stderr)
         return 2
+    if not is_label(label.strip()):
+        print("outcry: a label is one line of 60 characters at most", file=sys.stderr)
+        return 2
+    lasts_ns = _span_ns(expires) if expires else None
+    if expires and lasts_ns is None:
+        print(f"outcry: {expires!r} is no time from now: 90d or 12h, ten years at most", file=sys.stderr)
+        return 2
     with open_house(read_settings(data=data)) as house:
         role: Role = "ingest-operator" if operator else "ingest" if ingest else "read"
-        print(house.keys.create(email, tier, house.clock.now_ns(), role=role))
+        now_ns = house.clock.now_ns()
+        expires_ns = None if lasts_ns is None else now_ns + lasts_ns
+        print(house.keys.create(email, tier, now_ns, role=role, label=label, expires_ns=expires_ns))
     return 0
 
 
@@ -77,7 +99,8 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
 
 @keys.command(name="list")
 def list_keys(*, data: str | None = None) -> int:
-    """List all keys, tab-separated: prefix, tier, e-mail, when made, when revoked, read or ingest.
+    """List all keys, tab-separated: prefix, tier, e-mail, when made, when revoked, read or ingest, label, when it
+    expires, when it was last used.
 
     Parameters
     ----------
@@ -96,12 +119,26 @@ def _key_line(row: KeyRow) -> tuple[str, ...]:
         row.tier,
         row.email,
         _instant(row.created_ns),
-        _instant(row.revoked_ns) if row.revoked_ns else "",
+        _instant(row.revoked_ns),
         row.role,
+        row.label,
+        _instant(row.expires_ns),
+        _instant(row.last_used_ns),
     )
 
 
-def _instant(at_ns: int) -> str:
+def _span_ns(text: str) -> int | None:
+    """The length of `90d` or `12h`; None where it is no such thing, or longer than ten years."""
+    found = re.fullmatch(r"([1-9][0-9]{0,4})([dh])", text)
+    if found is None:
+        return None
+    hours = int(found[1]) * (24 if found[2] == "d" else 1)
+    return hours * NANOS_PER_HOUR if hours <= LONGEST_HOURS else None
+
+
+def _instant(at_ns: int | None) -> str:
+    if at_ns is None:
+        return ""
     return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -139,7 +176,7 @@ def add(
         kind, _, name = grantee.partition(":")
         roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
         unknown = [root for root in roots if root not in house.reference.universe.products]
-        if unknown or not 0 <= held_back <= LONGEST_EMBARGO_HOURS:
+        if unknown or not 0 <= held_back <= LONGEST_HOURS:
             print(
                 f"outcry: no product {unknown[0]}"
                 if unknown
