@@ -94,7 +94,7 @@ async def alerts_page(desk: Desk, visit: Visit) -> Response:
         symbols=[root for root, product in desk.services.universe.products.items() if product.parent is None],
         older=f"/alerts?{urlencode(filters.entries(before=str(found.older)))}" if found.older else "",
         newer=f"/alerts?{urlencode(filters.entries())}" if before is not None else "",
-        all_href="/alerts", time_href=_time_href(filters), zone=visit.preferences.time_zone,
+        all_href="/alerts", time_href=_time_href(filters), zone=_city(visit.preferences.time_zone),
         page_data=_page_data(words, filters, found, live=before is None and not filters.day and not faults),
     )  # fmt: skip
 
@@ -135,11 +135,12 @@ def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
 
 
 def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
-    """Lines under the trade dates they belong to, in their order."""
+    """Lines under the trade dates they belong to, the newest first by exchange time: feeds that catch up together are
+    recorded one after the other."""
     days: dict[str, list[AlertLine]] = {}
-    for line in lines:
+    for line in sorted(lines, key=lambda line: (line.entry.at, line.entry.seq), reverse=True):
         days.setdefault(line.entry.trade_date, []).append(line)
-    return list(days.items())
+    return sorted(days.items(), reverse=True)
 
 
 def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, after: int | None) -> Listed:
@@ -217,6 +218,11 @@ def _scope(visit: Visit) -> Scope:
     if visit.scope is None:
         raise NotSignedIn
     return visit.scope
+
+
+def _city(zone: str) -> str:
+    """A time zone as people call it: by its city."""
+    return zone.rpartition("/")[2].replace("_", " ")
 
 
 def _whole(text: str) -> int | None:

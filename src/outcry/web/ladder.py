@@ -42,7 +42,7 @@ def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
         *_dated(levels.naked_pocs, "naked", words("Naked POC"), outlook, age),
         *_dated(levels.poor_highs, "poor", words("Poor high"), outlook, age),
         *_dated(levels.poor_lows, "poor", words("Poor low"), outlook, age),
-        Rung(outlook.reference, "last", words("Last") if outlook.live else words("Close"), last=True),
+        Rung(outlook.reference, "last", words("Last") if outlook.live else words("Closing price"), last=True),
     ]
     return sorted(found, key=lambda rung: (-rung.price, not rung.last))
 
@@ -65,8 +65,8 @@ def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
     yield Rung(session.vah, "va", "VAH")
     yield Rung(session.val, "va", "VAL")
     yield Rung(session.vpoc, "vpoc", "VPOC")
-    yield Rung(session.high, "extreme", words("High"), poor=session.poor_high)
-    yield Rung(session.low, "extreme", words("Low"), poor=session.poor_low)
+    yield Rung(session.high, "extreme", words("Session high"), poor=session.poor_high)
+    yield Rung(session.low, "extreme", words("Session low"), poor=session.poor_low)
 
 
 def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:

@@ -17,6 +17,9 @@ const SOUND = "outcry-alerts-sound";
 
 const rows = () => [...table.querySelectorAll("tr[data-seq]")];
 const seqOf = (row) => Number(row.dataset.seq);
+const timeOf = (row) => Date.parse(row.querySelector("time").dateTime);
+/** An alert so much older than the newest one here has arrived late. */
+const LATE_MS = 60_000;
 
 function kept(name) {
   try {
@@ -93,12 +96,13 @@ function take(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("table");
   if (!fresh) return;
   newest = Math.max(newest, Number(fresh.dataset.newest));
+  const newestTime = Math.max(0, ...rows().map(timeOf));
   const known = new Set([...rows(), ...held.flatMap((body) => [...body.querySelectorAll("tr[data-seq]")])].map(seqOf));
   const came = [];
   for (const row of fresh.querySelectorAll("tr[data-seq]")) {
     if (known.has(seqOf(row))) row.remove();
     else came.push(row);
-    row.querySelector(".late-mark").hidden = !late;
+    row.querySelector(".late-mark").hidden = !late && timeOf(row) > newestTime - LATE_MS;
   }
   late = false;
   if (!came.length) return;

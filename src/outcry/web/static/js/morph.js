@@ -26,11 +26,12 @@ export function morph(old, fresh) {
 }
 
 function morphAttributes(old, fresh) {
+  const mine = (name) => name === "open" && old.nodeName === "DETAILS"; // what the reader opened or closed stays so
   for (const { name } of [...old.attributes]) {
-    if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    if (!fresh.hasAttribute(name) && !mine(name)) old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
-    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    if (old.getAttribute(name) !== value && !mine(name)) old.setAttribute(name, value);
   }
 }
 
