@@ -83,7 +83,9 @@ class Entrance(Ground):
         """Prove anew who it is, by password (and code, where there is a second factor); return the browser's new
         token."""
         self._tries.take(origin, "confirm", str(session.user_id))
-        user = self._browsers.still(session.id, self._clock.now_ns())
+        in_force = self._browsers.still(session.id, self._clock.now_ns()) is not None
+        # from the store: what is in memory may be a second old, and proof is asked of what holds now
+        user = self._store.user(session.user_id) if in_force else None
         if not self._passwords.match(user.password_hash if user else None, password) or user is None:
             if user is not None:
                 self._note_later(user, Event.CONFIRM_FAILED, origin, way="password")

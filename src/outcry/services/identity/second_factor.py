@@ -15,7 +15,7 @@ from pyotp.totp import TOTP
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, UserRow
-from outcry.services.sealing import Seal
+from outcry.services.sealing import Seal, SealBroken
 
 ISSUER = "Outcry"
 STEP_S = 30
@@ -74,7 +74,11 @@ class SecondFactor:
             return "recovery" if used else None
         if user.totp_sealed is None:
             return None
-        step = self._step_of(self._seal.open(user.totp_sealed, f"totp:{user.id}"), _digits(code))
+        try:
+            secret = self._seal.open(user.totp_sealed, f"totp:{user.id}")
+        except SealBroken:  # another server's secret, or another user's cell: there is nothing a code could match
+            return None
+        step = self._step_of(secret, _digits(code))
         return "totp" if step is not None and self._store.use_totp_step(user.id, step) else None
 
     def _step_of(self, secret: str, code: str) -> int | None:
