@@ -31,19 +31,21 @@ from outcry.web.forms import (
     typed_before,
 )
 from outcry.web.keys import Shown, made_key, shown, wished
-from outcry.web.language import Words
+from outcry.web.language import Words, later
 from outcry.web.moments import Moment, moment
 from outcry.web.states import State, state_of
 
 LIST, MADE = "/account/brokers", "/account/brokers/key-made"
 _LONGEST_ENTRY = 1000
+_MISSING = later("This has to be filled in.")
+_REJECTED = later("The broker does not accept these entries. Check them and try again.")
 _REFUSALS: Mapping[str, str] = {
-    "unknown_broker": "There is no such broker here.",
-    "not_hosted": "This broker can be connected only from your own machine: see the broker guide.",
-    "already_connected": "This account is connected already.",
-    "missing": "This has to be filled in.",
-    "rejected": "The broker does not accept these entries. Check them and try again.",
-    "too_many": "There are as many connections as there may be: end one first.",
+    "unknown_broker": later("There is no such broker here."),
+    "not_hosted": later("This broker can be connected only from your own machine: see the broker guide."),
+    "already_connected": later("This account is connected already."),
+    "missing": _MISSING,
+    "rejected": _REJECTED,
+    "too_many": later("There are as many connections as there may be: end one first."),
 }
 
 
@@ -182,7 +184,7 @@ async def connect(desk: Desk, visit: Visit) -> Response:
             connections = desk.services.connections
             await desk.ask(connections.connect, user.id, broker.id, label, given, desk.now_ns())
         except ConnectionRefused as refusal:
-            faults[refusal.field] = visit.words(_REFUSALS.get(refusal.code, _REFUSALS["rejected"]))
+            faults[refusal.field] = visit.words(_REFUSALS.get(refusal.code, _REJECTED))
     if faults:
         return desk.page(visit, "account/connect.html", 422, broker=broker, typed=kept, faults=faults)
     await _note(desk, visit, user, Event.CONNECTION_STARTED, broker=broker.id, label=label)
@@ -217,7 +219,7 @@ def _broker(desk: Desk, visit: Visit) -> Broker:
 def _judge(broker: Broker, given: Mapping[str, str], faults: Faults, words: Words) -> None:
     for field in broker.fields:
         if not given[field.name]:
-            faults.setdefault(field.name, words(_REFUSALS["missing"]))
+            faults.setdefault(field.name, words(_MISSING))
         elif field.options and given[field.name] not in field.options:
             faults.setdefault(field.name, words("Choose one of the list."))
 

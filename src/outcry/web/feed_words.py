@@ -7,28 +7,28 @@ own, and its code the same reason everywhere.
 from collections.abc import Mapping
 
 from outcry.ports.connections import ConnectionPhase, ConnectionRow
-from outcry.web.language import Words
+from outcry.web.language import Words, later
 from outcry.web.states import Kind, State, state_of
 
 #: Shape and colour of a phase, and its word.
 _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
-    ConnectionPhase.CONNECTING: ("connecting", "Connecting"),
-    ConnectionPhase.CATCHING_UP: ("connecting", "Catching up"),
-    ConnectionPhase.LIVE: ("live", "Connected"),
-    ConnectionPhase.DEGRADED: ("stale", "In trouble"),
-    ConnectionPhase.NEEDS_SIGN_IN: ("delayed", "Sign-in needed"),
-    ConnectionPhase.FAILED: ("error", "Failed"),
-    ConnectionPhase.PAUSED: ("closed", "Ended"),
+    ConnectionPhase.CONNECTING: ("connecting", later("Connecting")),
+    ConnectionPhase.CATCHING_UP: ("connecting", later("Catching up")),
+    ConnectionPhase.LIVE: ("live", later("Connected")),
+    ConnectionPhase.DEGRADED: ("stale", later("In trouble")),
+    ConnectionPhase.NEEDS_SIGN_IN: ("delayed", later("Sign-in needed")),
+    ConnectionPhase.FAILED: ("error", later("Failed")),
+    ConnectionPhase.PAUSED: ("closed", later("Ended")),
 }
 #: What the reader can do about a state, and where; one that passes by itself is not here.
 _STEPS: Mapping[str, tuple[str, str]] = {
-    "no_connection": ("Connect a broker, or send your own trades", "/account/brokers"),
-    "unsubscribed": ("See what your feeds send", "/account/brokers"),
-    "stale_link": ("See what your feeds send", "/account/brokers"),
-    "degraded": ("See what your feeds send", "/account/brokers"),
-    "disconnected": ("See why the connection is lost", "/account/brokers"),
-    "ended": ("Start the feed again", "/account/brokers"),
-    "no_prior": ("Import a session from before it", "/broker-guide"),
+    "no_connection": (later("Connect a broker, or send your own trades"), "/account/brokers"),
+    "unsubscribed": (later("See what your feeds send"), "/account/brokers"),
+    "stale_link": (later("See what your feeds send"), "/account/brokers"),
+    "degraded": (later("See what your feeds send"), "/account/brokers"),
+    "disconnected": (later("See why the connection is lost"), "/account/brokers"),
+    "ended": (later("Start the feed again"), "/account/brokers"),
+    "no_prior": (later("Import a session from before it"), "/broker-guide"),
 }
 
 

@@ -29,13 +29,13 @@ from outcry.web.forms import (
     number_in,
     typed_before,
 )
-from outcry.web.language import Words
+from outcry.web.language import Words, later
 from outcry.web.moments import Moment, moment
 
 USERS, INVITED = "/operator/users", "/operator/users/invited"
 _PAGE = 50
 TIERS: Mapping[Tier, str] = {"free": "free", "pro": "pro", "admin": "admin"}
-ROLES: Mapping[UserRole, str] = {"member": "Member", "operator": "Operator"}
+ROLES: Mapping[UserRole, str] = {"member": later("Member"), "operator": later("Service operator")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from outcry.web.forms import (
     number_in,
     typed_before,
 )
+from outcry.web.language import later
 from outcry.web.moments import day_text
 from outcry.web.webhooks import offered
 
@@ -38,13 +39,14 @@ _USUAL = {
     "grantee": "everyone", "tier": "free", "email": "", "scope": "completed", "roots": "", "from_date": "",
     "until_date": "", "embargo_hours": "24",
 }  # fmt: skip
+_EMBARGO = later("An embargo lasts from 0 hours to ten years.")
 _REFUSALS: Mapping[str, str] = {
-    "product": "Choose among the symbols of the list.",
-    "live_dates": "A live feed is granted for now: it has no dates. Leave them empty.",
-    "dates": "The last date lies before the first.",
-    "embargo": "An embargo lasts from 0 hours to ten years.",
-    "tier": "Choose a tier of the list.",
-    "user": "Nobody here has this address.",
+    "product": later("Choose among the symbols of the list."),
+    "live_dates": later("A live feed is granted for now: it has no dates. Leave them empty."),
+    "dates": later("The last date lies before the first."),
+    "embargo": _EMBARGO,
+    "tier": later("Choose a tier of the list."),
+    "user": later("Nobody here has this address."),
 }
 #: Which entry of the form a refusal's field is.
 _ENTRIES: Mapping[tuple[str, str], str] = {("tier", "name"): "tier", ("user", "name"): "email"}
@@ -188,7 +190,7 @@ def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | No
         faults["scope"] = words("Choose what is granted.")
     hours = typed["embargo_hours"]
     if not (hours.isascii() and hours.isdigit() and len(hours) <= 6):
-        faults["embargo_hours"] = words(_REFUSALS["embargo"])
+        faults["embargo_hours"] = words(_EMBARGO)
     first, last = (_day(visit, typed, name, faults) for name in ("from_date", "until_date"))
     if faults or grantee is None or scope is None:
         return None

@@ -30,7 +30,7 @@ from outcry.web.forms import (
     number_in,
     typed_before,
 )
-from outcry.web.language import Words
+from outcry.web.language import Words, later
 from outcry.web.moments import Moment, moment
 
 LIST, NEW = "/account/webhooks", "/account/webhooks/new"
@@ -38,8 +38,8 @@ _LONGEST_ADDRESS = 1000
 #: Tests in any minute; a test waits for the other side.
 _TESTS = 5
 _REFUSALS: Mapping[str, str] = {
-    "label": "This name is too long: 60 characters at most.",
-    "too_many": "There are 20 webhooks already: remove one first.",
+    "label": later("This name is too long: 60 characters at most."),
+    "too_many": later("There are 20 webhooks already: remove one first."),
 }
 
 
