@@ -162,7 +162,8 @@ def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
     store.add_key(ann, "free", "outcry_r", b"r", 2)
     store.revoke_key("outcry_r", 2)
     store.add_key(ann, "free", "outcry_e", b"e", 2, expires_ns=5)
-    stores = [store, SqlStore(Database(open_engine(sqlite_url(tmp_path))))]
+    elsewhere = Database(open_engine(sqlite_url(tmp_path)))
+    stores = [store, SqlStore(elsewhere)]
     made: list[int | None] = []
 
     def add(n: int) -> None:
@@ -173,6 +174,7 @@ def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
         thread.start()
     for thread in threads:
         thread.join(30)
+    elsewhere.close()
     assert len(made) == 6
     assert sum(number is not None for number in made) == 3
 
