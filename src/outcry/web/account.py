@@ -4,9 +4,10 @@ Rule kept: what stands between a user and live answers is said with the one next
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, get_args
 from zoneinfo import available_timezones
 
 from starlette.responses import Response
@@ -16,10 +17,11 @@ from outcry.ports.identity import Preferences
 from outcry.web.desk import Desk, Page, Visit
 from outcry.web.feed_words import next_step
 from outcry.web.forms import Faults, line, note_of
-from outcry.web.language import LANGUAGES
+from outcry.web.language import LANGUAGES, Words
 from outcry.web.states import State, state_of
 
-_THEMES = ("auto", "dark", "light")
+Theme = Literal["auto", "dark", "light"]
+_ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,10 @@ class Front:
 
 async def front(desk: Desk, visit: Visit) -> Response:
     """How things stand, and preferences."""
-    return await _front(desk, visit, desk.user(visit).preferences, {})
+    kept = desk.user(visit).preferences
+    shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
+    shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
+    return await _front(desk, visit, shown, {})
 
 
 async def prefer(desk: Desk, visit: Visit) -> Response:
@@ -55,14 +60,15 @@ async def prefer(desk: Desk, visit: Visit) -> Response:
     user = desk.user(visit)
     form = await desk.form(visit)
     faults: Faults = {}
-    wished = _preferences(form, faults, visit)
-    if faults:
-        return await _front(desk, visit, wished, faults)
+    typed = {name: line(form, name, faults, visit.words) for name in _ENTRIES}
+    wished = _preferences(typed, faults, visit.words)
+    if wished is None:
+        return await _front(desk, visit, typed, faults)
     await desk.ask(desk.services.identity.prefer, user, wished)
     return desk.to(visit, "/account?done=saved")
 
 
-async def _front(desk: Desk, visit: Visit, shown: Preferences, faults: Faults) -> Response:
+async def _front(desk: Desk, visit: Visit, shown: Mapping[str, str], faults: Faults) -> Response:
     found = await desk.ask(_stand, desk, visit)
     return desk.page(
         visit,
@@ -93,25 +99,21 @@ def _stand(desk: Desk, visit: Visit) -> Front:
     )
 
 
-def _preferences(form: dict[str, str], faults: Faults, visit: Visit) -> Preferences:
-    words = visit.words
-    language, theme = line(form, "language", faults, words), line(form, "theme", faults, words)
-    zone, hour = line(form, "time_zone", faults, words), line(form, "digest_hour", faults, words)
-    if language and language not in LANGUAGES:
+def _preferences(typed: Mapping[str, str], faults: Faults, words: Words) -> Preferences | None:
+    """Preferences as typed; None, with faults, where they cannot be."""
+    if typed["language"] and typed["language"] not in LANGUAGES:
         faults["language"] = words("Choose one of the languages of the list.")
-    if theme not in _THEMES:
+    theme = next((theme for theme in get_args(Theme) if theme == typed["theme"]), None)
+    if theme is None:
         faults["theme"] = words("Choose one of the themes of the list.")
-    if zone not in zones():
+    if typed["time_zone"] not in zones():
         faults["time_zone"] = words("There is no time zone of this name: choose one of the list.")
+    hour = typed["digest_hour"]
     if not (hour.isascii() and hour.isdigit() and len(hour) <= 2 and int(hour) < 24):
         faults["digest_hour"] = words("The hour of the digest is a number from 0 to 23.")
-    return Preferences(
-        language=language,
-        time_zone=zone,
-        theme=theme,  # pyright: ignore[reportArgumentType] - judged above; shown again as typed
-        digest_hour=int(hour) if "digest_hour" not in faults else visit.preferences.digest_hour,
-        shortcuts=form.get("shortcuts") == "yes",
-    )
+    if faults or theme is None:
+        return None
+    return Preferences(typed["language"], typed["time_zone"], theme, int(hour), typed["shortcuts"] == "yes")
 
 
 @cache

@@ -32,7 +32,7 @@ from outcry.web.forms import (
 )
 from outcry.web.language import later
 from outcry.web.moments import day_text
-from outcry.web.webhooks import offered
+from outcry.web.webhook_forms import offered
 
 DATA, FEEDS = "/operator/data", "/operator/feeds"
 _USUAL = {

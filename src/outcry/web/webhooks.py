@@ -6,16 +6,16 @@ only by a user who has just proved who it is; somebody else's subscription is on
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
-from outcry.ports.delivery import AttemptRow, Severity, SubscriptionRow, Target
+from outcry.ports.delivery import AttemptRow, SubscriptionRow, Target
 from outcry.ports.identity import UserRow
-from outcry.services.subscriptions import LONGEST_LABEL, NoSubscription, SubscriptionRefused, Wish
+from outcry.services.subscriptions import NoSubscription, SubscriptionRefused
 from outcry.web.deliveries import deliveries
-from outcry.web.delivery_words import OUTCOMES, PHASES, SEVERITIES, TARGETS, address_words, result_words
+from outcry.web.delivery_words import OUTCOMES, PHASES, SEVERITIES, TARGETS, result_words
 from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
 from outcry.web.forms import (
@@ -25,22 +25,16 @@ from outcry.web.forms import (
     forget_typed,
     hand_over,
     handed_over,
-    line,
     note_of,
     number_in,
     typed_before,
 )
-from outcry.web.language import Words, later
 from outcry.web.moments import Moment, moment
+from outcry.web.webhook_forms import offered, refusal_words, typed_in, wish_of
 
 LIST, NEW = "/account/webhooks", "/account/webhooks/new"
-_LONGEST_ADDRESS = 1000
 #: Tests in any minute; a test waits for the other side.
 _TESTS = 5
-_REFUSALS: Mapping[str, str] = {
-    "label": later("This name is too long: 60 characters at most."),
-    "too_many": later("There are 20 webhooks already: remove one first."),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +74,17 @@ async def new_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def make_webhook(desk: Desk, visit: Visit) -> Response:
     """Make one; the secret of an endpoint is shown once."""
-    typed, faults = await _typed(desk, visit)
+    typed, faults = await typed_in(desk, visit)
     try:
         user = desk.confirmed(visit)
     except NotConfirmed:
         return confirm_first(desk, visit, NEW, typed)
-    wish = _wish(desk, typed, faults, visit.words)
+    wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
             made = await desk.ask(desk.services.subscriptions.add, user.id, wish, desk.now_ns())
         except SubscriptionRefused as refusal:
-            faults[refusal.field] = _refusal(visit.words, refusal)
+            faults[refusal.field] = refusal_words(visit.words, refusal)
         else:
             kept = await desk.ask(desk.services.subscriptions.one, user.id, made.id)
             await _note(desk, visit, user, Event.SUBSCRIPTION_CREATED, kept)
@@ -116,19 +110,19 @@ async def show_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def change_webhook(desk: Desk, visit: Visit) -> Response:
     """Change what it sends, and where to; an address left empty stays."""
-    typed, faults = await _typed(desk, visit)
+    typed, faults = await typed_in(desk, visit)
     user, row = await _own(desk, visit)
     typed["target"] = row.target.value
     try:
         desk.confirmed(visit)
     except NotConfirmed:
         return confirm_first(desk, visit, f"{LIST}/{row.id}", typed)
-    wish = _wish(desk, typed, faults, visit.words)
+    wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
             row = await desk.ask(desk.services.subscriptions.change, user.id, row.id, wish)
         except SubscriptionRefused as refusal:
-            faults[refusal.field] = _refusal(visit.words, refusal)
+            faults[refusal.field] = refusal_words(visit.words, refusal)
         else:
             await _note(desk, visit, user, Event.SUBSCRIPTION_CHANGED, row)
             return desk.to(visit, f"{LIST}/{row.id}?done=saved")
@@ -226,45 +220,6 @@ async def back_to_webhook(desk: Desk, visit: Visit) -> Response:
 
 
 # -- what they share
-
-
-async def _typed(desk: Desk, visit: Visit) -> tuple[dict[str, str], Faults]:
-    """What was typed, as far as it is what a form can hold."""
-    form = await desk.form_lists(visit)
-    first = {name: values[-1] for name, values in form.items()}
-    faults: Faults = {}
-    typed = {name: line(first, name, faults, visit.words) for name in ("target", "min_severity")}
-    typed["label"] = line(first, "label", faults, visit.words, LONGEST_LABEL)
-    typed["address"] = line(first, "address", faults, visit.words, _LONGEST_ADDRESS)
-    symbols = {"symbols": " ".join(form.get("symbols", ()))}
-    typed["symbols"] = line(symbols, "symbols", faults, visit.words)
-    return typed, faults
-
-
-def _wish(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
-    """A subscription as wished; None, with faults, where it cannot be one."""
-    if typed["target"] not in set(Target):
-        faults["target"] = words("Choose where alerts shall be sent.")
-    severity = next((one for one in get_args(Severity) if one == typed["min_severity"]), None)
-    if severity is None:
-        faults["min_severity"] = words("Choose from which severity on.")
-    roots = tuple(dict.fromkeys(typed["symbols"].split()))
-    if any(root not in offered(desk) for root in roots):
-        faults["symbols"] = words("Choose among the symbols of the list.")
-    if faults or severity is None:
-        return None
-    return Wish(Target(typed["target"]), typed["address"], typed["label"], roots, severity)
-
-
-def offered(desk: Desk) -> dict[str, str]:
-    """The products alerts are made of, by root: what a subscription can be narrowed to."""
-    products = desk.services.universe.products.values()
-    return {product.root: product.name for product in products if product.parent is None}
-
-
-def _refusal(words: Words, refusal: SubscriptionRefused) -> str:
-    found = _REFUSALS.get(refusal.code)
-    return words(found) if found else address_words(words, refusal.code)
 
 
 async def _own(desk: Desk, visit: Visit) -> tuple[UserRow, SubscriptionRow]:

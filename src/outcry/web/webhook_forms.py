@@ -1,0 +1,60 @@
+"""What is typed about a webhook, read and judged.
+
+Rule kept: what cannot be a webhook is refused whole, with what was typed and a fault at each entry that is wrong.
+"""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from outcry.ports.delivery import Severity, Target
+from outcry.services.subscriptions import LONGEST_LABEL, SubscriptionRefused, Wish
+from outcry.web.delivery_words import address_words
+from outcry.web.desk import Desk, Visit
+from outcry.web.forms import Faults, line
+from outcry.web.language import Words, later
+
+_LONGEST_ADDRESS = 1000
+_REFUSALS: Mapping[str, str] = {
+    "label": later("This name is too long: 60 characters at most."),
+    "too_many": later("There are 20 webhooks already: remove one first."),
+}
+
+
+async def typed_in(desk: Desk, visit: Visit) -> tuple[dict[str, str], Faults]:
+    """What was typed, as far as it is what a form can hold."""
+    form = await desk.form_lists(visit)
+    first = {name: values[-1] for name, values in form.items()}
+    faults: Faults = {}
+    typed = {name: line(first, name, faults, visit.words) for name in ("target", "min_severity")}
+    typed["label"] = line(first, "label", faults, visit.words, LONGEST_LABEL)
+    typed["address"] = line(first, "address", faults, visit.words, _LONGEST_ADDRESS)
+    symbols = {"symbols": " ".join(form.get("symbols", ()))}
+    typed["symbols"] = line(symbols, "symbols", faults, visit.words)
+    return typed, faults
+
+
+def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
+    """A subscription as wished; None, with faults, where it cannot be one."""
+    if typed["target"] not in set(Target):
+        faults["target"] = words("Choose where alerts shall be sent.")
+    severity = next((one for one in get_args(Severity) if one == typed["min_severity"]), None)
+    if severity is None:
+        faults["min_severity"] = words("Choose from which severity on.")
+    roots = tuple(dict.fromkeys(typed["symbols"].split()))
+    if any(root not in offered(desk) for root in roots):
+        faults["symbols"] = words("Choose among the symbols of the list.")
+    if faults or severity is None:
+        return None
+    return Wish(Target(typed["target"]), typed["address"], typed["label"], roots, severity)
+
+
+def offered(desk: Desk) -> dict[str, str]:
+    """The products alerts are made of, by root: what a subscription can be narrowed to."""
+    products = desk.services.universe.products.values()
+    return {product.root: product.name for product in products if product.parent is None}
+
+
+def refusal_words(words: Words, refusal: SubscriptionRefused) -> str:
+    """Why a subscription is refused, in words."""
+    found = _REFUSALS.get(refusal.code)
+    return words(found) if found else address_words(words, refusal.code)
