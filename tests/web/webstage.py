@@ -69,12 +69,13 @@ class MovableClock:
 
 @dataclass(frozen=True)
 class Got:
-    """A response, and the cookies it set."""
+    """A response, and the cookies it set; `set_cookies`: with their attributes, as the headers say it."""
 
     status: int
     headers: dict[str, str]
     body: bytes
     cookies: dict[str, str]
+    set_cookies: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -110,12 +111,12 @@ class Visitor:
         finally:
             connection.close()
         cookies: SimpleCookie = SimpleCookie()
-        for name, value in response.getheaders():
-            if name.lower() == "set-cookie":
-                cookies.load(value)
+        said = tuple(value for name, value in response.getheaders() if name.lower() == "set-cookie")
+        for value in said:
+            cookies.load(value)
         found = {name: morsel.value for name, morsel in cookies.items()}
         self.cookies |= found
-        return Got(response.status, {n.lower(): v for n, v in response.getheaders()}, got, found)
+        return Got(response.status, {n.lower(): v for n, v in response.getheaders()}, got, found, said)
 
 
 @dataclass

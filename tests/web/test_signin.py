@@ -1,0 +1,426 @@
+"""Coming in and going out, over real sockets and without a script."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from doorstep import (
+    ANN,
+    BEN,
+    OTHER_PASSWORD,
+    Doorstep,
+    csrf,
+    doorstep,
+    follow,
+    hidden,
+    submit,
+    typed,
+)
+from webstage import PASSWORD, Got
+
+from outcry.ports.identity import UserRow
+from outcry.services.identity.browsers import Origin
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doorstep]:
+    with doorstep(tmp_path_factory.mktemp("doorstep"), mail=True, public_url="http://localhost") as running:
+        running.person()
+        yield running
+
+
+@pytest.fixture
+def step(shared: Doorstep) -> Doorstep:
+    """A service on which Ann has an account; nothing was tried within the last minute."""
+    shared.minute()
+    return shared
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Iterator[Doorstep]:
+    """A service as it is after its first start."""
+    with doorstep(tmp_path) as running:
+        yield running
+
+
+def user(step: Doorstep, email: str) -> UserRow:
+    return next(row for row in step.identity.users() if row.email == email)
+
+
+def knows(step: Doorstep, cookies: dict[str, str]) -> bool:
+    """Whether a browser with these cookies is signed in."""
+    visitor = step.visitor()
+    visitor.cookies = dict(cookies)
+    return visitor.get("/account/security").status == 200
+
+
+def set_cookie(got: Got, name: str) -> str:
+    """The header that set a cookie, attributes and all."""
+    return next(value for value in got.set_cookies if value.startswith(f"{name}="))
+
+
+# -- first run
+
+
+def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_token_only(
+    fresh: Doorstep,
+) -> None:
+    visitor = fresh.visitor()
+    asked = visitor.get("/sign-in?next=/alerts")
+    assert (asked.status, asked.headers["location"]) == (303, "/set-up")
+    given = {"email": ANN, "password": PASSWORD}
+
+    wrong = submit(visitor, "/set-up", {"token": "guessed", **given})
+    assert wrong.status == 422
+    assert (typed(wrong.text, "token"), typed(wrong.text, "email")) == ("guessed", ANN)
+    assert PASSWORD not in wrong.text
+    assert fresh.identity.needs_set_up()
+
+    came = submit(visitor, "/set-up", {"token": fresh.identity.set_up_token(), **given})
+    assert follow(visitor, came).status == 200
+    assert user(fresh, ANN).role == "operator"
+    assert 'action="/sign-out"' in visitor.get("/account/security").text
+    assert "no-store" in came.headers["cache-control"]
+
+
+def test_there_is_no_second_set_up(fresh: Doorstep) -> None:
+    early = fresh.visitor()
+    form = early.get("/set-up").text
+    token = fresh.identity.set_up_token()
+    fresh.person(ANN)
+    assert fresh.visitor().get("/set-up").headers["location"] == "/sign-in"
+    fields = {"csrf": csrf(form), "token": token, "email": BEN, "password": PASSWORD}
+    late = early.post("/set-up", fields)
+    assert late.status == 422
+    assert "set up already" in late.text
+    assert [row.email for row in fresh.identity.users()] == [ANN]
+
+
+# -- by password
+
+
+def test_a_password_leads_on_to_where_one_was_going(step: Doorstep) -> None:
+    visitor = step.visitor()
+    asked = visitor.get("/account/log?before=7")
+    assert asked.headers["location"] == "/sign-in?next=/account/log%3Fbefore%3D7"
+    came = submit(visitor, asked.headers["location"], {"email": ANN.upper(), "password": PASSWORD})
+    assert came.headers["location"] == "/account/log?before=7"
+    assert follow(visitor, came).status == 200
+
+
+def test_the_cookie_of_a_browser_signed_in(step: Doorstep) -> None:
+    visitor = step.visitor()
+    before = visitor.get("/sign-in").cookies["outcry-visit"]
+    came = submit(visitor, "/sign-in", {"email": ANN, "password": PASSWORD})
+    cookie = set_cookie(came, "outcry-local").lower()
+    for part in ("httponly", "samesite=lax", "path=/", f"max-age={90 * 24 * 3600}"):
+        assert part in cookie
+    assert "secure" not in cookie, "on this machine, without https, it would not be sent back"
+    assert came.cookies["outcry-visit"] not in {"", before}, "forms of before would still be good"
+    assert visitor.get("/account/security").headers["cache-control"] == "no-store"
+
+
+def test_behind_a_proxy_with_a_certificate_the_cookie_is_this_hosts_alone(tmp_path: Path) -> None:
+    site = {"host": "outcry.example.com", "x-forwarded-proto": "https", "x-forwarded-for": "203.0.113.9"}
+    with doorstep(tmp_path, trusted_proxies="127.0.0.1", public_url="https://outcry.example.com") as step:
+        step.person()
+        visitor = step.visitor()
+        form = visitor.get("/sign-in", **site)
+        fields = {"csrf": csrf(form.text), "email": ANN, "password": PASSWORD}
+        came = visitor.post("/sign-in", fields, **site, origin="https://outcry.example.com")
+        assert came.status == 303
+        cookie = set_cookie(came, "__Host-outcry").lower()
+        assert "secure" in cookie
+        assert "domain" not in cookie
+        assert "max-age" in form.headers["strict-transport-security"]
+        assert "203.0.113.9" in visitor.get("/account/security", **site).text
+        plain = {**site, "x-forwarded-proto": "http"}
+        assert visitor.get("/account/security", **plain).status == 303, "the cookie counted without https"
+
+
+@pytest.mark.parametrize(
+    ("email", "password"), [(ANN, OTHER_PASSWORD), (BEN, PASSWORD), ("", ""), ("x" * 400, "y" * 400)]
+)
+def test_what_is_wrong_is_not_said_and_the_address_is_kept(step: Doorstep, email: str, password: str) -> None:
+    got = submit(step.visitor(), "/sign-in", {"email": email, "password": password})
+    assert got.status == 422
+    assert "Address or password is wrong." in got.text
+    assert 'role="alert"' in got.text
+    assert typed(got.text, "email") == email
+    assert not password or password not in got.text
+    assert got.headers["cache-control"] == "no-store"
+    assert "outcry-local" not in got.cookies
+
+
+def test_too_many_tries_are_told_when_to_come_back(step: Doorstep) -> None:
+    visitor = step.visitor()
+    answers = [submit(visitor, "/sign-in", {"email": ANN, "password": OTHER_PASSWORD}) for _ in range(6)]
+    assert [got.status for got in answers] == [422] * 5 + [429]
+    assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
+    assert typed(answers[-1].text, "email") == ANN
+    step.minute()
+    assert submit(visitor, "/sign-in", {"email": ANN, "password": PASSWORD}).status == 303
+
+
+def test_a_form_sent_again_leads_on(step: Doorstep) -> None:
+    visitor = step.visitor()
+    form = visitor.get("/sign-in?next=/account/log").text
+    fields = {"csrf": csrf(form), "email": ANN, "password": PASSWORD}
+    before = len(step.identity.sessions(user(step, ANN)))
+    for _ in range(2):
+        got = visitor.post("/sign-in?next=/account/log", fields)
+        assert (got.status, got.headers["location"]) == (303, "/account/log")
+    assert visitor.get("/sign-in?next=/alerts").headers["location"] == "/alerts"
+    assert len(step.identity.sessions(user(step, ANN))) == before + 1
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "https://evil.example/", "//evil.example", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)",
+        "/%09/evil.example\t", "/\n//evil.example", " //evil.example", "evil.example", "", "/" + "a" * 4000,
+    ],
+)  # fmt: skip
+def test_the_way_on_never_leads_away(step: Doorstep, wanted: str) -> None:
+    visitor = step.visitor()
+    got = submit(visitor, f"/sign-in?next={quote(wanted, safe='')}", {"email": ANN, "password": PASSWORD})
+    assert (got.status, got.headers["location"]) == (303, "/")
+
+
+# -- forms that are not ours
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"content-type": "text/plain"},
+        {"content-type": "multipart/form-data; boundary=x"},
+    ],
+)
+def test_a_form_from_elsewhere_is_not_taken(step: Doorstep, headers: dict[str, str]) -> None:
+    got = submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}, **headers)
+    assert got.status == 400
+    assert "outcry-local" not in got.cookies
+
+
+def test_a_form_without_its_token_is_not_taken(step: Doorstep) -> None:
+    visitor, other = step.visitor(), step.visitor()
+    foreign = csrf(other.get("/sign-in").text)
+    visitor.get("/sign-in")
+    for token in ("", "0" * 40, foreign, "ü" * 20):
+        assert visitor.post("/sign-in", {"csrf": token, "email": ANN, "password": PASSWORD}).status == 400
+    assert (
+        step.visitor().post("/sign-in", {"csrf": foreign, "email": ANN, "password": PASSWORD}).status == 400
+    )
+
+
+def test_a_browser_that_tells_no_origin_may_send_forms(step: Doorstep) -> None:
+    """Ours tell their browsers not to say where a form comes from; the header then holds `null`."""
+    got = submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}, origin="null")
+    assert got.status == 303
+
+
+def test_a_form_as_large_as_nobody_types_is_not_taken(step: Doorstep) -> None:
+    assert submit(step.visitor(), "/sign-in", {"email": ANN, "password": "x" * 100_000}).status == 400
+
+
+HOSTILE = "\"><script>alert(1)</script>&amp;'{{ 7*7 }}%(x)s \u202e\x00\x1b[31m\r\nSet-Cookie: a=b"
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/sign-in", ("email", "password")),
+        ("/sign-in/link", ("email",)),
+        ("/reset", ("email",)),
+        ("/link?token=x", ("token",)),
+        ("/reset/new?token=x", ("token", "password")),
+        ("/email?token=x", ("token",)),
+    ],
+)
+def test_hostile_input_is_refused_in_words_and_never_becomes_markup(
+    step: Doorstep, path: str, names: tuple[str, ...]
+) -> None:
+    refused_unharmed(step, path, names)
+
+
+def test_hostile_input_in_the_set_up_is_too(fresh: Doorstep) -> None:
+    refused_unharmed(fresh, "/set-up", ("token", "email", "password"))
+
+
+def refused_unharmed(step: Doorstep, path: str, names: tuple[str, ...]) -> None:
+    got = submit(step.visitor(), path, dict.fromkeys(names, HOSTILE))
+    assert got.status == 422
+    assert 'role="alert"' in got.text
+    assert "<script>alert" not in got.text
+    assert "set-cookie: a=b" not in str(got.headers).lower()
+    assert "alert(1)" not in step.log.getvalue().decode()
+
+
+@pytest.mark.parametrize("path", ["/sign-in", "/link", "/reset/new", "/invite", "/email"])
+def test_hostile_addresses_never_become_markup(step: Doorstep, path: str) -> None:
+    address = (
+        f"{path}?token=%22%3E%3Cscript%3Ealert(1)%3C/script%3E&next=%22%3E%3Cscript%3Ealert(1)%3C/script%3E"
+    )
+    got = step.visitor().get(address)
+    assert got.status in {200, 410}
+    assert "<script>alert" not in got.text
+
+
+# -- going out
+
+
+def test_signing_out_ends_the_session_everywhere_it_was_kept(step: Doorstep) -> None:
+    visitor = step.signed_in()
+    kept = dict(visitor.cookies)
+    assert knows(step, kept)
+    page = visitor.get("/account/security")
+    assert page.headers["cache-control"] == "no-store", "the back button would show it again"
+    got = visitor.post("/sign-out", {"csrf": csrf(page.text)})
+    assert got.status == 303
+    assert "max-age=0" in set_cookie(got, "outcry-local").lower()
+    assert not knows(step, kept)
+    assert visitor.get("/account/security").status == 303
+    assert got.cookies["outcry-visit"] != kept["outcry-visit"]
+
+
+def test_nobody_is_signed_out_by_another_site_or_twice(step: Doorstep) -> None:
+    visitor = step.signed_in()
+    assert visitor.post("/sign-out", {}).status == 400
+    assert visitor.get("/sign-out").status == 405
+    form = csrf(visitor.get("/account/security").text)
+    assert visitor.post("/sign-out", {"csrf": form}).status == 303
+    assert visitor.post("/sign-out", {"csrf": form}).status == 303
+
+
+# -- proving it anew
+
+
+def test_what_is_secret_asks_anew_after_ten_minutes_and_the_token_changes(step: Doorstep) -> None:
+    visitor = step.signed_in()
+    assert visitor.get("/account/security/password").status == 200
+    step.clock.forward(11 * 60)
+    asked = visitor.get("/account/security/password")
+    assert asked.headers["location"] == "/confirm?next=/account/security/password"
+    before = visitor.cookies["outcry-local"]
+
+    wrong = submit(visitor, asked.headers["location"], {"password": OTHER_PASSWORD})
+    assert wrong.status == 422
+    assert "This password is wrong." in wrong.text
+
+    form = csrf(visitor.get("/account/security").text)
+    right = submit(visitor, asked.headers["location"], {"password": PASSWORD})
+    assert follow(visitor, right).status == 200
+    assert visitor.cookies["outcry-local"] != before
+    old = dict(visitor.cookies) | {"outcry-local": before}
+    assert not knows(step, old), "the token of before still opens"
+    assert csrf(visitor.get("/account/security").text) == form, "what was half typed in another tab is lost"
+
+
+def test_confirming_is_for_who_is_signed_in(step: Doorstep) -> None:
+    assert (
+        step.visitor().get("/confirm?next=/alerts").headers["location"]
+        == "/sign-in?next=/confirm%3Fnext%3D/alerts"
+    )
+
+
+# -- invitations
+
+
+def test_an_invitation_makes_one_account_and_signs_it_in(fresh: Doorstep) -> None:
+    fresh.person()
+    token = fresh.invitation(BEN)
+    visitor = fresh.visitor()
+    assert BEN in visitor.get(f"/invite?token={token}").text
+
+    short = submit(visitor, f"/invite?token={token}", {"token": token, "email": "", "password": "short"})
+    assert short.status == 422
+    assert "at least 12 characters" in short.text
+    assert hidden(short.text, "token") == token, "the invitation is lost with the refusal"
+
+    fields = {"token": token, "email": "mallory@example.com", "password": PASSWORD}
+    came = submit(visitor, f"/invite?token={token}", fields)
+    assert follow(visitor, came).status == 200
+    assert {row.email for row in fresh.identity.users()} == {ANN, BEN}, "the invitation was for Ben"
+    again = fresh.visitor().get(f"/invite?token={token}")
+    assert again.status == 410
+    assert 'type="password"' not in again.text
+
+
+def test_an_open_invitation_keeps_the_address_that_was_typed(step: Doorstep) -> None:
+    token = step.identity.invite(None, "", "member", "free", Origin()).partition("?token=")[2]
+    got = submit(
+        step.visitor(),
+        f"/invite?token={token}",
+        {"token": token, "email": "no address", "password": PASSWORD},
+    )
+    assert got.status == 422
+    assert typed(got.text, "email") == "no address"
+
+
+# -- an open line
+
+
+def test_over_a_line_others_can_read_no_password_is_asked_for_or_taken(step: Doorstep) -> None:
+    visitor = step.visitor()
+    form = visitor.get("/sign-in").text
+    there = {"host": "192.168.1.20:8000", "origin": "http://192.168.1.20:8000"}
+    for path in ("/sign-in", "/reset/new?token=x", "/invite?token=x"):
+        page = visitor.get(path, host=there["host"])
+        assert page.status == 200
+        assert 'type="password"' not in page.text
+        assert "needs https" in page.text
+        assert "http://localhost:8000" in page.text
+    got = visitor.post("/sign-in", {"csrf": csrf(form), "email": ANN, "password": PASSWORD}, **there)
+    assert got.status == 403
+    assert "outcry-local" not in got.cookies
+
+
+def test_an_open_line_leads_to_the_services_own_address(tmp_path: Path) -> None:
+    with doorstep(tmp_path, public_url="https://outcry.example.com") as step:
+        page = step.visitor().get("/sign-in", host="outcry.example.com")
+        assert 'href="https://outcry.example.com/sign-in"' in page.text
+
+
+# -- language and theme
+
+
+def test_language_and_theme_are_kept_by_the_browser_and_by_who_is_signed_in(fresh: Doorstep) -> None:
+    fresh.person()
+    visitor = fresh.visitor()
+    got = submit(visitor, "/sign-in", {"language": "de", "next": "/sign-in?next=/alerts"})
+    assert got.status == 422, "the sign-in took what was meant for the language"
+    form = csrf(visitor.get("/sign-in").text)
+    got = visitor.post("/language", {"csrf": form, "language": "de", "next": "/sign-in?next=/alerts"})
+    assert got.headers["location"] == "/sign-in?next=/alerts"
+    page = visitor.get("/sign-in")
+    assert page.headers["content-language"] == "de"
+    assert 'lang="de"' in page.text
+    assert "Adresse oder Passwort" not in page.text
+    assert "Passwort" in page.text
+    assert visitor.post("/theme", {"csrf": form, "theme": "light", "next": "/sign-in"}).status == 303
+    assert 'data-theme="light"' in visitor.get("/sign-in").text
+
+    submit(visitor, "/sign-in", {"email": ANN, "password": PASSWORD})
+    form = csrf(visitor.get("/account/security").text)
+    visitor.post("/theme", {"csrf": form, "theme": "dark", "next": "/"})
+    visitor.post("/language", {"csrf": form, "language": "de", "next": "/"})
+    fresh.minute()
+    elsewhere = fresh.signed_in(language="en")
+    page = elsewhere.get("/account/security")
+    assert 'lang="de"' in page.text
+    assert 'data-theme="dark"' in page.text
+
+
+def test_only_what_is_offered_is_kept_and_the_way_back_stays_here(step: Doorstep) -> None:
+    visitor = step.visitor()
+    form = csrf(visitor.get("/sign-in").text)
+    for path, fields in (("/language", {"language": "xx"}), ("/theme", {"theme": "<b>"}), ("/language", {})):
+        assert visitor.post(path, {"csrf": form, **fields}).status == 400
+    away = visitor.post("/language", {"csrf": form, "language": "de", "next": "//evil.example"})
+    assert away.headers["location"] == "/"
+    assert visitor.post("/language", {"language": "de"}).status == 400
