@@ -1,12 +1,14 @@
 /** The line to the service: one EventSource, opened anew when it breaks, from the last event heard on.
  *
  * Rules kept: what is wanted anew begins anew; what only broke goes on where it was. A lost line is told after the first
- * failure, its return with the first thing heard.
+ * failure, its return with the first thing heard. A line that says nothing for a minute is opened anew: whether it is
+ * dead or the market quiet cannot be heard (comments that keep it alive are not given to scripts).
  */
 
 const NAMES = ["snapshot", "levels", "quote", "alert", "state"];
 const SHORTEST_MS = 500;
 const LONGEST_MS = 20_000;
+const SILENT_MS = 60_000;
 
 /** `known`: has `id` and `symbols` of what was heard so far. `told`: takes {name, data, id, symbols}. */
 export class Line {
@@ -21,21 +23,38 @@ export class Line {
 
   constructor(known, told) {
     [this.#known, this.#told] = [known, told];
+    addEventListener("offline", () => this.#source && this.#failed());
+    addEventListener("online", () => this.#lost && this.symbols !== undefined && this.#again());
   }
 
   /** Hear of these symbols (null: all), from here on or from where the last line ended. */
   want(symbols) {
     if (this.#source && same(symbols, this.symbols)) return;
-    this.close();
+    this.#drop();
     this.symbols = symbols;
     if (symbols === null || symbols.size) this.#open();
   }
 
   /** Hear nothing more. */
   close() {
+    this.#drop();
+    this.symbols = undefined;
+  }
+
+  #drop() {
     clearTimeout(this.#timer);
     this.#source?.close();
     this.#source = null;
+  }
+
+  #again() {
+    this.#drop();
+    this.#open();
+  }
+
+  #watch() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#again(), SILENT_MS);
   }
 
   #open() {
@@ -46,11 +65,13 @@ export class Line {
     this.#source = new EventSource(`/page/stream?${query}`);
     for (const name of NAMES) this.#source.addEventListener(name, (event) => this.#hear(name, event));
     this.#source.onerror = () => this.#failed();
+    this.#watch();
   }
 
   #hear(name, event) {
     this.#heardAt = Date.now();
     this.#pause = SHORTEST_MS;
+    this.#watch();
     if (this.#lost) {
       this.#lost = false;
       this.#told({ name: "back", data: { at: this.#heardAt } });
@@ -61,7 +82,7 @@ export class Line {
 
   /** The line broke, or the service ended it: a key or a session is over. The next try finds out. */
   #failed() {
-    this.close();
+    this.#drop();
     if (!this.#lost) {
       this.#lost = true;
       this.#told({ name: "lost", data: { at: this.#heardAt } });

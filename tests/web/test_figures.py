@@ -1,0 +1,135 @@
+"""Prices and distances are written alike by the server and by the script that goes on with them.
+
+Every expected text is how the exchange writes that price: CME's bond notation has 32nds after the apostrophe and the
+first digit of a half, quarter or eighth of one.
+"""
+
+from typing import Any
+
+import pytest
+
+from conftest import Opened
+from outcry.services.charting import Notation
+from outcry.web.figures import age_text, points_text, price_text, share_text, ticks_between, ticks_text
+
+#: price, decimals (negative: parts of a 32nd), text
+PRICES = [
+    (6912.25, 2, "6,912.25"),
+    (6912.0, 2, "6,912.00"),
+    (49820.0, 0, "49,820"),
+    (1234567.5, 1, "1,234,567.5"),
+    (0.0064715, 7, "0.0064715"),
+    (1.15835, 5, "1.15835"),
+    (-37.63, 2, "−37.63"),
+    (0.0, 2, "0.00"),
+    (114.78125, -1, "114'25"),
+    (114.0, -1, "114'00"),
+    (112.640625, -2, "112'205"),
+    (112.625, -2, "112'200"),
+    (109.8828125, -4, "109'282"),
+    (109.8984375, -4, "109'287"),
+    (104.19921875, -8, "104'063"),
+    (104.21484375, -8, "104'068"),
+]
+#: level, price it is measured from, tick, decimals, ticks, points
+DISTANCES = [
+    (6912.25, 6914.75, 0.25, 2, "−10", "−2.50"),
+    (6914.75, 6912.25, 0.25, 2, "+10", "+2.50"),
+    (6912.25, 6912.25, 0.25, 2, "0", "0.00"),
+    (1.1, 1.0995, 0.00005, 5, "+10", "+0.00050"),
+    (0.0064715, 0.0064955, 0.0000005, 7, "−48", "−0.0000240"),
+    (112.640625, 113.0, 0.015625, -2, "−23", "−0'115"),
+    (-37.63, -40.0, 0.01, 2, "+237", "+2.37"),
+    (26000.0, 24750.0, 0.25, 2, "+5000", "+1250.00"),
+]
+#: level, price, average daily range, text
+SHARES = [
+    (105.0, 100.0, 20.0, "+25"),
+    (99.9, 100.0, 40.0, "0"),
+    (99.0, 100.0, 200.0, "−1"),
+    (80.0, 100.0, 16.0, "−125"),
+]
+
+
+def _notation(decimals: int) -> Notation:
+    if decimals < 0:
+        return Notation(kind="32nds", decimals=6, parts=-decimals)
+    return Notation(kind="decimal", decimals=decimals, parts=1)
+
+
+@pytest.mark.parametrize(("price", "decimals", "text"), PRICES)
+def test_a_price_is_written_the_exchanges_way(price: float, decimals: int, text: str) -> None:
+    assert price_text(price, _notation(decimals)) == text
+
+
+@pytest.mark.parametrize(("level", "price", "tick", "decimals", "ticks", "points"), DISTANCES)
+def test_a_distance_is_the_level_minus_the_price(
+    level: float, price: float, tick: float, decimals: int, ticks: str, points: str
+) -> None:
+    assert ticks_text(ticks_between(level, price, tick)) == ticks
+    assert points_text(level, price, _notation(decimals)) == points
+
+
+@pytest.mark.parametrize(("level", "price", "average", "text"), SHARES)
+def test_a_share_is_in_percent_of_the_average_range(
+    level: float, price: float, average: float, text: str
+) -> None:
+    assert share_text(level, price, average) == text
+
+
+def test_no_price_is_a_dash() -> None:
+    assert price_text(None, _notation(2)) == "–"
+
+
+@pytest.mark.parametrize(
+    ("age_s", "english", "german"),
+    [
+        (0.31, "0.3 s", "0,3 s"),
+        (9.9, "9.9 s", "9,9 s"),
+        (45, "45 s", "45 s"),
+        (240, "4 min", "4 min"),
+        (7200, "2 h", "2 h"),
+        (300_000, "3 d", "3 d"),
+    ],
+)
+def test_an_age_is_written_in_the_readers_language(age_s: float, english: str, german: str) -> None:
+    assert age_text(int(age_s * 10**9), "en") == english
+    assert age_text(int(age_s * 10**9), "de") == german
+
+
+def _as_script(decimals: int) -> dict[str, Any]:
+    return (
+        {"kind": "32nds", "parts": -decimals} if decimals < 0 else {"kind": "decimal", "decimals": decimals}
+    )
+
+
+def test_the_script_writes_every_one_of_these_the_same(opened: Opened) -> None:
+    with opened() as tab:
+        tab.go("/errors")
+        found = tab.page.evaluate(
+            """async ([prices, distances, shares]) => {
+              const page = document.querySelector('script[type=module]').src;
+              const js = await import(new URL("prices.js", page));
+              return [
+                prices.map(([price, notation]) => js.formatPrice(price, notation)),
+                distances.map(([level, price, tick, notation]) =>
+                  [js.formatTicks(js.ticksBetween(level, price, tick)), js.formatPoints(level, price, notation)]),
+                shares.map(([level, price, average]) => js.formatShare(level, price, average)),
+                js.formatPrice(null, prices[0][1]),
+              ];
+            }""",
+            [
+                [[price, _as_script(decimals)] for price, decimals, _ in PRICES],
+                [
+                    [level, price, tick, _as_script(decimals)]
+                    for level, price, tick, decimals, _, _ in DISTANCES
+                ],
+                [list(case[:3]) for case in SHARES],
+            ],
+        )
+    assert found == [
+        [text for *_, text in PRICES],
+        [[ticks, points] for *_, ticks, points in DISTANCES],
+        [text for *_, text in SHARES],
+        "–",
+    ]

@@ -1,0 +1,154 @@
+"""Tabs of one browser share one stream, and lose nothing when the one that holds it closes."""
+
+import re
+import time
+from collections.abc import Callable
+
+from playwright.sync_api import BrowserContext, Page
+from webstage import WebStage
+
+from conftest import Opened
+
+#: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `told`.
+_FOLLOW = """async (symbols) => {
+  const page = document.querySelector('script[type=module]').src;
+  const { follow } = await import(new URL("stream.js", page));
+  window.told = [];
+  window.stopFollowing = follow(symbols, (name, data) => window.told.push([name, data]));
+}"""
+
+
+def open_streams(stage: WebStage) -> int:
+    found = re.search(
+        r"^outcry_streams_open(?:\{.*?\})? ([\d.]+)", stage.visitor().get("/metrics").text, re.MULTILINE
+    )
+    return int(float(found[1])) if found else 0
+
+
+def until(so: Callable[[], bool], complaint: str, seconds: float = 8) -> None:
+    end = time.monotonic() + seconds
+    while not so():
+        assert time.monotonic() < end, complaint
+        time.sleep(0.05)
+
+
+def following(context: BrowserContext, stage: WebStage, symbols: list[str] | None) -> Page:
+    """A tab that follows; it lies on a page that follows nothing by itself."""
+    page = context.new_page()
+    page.goto(stage.base + "/errors")
+    page.evaluate(_FOLLOW, symbols)
+    return page
+
+
+def wait_for(page: Page, what: str, seconds: float = 10) -> None:
+    page.wait_for_function(f"() => {what}", timeout=seconds * 1000)
+
+
+def quotes(page: Page) -> int:
+    return page.evaluate("window.told.filter(([name]) => name === 'quote' || name === 'levels').length")
+
+
+def test_eight_tabs_share_one_stream(opened: Opened, stage: WebStage) -> None:
+    with opened() as tab:
+        tab.page.close()
+        before = open_streams(stage)
+        pages = [following(tab.context, stage, ["ES"] if index % 2 else None) for index in range(8)]
+        for page in pages:
+            wait_for(page, "window.told.some(([name]) => name === 'snapshot')")
+            wait_for(page, "window.told.some(([name, data]) => name === 'quote' && data.symbol === 'ES')", 20)
+        assert open_streams(stage) == before + 1
+        assert tab.ear.heard() == {}
+    until(lambda: open_streams(stage) == before, "the stream stays open although every tab is gone")
+
+
+def test_a_follower_hears_of_its_own_symbols_only_and_first_a_snapshot(
+    opened: Opened, stage: WebStage
+) -> None:
+    with opened() as tab:
+        everything = following(tab.context, stage, None)
+        wait_for(everything, "window.told.length > 3", 20)
+        late = following(tab.context, stage, ["ES"])
+        wait_for(late, "window.told.some(([name]) => name === 'quote' || name === 'levels')", 30)
+        told = late.evaluate("window.told.map(([name, data]) => [name, data.symbol ?? null])")
+        assert told[0] == ["snapshot", None]
+        assert {symbol for name, symbol in told if symbol} == {"ES"}
+        snapshot = late.evaluate("window.told[0][1]")
+        assert [each["symbol"] for each in snapshot["levels"]] == ["ES"]
+        assert all(each["symbol"] == "ES" for each in snapshot["alerts"])
+        assert snapshot["levels"][0]["developing"]["poc"] > 0
+
+
+def test_another_tab_leads_within_two_seconds_when_the_one_that_leads_closes(
+    opened: Opened, stage: WebStage
+) -> None:
+    with opened() as tab:
+        first = following(tab.context, stage, None)
+        wait_for(first, "window.told.some(([name]) => name === 'snapshot')")
+        second = following(tab.context, stage, None)
+        wait_for(second, "window.told.length > 0")
+        first.close()
+        heard, closed_at = quotes(second), time.monotonic()
+        wait_for(second, "window.told.filter(([name]) => name === 'snapshot').length > 1", 5)
+        assert time.monotonic() - closed_at < 2
+        wait_for(
+            second,
+            f"window.told.filter(([name]) => name === 'quote' || name === 'levels').length > {heard}",
+            10,
+        )
+
+
+def test_no_alert_is_missed_or_told_twice_when_the_stream_changes_hands(
+    opened: Opened, own_stage: WebStage
+) -> None:
+    from browsing import window
+
+    browser = opened.args[0]  # type: ignore[attr-defined]
+    with window(browser, own_stage) as tab:
+        first = following(tab.context, own_stage, None)
+        wait_for(first, "window.told.some(([name]) => name === 'snapshot')")
+        second = following(tab.context, own_stage, None)
+        wait_for(second, "window.told.length > 0")
+        seq = own_stage.alert_seq()
+        own_stage.forward(1200)
+        first.close()
+        until(lambda: own_stage.alert_seq() > seq, "the market gives no alert", 30)
+        own_stage.forward(600)
+        last = own_stage.alert_seq()
+        wait_for(second, f"window.told.some(([name, data]) => name === 'alert' && data.seq >= {last})", 20)
+        seqs = second.evaluate("window.told.filter(([name]) => name === 'alert').map(([, data]) => data.seq)")
+        assert len(seqs) == len(set(seqs))
+        assert [each for each in seqs if each <= last] == list(range(seq + 1, last + 1))
+
+
+def test_a_tab_without_locks_holds_its_own_stream_while_it_is_seen(opened: Opened, stage: WebStage) -> None:
+    with opened() as tab:
+        tab.page.close()
+        tab.context.add_init_script("delete Navigator.prototype.locks")
+        before = open_streams(stage)
+        page = following(tab.context, stage, ["ES"])
+        wait_for(page, "window.told.some(([name]) => name === 'snapshot')")
+        assert open_streams(stage) == before + 1
+        page.evaluate(
+            """() => {
+              Object.defineProperty(document, "hidden", { value: true, configurable: true });
+              document.dispatchEvent(new Event("visibilitychange"));
+            }"""
+        )
+        until(lambda: open_streams(stage) == before, "a tab nobody sees keeps its stream")
+        page.evaluate(
+            """() => {
+              delete document.hidden;
+              document.dispatchEvent(new Event("visibilitychange"));
+            }"""
+        )
+        until(lambda: open_streams(stage) == before + 1, "a tab that is seen again has no stream")
+
+
+def test_it_ends_with_the_last_follower(opened: Opened, stage: WebStage) -> None:
+    with opened() as tab:
+        tab.page.close()
+        before = open_streams(stage)
+        page = following(tab.context, stage, ["ES"])
+        wait_for(page, "window.told.length > 0")
+        page.evaluate("window.stopFollowing()")
+        until(lambda: open_streams(stage) == before, "the stream stays open although nobody follows")
