@@ -1,8 +1,7 @@
-"""People, the browsers they are signed in with, passkeys, tokens and the audit log, in SQLite or PostgreSQL.
+"""People, the browsers they are signed in with, and the audit log, in SQLite or PostgreSQL; their proofs beside it.
 
-Rules kept: what may happen once only is one statement that says so, and the count of rows it changed is the answer; a
-sign-in moves the revision of people alone, a note, a use and a token none; what changes a key's standing (tier,
-disabled) moves the revision answers rest on, so that keys follow within a second.
+Rule kept: a sign-in moves the revision of people alone, a note, a use and a token none; what changes a key's standing
+(tier, disabled) moves the revision answers rest on, so that keys follow within a second.
 """
 
 import json
@@ -10,32 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, exists, func, or_, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, exists, select, update
 
-from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.identity import (
-    AuditRow,
-    PasskeyRow,
-    Preferences,
-    Purpose,
-    SessionRow,
-    TokenRow,
-    UserRole,
-    UserRow,
-)
+from outcry.ports.identity import AuditRow, Preferences, SessionRow, UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.store import schema
-from outcry.store.database import Database, new_id
-
-#: Sessions and tokens are forgotten so long after they began or were over: none is in force any more by then.
-_KEPT_NS = 100 * NANOS_PER_DAY
+from outcry.store.database import new_id
+from outcry.store.proofs import KEPT_NS, SqlProofs
 
 
-class SqlIdentityStore:
+class SqlIdentityStore(SqlProofs):
     """Implements `ports.identity.IdentityStore`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def revision(self) -> int:
         """See `IdentityStore`."""
@@ -101,14 +85,6 @@ class SqlIdentityStore:
         """See `IdentityStore`."""
         self._set(user_id, **asdict(preferences) | {"shortcuts": int(preferences.shortcuts)})
 
-    def use_totp_step(self, user_id: int, step: int) -> bool:
-        """See `IdentityStore`."""
-        users = schema.users
-        unused = or_(users.c.totp_step.is_(None), users.c.totp_step < step)
-        query = update(users).where(users.c.id == user_id, unused).values(totp_step=step)
-        with self._database.write("nothing") as connection:
-            return connection.execute(query).rowcount == 1
-
     def first_operator(self, user_id: int) -> bool:
         """See `IdentityStore`."""
         others = schema.users.alias()
@@ -121,78 +97,6 @@ class SqlIdentityStore:
         with self._database.write("people") as connection:
             connection.execute(update(schema.users).where(schema.users.c.id == user_id).values(values))
 
-    # -- recovery codes
-
-    def set_recovery_codes(self, user_id: int, digests: Sequence[bytes]) -> None:
-        """See `IdentityStore`."""
-        codes = schema.recovery_codes
-        rows = [{"user_id": user_id, "digest": digest} for digest in digests]
-        with self._database.write("nothing") as connection:
-            connection.execute(codes.delete().where(codes.c.user_id == user_id))
-            if rows:
-                connection.execute(codes.insert(), rows)
-
-    def recovery_codes_left(self, user_id: int) -> int:
-        """See `IdentityStore`."""
-        codes = schema.recovery_codes
-        unused = codes.c.user_id == user_id, codes.c.used_ns.is_(None)
-        with self._database.reading() as connection:
-            return connection.execute(select(func.count()).select_from(codes).where(*unused)).scalar_one()
-
-    def use_recovery_code(self, user_id: int, digest: bytes, now_ns: int) -> bool:
-        """See `IdentityStore`."""
-        codes = schema.recovery_codes
-        named = codes.c.user_id == user_id, codes.c.digest == digest
-        query = update(codes).where(*named, codes.c.used_ns.is_(None)).values(used_ns=now_ns)
-        with self._database.write("nothing") as connection:
-            return connection.execute(query).rowcount == 1
-
-    # -- passkeys
-
-    def passkeys(self, user_id: int) -> Sequence[PasskeyRow]:
-        """See `IdentityStore`."""
-        table = schema.passkeys
-        query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
-        with self._database.reading() as connection:
-            return [_passkey(row) for row in connection.execute(query).mappings()]
-
-    def passkey(self, credential_id: bytes) -> PasskeyRow | None:
-        """See `IdentityStore`."""
-        query = select(schema.passkeys).where(schema.passkeys.c.credential_id == credential_id)
-        with self._database.reading() as connection:
-            row = connection.execute(query).mappings().first()
-        return None if row is None else _passkey(row)
-
-    def add_passkey(
-        self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
-        label: str, now_ns: int,
-    ) -> bool:  # fmt: skip
-        """See `IdentityStore`."""
-        table = schema.passkeys
-        row = {
-            "user_id": user_id, "credential_id": credential_id, "public_key": public_key, "label": label,
-            "sign_count": sign_count, "transports": " ".join(transports), "created_ns": now_ns,
-        }  # fmt: skip
-        known = select(table.c.id).where(table.c.credential_id == credential_id)
-        with self._database.write("people") as connection:
-            if connection.execute(known).first() is not None:
-                return False
-            connection.execute(table.insert().values(row))
-            return True
-
-    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
-        """See `IdentityStore`."""
-        named = update(schema.passkeys).where(schema.passkeys.c.id == passkey_id)
-        with self._database.write("nothing") as connection:
-            connection.execute(named.values(sign_count=sign_count, last_used_ns=now_ns))
-
-    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
-        """See `IdentityStore`."""
-        table = schema.passkeys
-        query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
-        with self._database.write("people") as connection:
-            return connection.execute(query).rowcount == 1
-
     # -- browsers signed in
 
     def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
@@ -201,7 +105,7 @@ class SqlIdentityStore:
         row = {"user_id": user_id, "digest": digest, "address": address, "agent": agent}
         row |= {"created_ns": now_ns, "seen_ns": now_ns, "confirmed_ns": now_ns}
         with self._database.write("people") as connection:
-            connection.execute(table.delete().where(table.c.created_ns < now_ns - _KEPT_NS))
+            connection.execute(table.delete().where(table.c.created_ns < now_ns - KEPT_NS))
             return new_id(connection.execute(table.insert().values(row)))
 
     def sessions(self) -> Sequence[SessionRow]:
@@ -239,47 +143,6 @@ class SqlIdentityStore:
             query = query.where(table.c.id != but)
         with self._database.write("people") as connection:
             return connection.execute(query.values(ended_ns=now_ns)).rowcount
-
-    # -- one-time tokens
-
-    def add_token(self, row: TokenRow) -> int:
-        """See `IdentityStore`."""
-        table = schema.tokens
-        values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
-        values["details"] = json.dumps(dict(row.details))
-        with self._database.write("nothing") as connection:
-            connection.execute(table.delete().where(table.c.expires_ns < row.created_ns - _KEPT_NS))
-            return new_id(connection.execute(table.insert().values(values)))
-
-    def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
-        """See `IdentityStore`."""
-        table = schema.tokens
-        query = select(table).where(table.c.purpose == purpose, table.c.digest == digest)
-        with self._database.reading() as connection:
-            row = connection.execute(query).mappings().first()
-        return None if row is None else _token(row)
-
-    def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
-        """See `IdentityStore`."""
-        table = schema.tokens
-        query = select(table).where(table.c.purpose == purpose, table.c.spent_ns.is_(None))
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(table.c.id.desc())).mappings()
-            return [_token(row) for row in rows]
-
-    def spend(self, token_id: int, now_ns: int) -> bool:
-        """See `IdentityStore`."""
-        return self._spend(now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns)
-
-    def revoke_token(self, token_id: int, now_ns: int) -> bool:
-        """See `IdentityStore`."""
-        return self._spend(now_ns, schema.tokens.c.id == token_id)
-
-    def _spend(self, now_ns: int, *named: Any) -> bool:
-        table = schema.tokens
-        query = update(table).where(*named, table.c.spent_ns.is_(None)).values(spent_ns=now_ns)
-        with self._database.write("nothing") as connection:
-            return connection.execute(query).rowcount == 1
 
     # -- the audit log
 
@@ -324,12 +187,3 @@ def _user(row: RowMapping) -> UserRow:
     shown["shortcuts"] = bool(row["shortcuts"])
     plain: dict[str, Any] = {name: row[name] for name in _PLAIN}
     return UserRow(**plain, preferences=Preferences(**shown))
-
-
-def _passkey(row: RowMapping) -> PasskeyRow:
-    changed: dict[str, Any] = {"transports": tuple(row["transports"].split())}
-    return PasskeyRow(**{**row, **changed})
-
-
-def _token(row: RowMapping) -> TokenRow:
-    return TokenRow(**{**row, "details": json.loads(row["details"])})

@@ -1,0 +1,157 @@
+"""What people prove who they are with beside a password: time steps, recovery codes, passkeys, one-time tokens.
+
+Rule kept: what may happen once only is one statement that says so, and the count of rows it changed is the answer,
+whichever process asks.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import RowMapping, func, or_, select, update
+
+from outcry.core.units import NANOS_PER_DAY
+from outcry.ports.identity import PasskeyRow, Purpose, TokenRow
+from outcry.store import schema
+from outcry.store.database import Database, new_id
+
+#: Sessions and tokens are forgotten so long after they began or were over: none is in force any more by then.
+KEPT_NS = 100 * NANOS_PER_DAY
+
+
+class SqlProofs:
+    """The part of `ports.identity.IdentityStore` that keeps proofs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def use_totp_step(self, user_id: int, step: int) -> bool:
+        """See `IdentityStore`."""
+        users = schema.users
+        unused = or_(users.c.totp_step.is_(None), users.c.totp_step < step)
+        query = update(users).where(users.c.id == user_id, unused).values(totp_step=step)
+        with self._database.write("nothing") as connection:
+            return connection.execute(query).rowcount == 1
+
+    # -- recovery codes
+
+    def set_recovery_codes(self, user_id: int, digests: Sequence[bytes]) -> None:
+        """See `IdentityStore`."""
+        codes = schema.recovery_codes
+        rows = [{"user_id": user_id, "digest": digest} for digest in digests]
+        with self._database.write("nothing") as connection:
+            connection.execute(codes.delete().where(codes.c.user_id == user_id))
+            if rows:
+                connection.execute(codes.insert(), rows)
+
+    def recovery_codes_left(self, user_id: int) -> int:
+        """See `IdentityStore`."""
+        codes = schema.recovery_codes
+        unused = codes.c.user_id == user_id, codes.c.used_ns.is_(None)
+        with self._database.reading() as connection:
+            return connection.execute(select(func.count()).select_from(codes).where(*unused)).scalar_one()
+
+    def use_recovery_code(self, user_id: int, digest: bytes, now_ns: int) -> bool:
+        """See `IdentityStore`."""
+        codes = schema.recovery_codes
+        named = codes.c.user_id == user_id, codes.c.digest == digest
+        query = update(codes).where(*named, codes.c.used_ns.is_(None)).values(used_ns=now_ns)
+        with self._database.write("nothing") as connection:
+            return connection.execute(query).rowcount == 1
+
+    # -- passkeys
+
+    def passkeys(self, user_id: int) -> Sequence[PasskeyRow]:
+        """See `IdentityStore`."""
+        table = schema.passkeys
+        query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
+        with self._database.reading() as connection:
+            return [_passkey(row) for row in connection.execute(query).mappings()]
+
+    def passkey(self, credential_id: bytes) -> PasskeyRow | None:
+        """See `IdentityStore`."""
+        query = select(schema.passkeys).where(schema.passkeys.c.credential_id == credential_id)
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _passkey(row)
+
+    def add_passkey(
+        self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
+        label: str, now_ns: int,
+    ) -> bool:  # fmt: skip
+        """See `IdentityStore`."""
+        table = schema.passkeys
+        row = {
+            "user_id": user_id, "credential_id": credential_id, "public_key": public_key, "label": label,
+            "sign_count": sign_count, "transports": " ".join(transports), "created_ns": now_ns,
+        }  # fmt: skip
+        known = select(table.c.id).where(table.c.credential_id == credential_id)
+        with self._database.write("people") as connection:
+            if connection.execute(known).first() is not None:
+                return False
+            connection.execute(table.insert().values(row))
+            return True
+
+    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
+        """See `IdentityStore`."""
+        named = update(schema.passkeys).where(schema.passkeys.c.id == passkey_id)
+        with self._database.write("nothing") as connection:
+            connection.execute(named.values(sign_count=sign_count, last_used_ns=now_ns))
+
+    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
+        """See `IdentityStore`."""
+        table = schema.passkeys
+        query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
+        with self._database.write("people") as connection:
+            return connection.execute(query).rowcount == 1
+
+    # -- one-time tokens
+
+    def add_token(self, row: TokenRow) -> int:
+        """See `IdentityStore`."""
+        table = schema.tokens
+        values = {field.name: getattr(row, field.name) for field in fields(TokenRow) if field.name != "id"}
+        values["details"] = json.dumps(dict(row.details))
+        with self._database.write("nothing") as connection:
+            connection.execute(table.delete().where(table.c.expires_ns < row.created_ns - KEPT_NS))
+            return new_id(connection.execute(table.insert().values(values)))
+
+    def token(self, purpose: Purpose, digest: bytes) -> TokenRow | None:
+        """See `IdentityStore`."""
+        table = schema.tokens
+        query = select(table).where(table.c.purpose == purpose, table.c.digest == digest)
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _token(row)
+
+    def tokens(self, purpose: Purpose) -> Sequence[TokenRow]:
+        """See `IdentityStore`."""
+        table = schema.tokens
+        query = select(table).where(table.c.purpose == purpose, table.c.spent_ns.is_(None))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(table.c.id.desc())).mappings()
+            return [_token(row) for row in rows]
+
+    def spend(self, token_id: int, now_ns: int) -> bool:
+        """See `IdentityStore`."""
+        return self._spend(now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns)
+
+    def revoke_token(self, token_id: int, now_ns: int) -> bool:
+        """See `IdentityStore`."""
+        return self._spend(now_ns, schema.tokens.c.id == token_id)
+
+    def _spend(self, now_ns: int, *named: Any) -> bool:
+        table = schema.tokens
+        query = update(table).where(*named, table.c.spent_ns.is_(None)).values(spent_ns=now_ns)
+        with self._database.write("nothing") as connection:
+            return connection.execute(query).rowcount == 1
+
+
+def _passkey(row: RowMapping) -> PasskeyRow:
+    changed: dict[str, Any] = {"transports": tuple(row["transports"].split())}
+    return PasskeyRow(**{**row, **changed})
+
+
+def _token(row: RowMapping) -> TokenRow:
+    return TokenRow(**{**row, "details": json.loads(row["details"])})
