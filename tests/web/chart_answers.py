@@ -166,7 +166,12 @@ def _path(ladder: Ladder, price: Any) -> list[Json]:
         poc, low, high, _ = levels_of(until.tpo_counts())
         at = until.low_ticks
         points.append(
-            {"letter": letter(bracket.index), "poc": price(at + poc), "vah": price(at + high), "val": price(at + low)}
+            {
+                "letter": letter(bracket.index),
+                "poc": price(at + poc),
+                "vah": price(at + high),
+                "val": price(at + low),
+            }
         )
     return points
 
@@ -178,7 +183,13 @@ def _extensions(profile: SessionProfile, price: Any) -> list[Json]:
         beyond = -(-balance * (percent - 100) // 100)
         up, down = profile.ib_high + beyond, profile.ib_low - beyond
         found.append(
-            {"percent": percent, "up": price(up), "down": price(down), "upReached": False, "downReached": False}
+            {
+                "percent": percent,
+                "up": price(up),
+                "down": price(down),
+                "upReached": False,
+                "downReached": False,
+            }
         )
     return found
 

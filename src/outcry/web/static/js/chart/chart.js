@@ -43,9 +43,9 @@ class Chart {
     this.model = layOut(answer, view.show.has("overnight"));
     this.fed = null;
     this.cursor = new Cursor(this);
-    this.scene = new Scene(Boolean(window.__describe));
+    this.scene = new Scene(Boolean(window.__describe), () => this.fitted && this.fit());
     this.build();
-    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchSize(), this.watchPointer()];
+    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchPointer()];
     document.fonts.load('500 12px "Geist Mono"').then(() => document.fonts.ready).then(() => this.restyle());
     this.lay(true);
     this.fit();
@@ -97,7 +97,7 @@ class Chart {
     this.pane.remove();
     this.readout.remove();
     if (this.note) this.note.hidden = false;
-    if (window.__profile?.describe?.() === this.scene.record) delete window.__profile;
+    this.scene.resized = () => {};
   }
 
   // -- what keys do
@@ -129,7 +129,7 @@ class Chart {
     const { last, sessions, times } = this.model;
     if (!last) return;
     const first = sessions[Math.max(0, sessions.length - this.view.sessions)].first;
-    const width = this.library.timeScale().width() || this.box.clientWidth;
+    const width = this.scene.paneWidth || this.library.timeScale().width() || this.box.clientWidth;
     const slots = times.length - first;
     const room = Math.max(40, width - this.scene.gutter(width) - 6);
     const right = (slots * (width - room)) / room;
@@ -201,18 +201,12 @@ class Chart {
     if (this.fitted) this.fit();
   }
 
-  watchSize() {
-    let width = this.box.clientWidth;
-    const observer = new ResizeObserver(() => {
-      if (this.box.clientWidth === width) return;
-      width = this.box.clientWidth;
-      if (this.fitted) requestAnimationFrame(() => this.fitted && this.fit());
-    });
-    observer.observe(this.box);
+  /* What somebody has moved stays where it is, whatever the pane's width becomes. */
+  watchMoves() {
     const moved = () => { this.fitted = false; };
     const names = ["wheel", "pointerdown"];
-    names.forEach((name) => this.pane.addEventListener(name, moved, { passive: true }));
-    return () => observer.disconnect();
+    for (const name of names) this.pane.addEventListener(name, moved, { passive: true });
+    return () => names.forEach((name) => this.pane.removeEventListener(name, moved));
   }
 
   watchPointer() {

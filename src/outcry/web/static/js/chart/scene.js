@@ -22,8 +22,11 @@ const BELOW = 30;
 const REACH = 0.18;
 
 export class Scene {
-  constructor(recording) {
+  /* `resized` is called after the pane has become wider or narrower, be it by the prices beside it. */
+  constructor(recording, resized) {
     this.recording = recording;
+    this.resized = resized;
+    this.paneWidth = 0;
     this.sprites = new Sprites();
     this.revision = 0;
     this.record = null;
@@ -137,10 +140,17 @@ export class Scene {
     const frame = this.frame(space);
     if (!frame) return;
     const { context } = frame;
+    this.watchWidth(frame.width / frame.g.ratio);
     context.save();
     this.paint(frame);
     context.restore();
     if (frame.notes.facts) this.keep(frame);
+  }
+
+  watchWidth(width) {
+    if (Math.abs(width - this.paneWidth) < 1) return;
+    this.paneWidth = width;
+    requestAnimationFrame(() => this.resized());
   }
 
   paint(frame) {

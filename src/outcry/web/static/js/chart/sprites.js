@@ -8,7 +8,7 @@ import { Geometry } from "./geometry.js";
 import { paintDay } from "./painters/day.js";
 import { sheet } from "./record.js";
 
-const MOMENT_MS = 5;
+const MOMENT_MS = 4;
 const LARGE = 1.6;
 const MARGIN = 16;
 
@@ -47,10 +47,12 @@ export class Sprites {
       picture = paint(picture, key, box, frame, day);
       this.pictures.set(day.facts, picture);
     }
-    if (picture.key === key) context.drawImage(picture.canvas, 0, 0, picture.width, picture.height, box.left, box.top, picture.width, picture.height);
-    else context.drawImage(picture.canvas, 0, 0, picture.width, picture.height, box.left, box.top, box.width, box.height);
+    const fresh = picture.key === key;
+    const { width, height } = fresh ? picture : box;
+    context.imageSmoothingEnabled = fresh; // a picture that is stretched is soon painted anew
+    context.drawImage(picture.canvas, 0, 0, picture.width, picture.height, box.left, box.top, width, height);
     if (picture.facts) frame.notes.put("sessions", day.date, picture.facts);
-    return picture.key === key;
+    return fresh;
   }
 }
 
