@@ -197,6 +197,7 @@ def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[s
         "reached": price(reached) if isinstance(reached, int | float) else "",
         "day": day(alert.ref),
     }
+    text = text.replace("..", ".")  # a day that ends in an abbreviation ends the sentence too
     both = alert.params.get("otherSideBroken") is True
     return f"{text} {words(BOTH_SIDES)}" if both else text
 

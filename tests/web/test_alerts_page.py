@@ -1,0 +1,279 @@
+"""The alerts page lists what the API lists, filtered by its address, and goes on by itself."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from browsing import Window
+from playwright.sync_api import Page, expect
+from webstage import WebStage
+
+from outcry.core.structure.machine import AlertType
+
+Opened = Callable[..., AbstractContextManager[Window]]
+_SEQ = re.compile(r'<tr data-seq="(\d+)"')
+
+
+def asked(stage: WebStage, path: str) -> Any:
+    got = stage.visitor().get(path)
+    assert got.status == 200, path
+    return json.loads(got.body)
+
+
+def listed(stage: WebStage, query: str = "") -> list[int]:
+    """The alerts of the page, as their numbers, from the top."""
+    got = stage.visitor().get(f"/alerts{query}")
+    assert got.status == 200, query
+    return [int(seq) for seq in _SEQ.findall(got.text)]
+
+
+def known(stage: WebStage, query: str = "") -> list[Any]:
+    return asked(stage, f"/page/alerts/history?limit=500{query}")["alerts"]
+
+
+@pytest.fixture(scope="module")
+def busy(stage: WebStage) -> WebStage:
+    """A stage on which something has happened: the morning it begins in has had alerts."""
+    end = time.monotonic() + 20
+    while len(known(stage)) < 5:
+        assert time.monotonic() < end, "the invented market fires nothing"
+        time.sleep(0.2)
+    return stage
+
+
+# -- what is listed
+
+
+def test_it_lists_every_alert_the_newest_first(busy: WebStage) -> None:
+    alerts = known(busy)
+    by_seq = {alert["seq"]: alert for alert in alerts}
+    found = [seq for seq in listed(busy) if seq in by_seq]
+    assert sorted(found) == sorted(by_seq)
+    times = [by_seq[seq]["at"] for seq in found]
+    assert times == sorted(times, reverse=True)
+
+
+@pytest.mark.parametrize("severity", ["info", "warn", "critical"])
+def test_a_severity_is_the_least_that_is_listed(busy: WebStage, severity: str) -> None:
+    order = ["info", "warn", "critical"]
+    wanted = {a["seq"] for a in known(busy) if order.index(a["severity"]) >= order.index(severity)}
+    assert set(listed(busy, f"?severity={severity}")) >= wanted
+    assert all(f'data-severity="{less}"' not in busy.visitor().get(f"/alerts?severity={severity}").text
+               for less in order[: order.index(severity)])  # fmt: skip
+
+
+def test_symbol_kind_and_day_are_filters(busy: WebStage) -> None:
+    first = known(busy)[0]
+    symbol, kind, day = first["symbol"], first["type"], first["tradeDate"]
+    wanted = {a["seq"] for a in known(busy, f"&symbol={symbol}") if a["type"] == kind}
+    assert set(listed(busy, f"?symbol={symbol.lower()}&type={kind}&day={day}")) == wanted
+    assert listed(busy, "?day=2020-01-02") == []
+    assert listed(busy, "?symbol=NOPE") == []
+
+
+def test_a_row_says_when_what_and_how_far(busy: WebStage) -> None:
+    alert = next(a for a in known(busy) if a["type"] in {"va-test-high", "va-test-low"})
+    edge = "vah" if alert["type"] == "va-test-high" else "val"
+    text = busy.visitor().get(f"/alerts?symbol={alert['symbol']}&type={alert['type']}").text
+    row = text[text.index(f'<tr data-seq="{alert["seq"]}"') :]
+    row = row[: row.index("</tr>")]
+    assert f'datetime="{alert["at"]}"' in row
+    assert f'data-level="{alert["params"][edge]}"' in row
+    assert ("VAH tested" if edge == "vah" else "VAL tested") in row
+    assert f'href="/s/{alert["symbol"]}"' in row
+
+
+def test_the_readers_own_time_is_shown_on_request(busy: WebStage) -> None:
+    usual, both = busy.visitor().get("/alerts").text, busy.visitor().get("/alerts?time=mine").text
+    assert '<small class="number quiet">' not in usual
+    assert both.count('<small class="number quiet">') == len(_SEQ.findall(both))
+    assert 'href="/alerts?time=mine"' in usual
+
+
+def test_the_page_speaks_german(busy: WebStage) -> None:
+    text = busy.visitor("de").get("/alerts").text
+    assert "Börsenzeit" in text
+    for english in ("Traded at", "What happened", "Rejected at", "initial balance (IBH"):
+        assert english not in text
+
+
+# -- pages of it
+
+
+def test_rows_recorded_since_are_given_alone(busy: WebStage) -> None:
+    alerts = known(busy)
+    third = alerts[2]["seq"]
+    got = busy.visitor().get(f"/alerts/rows?after={third}")
+    assert sorted(map(int, _SEQ.findall(got.text))) == sorted(
+        a["seq"] for a in known(busy) if a["seq"] > third
+    )
+    assert int(re.findall(r'data-newest="(\d+)"', got.text)[0]) >= alerts[0]["seq"]
+    none = busy.visitor().get(f"/alerts/rows?after={busy.alert_seq()}")
+    assert _SEQ.findall(none.text) == []
+
+
+def test_older_pages_go_on_where_the_newer_ended(busy: WebStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outcry.web.alerts.PAGE_ROWS", 3)
+    first = busy.visitor().get("/alerts").text
+    found = [int(seq) for seq in _SEQ.findall(first)]
+    assert len(found) == 3
+    path = "/alerts"
+    pages: list[int] = []
+    for _ in range(500):
+        text = busy.visitor().get(path).text
+        pages += map(int, _SEQ.findall(text))
+        older = re.search(r'rel="next" href="(.*?)"', text)
+        if older is None:
+            break
+        path = older[1].replace("&amp;", "&")
+    assert len(pages) == len(set(pages))
+    assert set(pages) >= {alert["seq"] for alert in known(busy) if alert["seq"] <= max(found)}
+
+
+# -- refusals and empty states
+
+
+def test_a_filter_that_cannot_be_read_is_refused_with_its_words(busy: WebStage) -> None:
+    got = busy.visitor().get("/alerts?symbol=ES&severity=loud&type=boom&day=20.11.2026")
+    assert got.status == 422
+    assert _SEQ.findall(got.text) == []
+    assert 'role="alert"' in got.text
+    for name in ("severity", "type", "day"):
+        assert f'href="#f-{name}"' in got.text
+        assert f'id="e-{name}"' in got.text
+    assert 'value="ES"' in got.text
+    assert 'value="20.11.2026"' in got.text
+
+
+@pytest.mark.parametrize("name", ["symbol", "severity", "type", "day", "before", "time"])
+@pytest.mark.parametrize(
+    "hostile", ['"><script>alert(1)</script>', "\x00", "é" * 5000, "-1", "9" * 40, "%s%(x)s"]
+)
+def test_hostile_filters_do_nothing(busy: WebStage, name: str, hostile: str) -> None:
+    got = busy.visitor().get(f"/alerts?{name}={quote(hostile)}")
+    assert got.status in {200, 422}
+    assert "<script>alert" not in got.text
+
+
+def test_nothing_that_matches_says_so_and_how_to_see_all(busy: WebStage) -> None:
+    text = busy.visitor().get("/alerts?day=2020-01-02").text
+    assert "Nothing matches." in text
+    assert text.count('href="/alerts">Clear the filter</a>') == 2
+
+
+def test_every_kind_can_be_chosen(busy: WebStage) -> None:
+    text = busy.visitor().get("/alerts").text
+    assert set(re.findall(r'<option value="([a-z]+-[a-z-]+)"', text)) == {kind.value for kind in AlertType}
+
+
+def test_nobody_sees_anything_where_visitors_may_not(bare: WebStage) -> None:
+    for path in ("/alerts", "/alerts/rows"):
+        got = bare.visitor().get(path)
+        assert (got.status, got.headers["location"]) == (303, f"/sign-in?next={path}")
+
+
+def test_somebody_with_no_feed_is_told_where_alerts_come_from(bare: WebStage) -> None:
+    visitor = bare.visitor()
+    visitor.cookies["outcry-local"] = bare.token(bare.person("new@example.com"))
+    text = visitor.get("/alerts").text
+    assert "No alerts yet." in text
+    assert "Nothing matches." not in text
+
+
+# -- in a browser
+
+
+def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not so():
+        assert time.monotonic() < end, complaint
+        page.wait_for_timeout(100)
+
+
+def numbers(page: Page) -> list[int]:
+    return page.evaluate("[...document.querySelectorAll('tr[data-seq]')].map(row => Number(row.dataset.seq))")
+
+
+def test_filters_work_without_scripts(busy: WebStage, opened: Opened) -> None:
+    symbol = known(busy)[0]["symbol"]
+    with opened(scripts=False) as tab:
+        tab.go("/alerts")
+        tab.page.get_by_label("Symbol").first.fill(symbol)
+        tab.page.get_by_label("Severity").first.select_option("critical")
+        tab.page.get_by_role("button", name="Filter").click()
+        assert f"symbol={symbol}" in tab.page.url
+        assert "severity=critical" in tab.page.url
+        assert tab.page.locator("#f-symbol").input_value() == symbol
+        assert tab.page.locator("#pause").is_hidden()
+
+
+def test_alerts_arrive_are_held_back_and_shown(own_stage: WebStage, tabs: Any) -> None:
+    tab = tabs(own_stage)
+    tab.go("/alerts")
+    page = tab.page
+    page.evaluate("window.__same = true")
+    before = own_stage.alert_seq()
+
+    own_stage.forward(3600)
+    until(page, lambda: max(numbers(page), default=0) > before, "no alert arrives")
+    expect(page.locator("tr.is-new").first).to_be_visible()
+    expect(page.locator("tr.is-unread .unread-mark").first).to_be_visible()
+
+    page.get_by_role("button", name="Pause").click()
+    page.wait_for_timeout(1500)
+    shown, seq = numbers(page), own_stage.alert_seq()
+    own_stage.forward(2 * 3600)
+    until(page, lambda: own_stage.alert_seq() > seq, "the market fires nothing more")
+    expect(page.locator("#pill")).to_contain_text("new", timeout=20_000)
+    assert numbers(page) == shown
+    page.locator("#pill").click()
+    assert len(numbers(page)) > len(shown)
+    expect(page.locator("#pill")).to_be_hidden()
+
+    page.get_by_role("button", name="Mark all as read").click()
+    expect(page.locator("tr.is-unread")).to_have_count(0)
+    until(page, lambda: set(numbers(page)) >= {a["seq"] for a in known(own_stage)}, "an alert is missing")
+    assert len(numbers(page)) == len(set(numbers(page)))
+    assert page.evaluate("window.__same") is True
+    assert tab.ear.heard(page) == {}
+
+
+def test_what_a_filter_leaves_out_does_not_arrive(own_stage: WebStage, tabs: Any) -> None:
+    tab = tabs(own_stage)
+    tab.go("/alerts?severity=critical")
+    before = own_stage.alert_seq()
+    own_stage.forward(3 * 3600)
+    until(
+        tab.page,
+        lambda: any(a["seq"] > before and a["severity"] == "critical" for a in known(own_stage)),
+        "nothing critical",
+    )
+    until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
+    severities = tab.page.evaluate(
+        "[...document.querySelectorAll('tr[data-seq]')].map(r => r.dataset.severity)"
+    )
+    assert set(severities) == {"critical"}
+
+
+def test_a_lost_connection_is_told_and_what_was_missed_has_arrived_late(
+    own_stage: WebStage, tabs: Any
+) -> None:
+    tab = tabs(own_stage)
+    tab.go("/alerts")
+    page = tab.page
+    page.wait_for_timeout(1500)
+    newest = max(numbers(page))
+    tab.context.set_offline(True)
+    expect(page.locator("#lost")).to_be_visible(timeout=40_000)
+    own_stage.forward(2 * 3600)
+    until(page, lambda: own_stage.alert_seq() > newest, "the market fires nothing")
+    page.wait_for_timeout(1000)
+    tab.context.set_offline(False)
+    expect(page.locator("#lost")).to_be_hidden(timeout=40_000)
+    until(page, lambda: max(numbers(page)) > newest, "what was missed does not arrive")
+    expect(page.locator(".late-mark:visible").first).to_be_visible()

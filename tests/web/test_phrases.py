@@ -1,0 +1,221 @@
+"""Every sentence that the core can say is said in both languages, with its prices written the exchange's way."""
+
+from collections.abc import Iterator
+from datetime import date
+
+import pytest
+
+from outcry.core.bias import Bias
+from outcry.core.calendar import SessionKind
+from outcry.core.daytype import DayType, OpenType
+from outcry.core.levels import Carried, Dated
+from outcry.core.opening import Opening, Prior
+from outcry.core.plans import Plan, ScenarioId, plans
+from outcry.core.playbook import Status
+from outcry.core.structure.machine import AlertType
+from outcry.services.alerts import AlertEntry
+from outcry.services.answers import BiasVotes, Scenario
+from outcry.services.charting import Notation
+from outcry.web import phrases, playbook_words
+from outcry.web.language import Languages
+from outcry.web.pen import Clock, Pen, left
+
+ENGLISH, GERMAN = Languages.words("en"), Languages.words("de")
+TICK_E9 = 250_000_000
+QUARTERS = Notation(kind="decimal", decimals=2, parts=1)
+
+
+def pen(language: str = "en", notation: Notation = QUARTERS) -> Pen:
+    return Pen(notation, Clock(Languages.words(language), "America/New_York", "Europe/Berlin", 2026))
+
+
+def every_plan() -> Iterator[Plan]:
+    """Whatever a session can be asked to wait for: poor extremes on both sides, with a balance and before it."""
+    opening = Opening(
+        contract="ESZ2026", root="ES", kind=SessionKind.RTH, trade_date=date(2026, 11, 20),
+        segments=((0, 10**13),), short=False,
+        prior=Prior(date(2026, 11, 19), poc=28_000, vah=28_040, val=27_960, high=28_100, low=27_900, close=28_010),
+        carried=Carried(
+            naked_pocs=(), poor_highs=(Dated(28_200, date(2026, 11, 17)),),
+            poor_lows=(Dated(27_800, date(2026, 11, 18)),),
+        ),
+    )  # fmt: skip
+    yield from plans(opening, 28_000, None)
+    yield from plans(opening, 28_000, (28_050, 28_001))
+
+
+def scenario(plan: Plan) -> Scenario:
+    label, ticks = plan.reference
+    return Scenario(
+        id=plan.id, if_=plan.if_.text(TICK_E9), then=plan.then, reference=f"{label} {ticks / 4:.2f}",
+        confirm=plan.confirm.text(TICK_E9), invalidate=plan.invalidate.text(TICK_E9), status="pending",
+    )  # fmt: skip
+
+
+def test_every_scenario_is_worded_in_both_languages() -> None:
+    found = [scenario(plan) for plan in every_plan()]
+    assert {each.id for each in found} == set(ScenarioId)
+    for english, german, given in zip(
+        playbook_words.cards(found, ENGLISH, pen().price, pen().day),
+        playbook_words.cards(found, GERMAN, pen("de").price, pen("de").day),
+        found,
+        strict=True,
+    ):
+        assert english.id == german.id == given.id
+        for part in ("title", "if_", "confirm", "then", "invalidate"):
+            assert getattr(english, part) != getattr(german, part), (given.id, part)
+        for text in (english.if_, english.confirm, english.invalidate, german.if_):
+            assert not any(raw in text for raw in ("bracket_close", "..", " x2", "%(", ">", "<")), text
+        assert english.then == given.then[0].upper() + given.then[1:] + "."
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trade > 7010.00", "Trades above 7,010.00"),
+        ("open <= 7050.25", "Opens at 7,050.25 or below"),
+        ("bracket_close in 6990.00..7010.00", "A half-hour closes between 6,990.00 and 7,010.00"),
+        ("bracket_close > 7010.00 x2", "2 half-hours in a row close above 7,010.00"),
+        ("bracket_close in 6990.00..7010.00 x2", "2 half-hours in a row close between 6,990.00 and 7,010.00"),
+        ("trade >= -37.50", "Trades at −37.50 or above"),
+        ("something new >= 3", "something new >= 3"),
+    ],
+)
+def test_a_condition_reads_as_a_sentence(text: str, said: str) -> None:
+    assert playbook_words.condition(text, ENGLISH, pen().price) == said
+
+
+def test_prices_of_conditions_are_written_the_exchanges_way() -> None:
+    bonds = pen("de", Notation(kind="32nds", decimals=6, parts=2))
+    assert playbook_words.condition("trade > 113.671875", GERMAN, bonds.price) == "Handelt über 113'215"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Prior high 7025.00", "Prior high 7,025.00"),
+        ("Poor high 2026-11-17 7050.00", "Poor high Tue, Nov 17 7,050.00"),
+        ("IB mid 7006.25", "Middle of the IB 7,006.25"),
+    ],
+)
+def test_a_reference_says_its_day(text: str, said: str) -> None:
+    assert playbook_words.reference(text, ENGLISH, pen().price, pen().day) == said
+
+
+def test_no_code_of_the_core_is_without_words() -> None:
+    codes = {
+        "BIASES": Bias, "DAY_TYPES": DayType, "OPEN_TYPES": OpenType, "EVENTS": AlertType, "SENTENCES": AlertType
+    }  # fmt: skip
+    for table, kinds in codes.items():
+        assert set(getattr(phrases, table)) == {kind.value for kind in kinds}
+    assert set(playbook_words.TITLES) == set(ScenarioId)
+    assert set(playbook_words.STATUSES) == {status.value for status in Status}
+    assert set(phrases.VOTES) == set(BiasVotes.__struct_fields__) - {"total"}
+
+
+def test_every_text_has_german() -> None:
+    tables = [
+        phrases.BIASES, phrases.DAY_TYPES, phrases.OPEN_TYPES, phrases.EVENTS, phrases.REPAIRED, phrases.SENTENCES,
+        phrases.SENTENCES_REPAIRED, phrases.VALUE_PLACES, playbook_words.TITLES, playbook_words.STATUSES,
+        playbook_words.THENS, playbook_words.REFERENCES, playbook_words.CONDITIONS, playbook_words.CONDITIONS_IN_A_ROW,
+    ]  # fmt: skip
+    texts = {text for table in tables for text in table.values()} | {phrases.BOTH_SIDES}
+    texts |= {text for said in phrases.VOTES.values() for text in said}
+    assert {text for text in texts if text not in GERMAN._texts} == set()
+
+
+def test_votes_that_speak_come_first_with_their_side() -> None:
+    votes = BiasVotes(last=0, poc=1, value=-1, extension=0, one_timeframing=1, total=1)
+    found = phrases.reasons(votes, ENGLISH)
+    assert [reason.sign for reason in found] == [1, -1, 1, 0, 0]
+    assert found[0].text == "Developing POC is above prior value"
+    assert found[1].text == "Value is building lower than prior value"
+
+
+def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEntry:
+    return AlertEntry(
+        symbol="ES", type=kind.value, severity=kind.severity, price=price, ref=ref, message="as the API has it",
+        key=f"ES:{kind.value}:1", seq=7, at="2026-11-20T15:20:00.000Z", session="rth", contract="ESZ2026",
+        trade_date="2026-11-20", data_source="shared", invented=False, params={"tick": 0.25, **params},  # type: ignore[dict-item]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "level", "said", "gesagt"),
+    [
+        (
+            alert(AlertType.IB_BREAK_UP, "IBH", 7011.5, ibHigh=7011.25, otherSideBroken=True), 7011.25,
+            "Traded at 7,011.50, above the initial balance (IBH 7,011.25). Both sides of the initial balance have been "
+            "broken.",
+            "Gehandelt bei 7,011.50, über der Initial Balance (IBH 7,011.25). Beide Seiten der Initial Balance sind "
+            "gebrochen.",
+        ),
+        (
+            alert(AlertType.VA_REJECT_LOW, "VAL", 6990.5, val=6990.0, probeExtreme=6985.25), 6990.0,
+            "Traded below prior value (VAL 6,990.00) as far as 6,985.25, and a five-minute bar closed back inside it, "
+            "at 6,990.50.",
+            "Unter der vorigen Value Area (VAL 6,990.00) gehandelt, bis 6,985.25; eine Fünf-Minuten-Bar schloss wieder "
+            "darin, bei 6,990.50.",
+        ),
+        (
+            alert(AlertType.NAKED_POC, "2026-11-17", 7000.25), 7000.25,
+            "Traded at 7,000.25, the POC of Tue, Nov 17, untouched since.",
+            "Gehandelt bei 7,000.25, dem POC vom Di., 17. Nov., seither unberührt.",
+        ),
+        (
+            alert(AlertType.POOR_HIGH, "2026-11-17", 7050.75, event="repaired", repairTicks=3), 7050.0,
+            "Traded at 7,050.75, beyond the unfinished high of Tue, Nov 17.",
+            "Gehandelt bei 7,050.75, jenseits des unfertigen Hochs vom Di., 17. Nov.",
+        ),
+        (
+            alert(AlertType.POOR_LOW, "2026-11-17", 6950.5, event="revisit", repairTicks=0), None,
+            "Traded at 6,950.50, near the unfinished low of Tue, Nov 17.",
+            "Gehandelt bei 6,950.50, nahe dem unfertigen Tief vom Di., 17. Nov.",
+        ),
+    ],
+)  # fmt: skip
+def test_an_alert_is_a_sentence(given: AlertEntry, level: float | None, said: str, gesagt: str) -> None:
+    assert phrases.level_of(given) == level
+    assert phrases.sentence(given, ENGLISH, pen().price, pen().day) == said
+    assert phrases.sentence(given, GERMAN, pen("de").price, pen("de").day) == gesagt
+
+
+def test_a_kind_of_alert_this_page_does_not_know_is_told_as_the_api_tells_it() -> None:
+    newer = alert(AlertType.NAKED_POC, "x", 1.0)
+    unknown = AlertEntry(
+        **{name: getattr(newer, name) for name in newer.__struct_fields__} | {"type": "later"}
+    )
+    assert phrases.sentence(unknown, ENGLISH, pen().price, pen().day) == "as the API has it"
+    assert phrases.event(unknown, ENGLISH) == "later"
+
+
+@pytest.mark.parametrize(
+    ("now", "prior", "place"),
+    [
+        ((110, 105), (104, 100), "higher"),
+        ((99, 95), (104, 100), "lower"),
+        ((106, 101), (104, 100), "overlapping_higher"),
+        ((103, 99), (104, 100), "overlapping_lower"),
+        ((103, 101), (104, 100), "inside"),
+        ((105, 99), (104, 100), "outside"),
+        ((104, 100), (104, 100), "same"),
+    ],
+)
+def test_where_value_lies(now: tuple[float, float], prior: tuple[float, float], place: str) -> None:
+    assert phrases.value_place(*now, *prior) == place
+
+
+def test_figures_of_a_pen() -> None:
+    assert pen().difference(6) == "+6.00"
+    assert pen().difference(-14.25) == "−14.25"
+    assert pen().difference(0) == "0.00"
+    assert (pen().percent(0.084), pen().percent(-0.001), pen("de").percent(-1.5)) == (
+        "+0.08%",
+        "0.00%",
+        "−1,50 %",
+    )
+    assert pen().month("ESZ2026") == "Dec 2026"
+    assert pen().day("2025-11-17") == "Mon, Nov 17, 2025"
+    assert pen().clock.time(1_795_188_000 * 10**9) == "10:20:00 EST"
+    assert pen().clock.mine_too(1_795_188_000 * 10**9) == "Fri, Nov 20 16:20:00 CET"
+    assert [left(seconds * 10**9) for seconds in (702, 3909, 0, -5)] == ["11:42", "1:05:09", "0:00", "0:00"]

@@ -1,0 +1,373 @@
+"""The symbol page says what the API says, in every state, by one address, with and without scripts."""
+
+import csv
+import html
+import io
+import json
+import re
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from browsing import Window
+from playwright.sync_api import Page, expect
+from webstage import SHOWS, WebStage
+
+from outcry.web.chartview import ChartView
+from outcry.web.downloads import csv_bytes, safe_cell
+from outcry.web.symbol import Looked
+
+Opened = Callable[..., AbstractContextManager[Window]]
+_RUNG = re.compile(r'<tr data-price="(.*?)".*?</span>(.*?)</th>.*?<td class="number">(.*?)</td>', re.DOTALL)
+_TAG = re.compile(r"<[^>]+>")
+
+
+def asked(stage: WebStage, path: str) -> Any:
+    got = stage.visitor().get(path)
+    assert got.status == 200, path
+    return json.loads(got.body)
+
+
+def page(stage: WebStage, path: str, language: str = "en") -> str:
+    got = stage.visitor(language).get(path)
+    assert got.status == 200, path
+    return got.text
+
+
+def plain(markup: str) -> str:
+    """What is read: no tags, blanks single."""
+    return " ".join(html.unescape(_TAG.sub(" ", markup)).split())
+
+
+def rungs(text: str) -> dict[str, list[float]]:
+    """Prices of the ladder by the name of the level."""
+    found: dict[str, list[float]] = {}
+    for price, name, _ in _RUNG.findall(text):
+        found.setdefault(plain(name.partition("<")[0]), []).append(float(price))
+    return found
+
+
+# -- addresses
+
+
+@pytest.mark.parametrize("spelled", ["es", "MES", "mes", "@ES"])
+def test_every_spelling_leads_to_the_ticker(stage: WebStage, spelled: str) -> None:
+    got = stage.visitor().get(f"/s/{spelled}?layout=split&show=path&parts=1")
+    assert (got.status, got.headers["location"]) == (302, "/s/ES?layout=split&show=path&parts=1")
+
+
+def test_a_contract_has_the_address_of_its_whole_year(stage: WebStage) -> None:
+    got = stage.visitor().get("/s/ESH6")
+    assert (got.status, got.headers["location"]) == (302, "/s/ESH2026")
+    assert '<h1 class="symbol-name"><span>ESH2026</span>' in page(stage, "/s/ESH2026")
+
+
+def test_an_unknown_symbol_is_missing_and_others_are_suggested(stage: WebStage) -> None:
+    got = stage.visitor().get("/s/ESS")
+    assert got.status == 404
+    assert '<a class="button" href="/s/ES">ES</a>' in got.text
+
+
+def test_a_hostile_symbol_is_shown_as_it_is_and_does_nothing(stage: WebStage) -> None:
+    got = stage.visitor().get("/s/%3Cscript%3Ealert(1)%3C%2Fscript%3E".replace("%2F", "_"))
+    assert got.status == 404
+    assert "<script>alert" not in got.text
+    assert "&lt;script&gt;alert(1)&lt;_script&gt;" in got.text
+
+
+def test_what_an_address_has_wrong_is_as_if_it_were_not_there(stage: WebStage) -> None:
+    page(stage, "/s/ES?layout=%00&row=-1&sessions=9e9&letters='&date=yesterday&view=%3Cb%3E&show=&parts=%22")
+    page(stage, "/s/ES?view=table&date=1999-01-01&sessions=1000000")
+
+
+def test_how_it_is_looked_at_comes_back_from_its_own_address() -> None:
+    usual = ChartView()
+    view = ChartView("split", "blocks", 4, 20, frozenset({"volume", "path"}))
+    assert Looked(usual, table=False, date="").entries() == []
+    assert Looked(view, table=True, date="2026-03-03").entries() == [
+        ("layout", "split"), ("letters", "blocks"), ("row", "4"), ("sessions", "20"), ("date", "2026-03-03"),
+        ("view", "table"), ("parts", "1"), ("show", "volume"), ("show", "path"),
+    ]  # fmt: skip
+
+
+def test_nobody_sees_anything_where_visitors_may_not(bare: WebStage) -> None:
+    for path in ("/s/ES", "/s/ES/rail", "/s/ES/levels.csv", "/s/ES/levels.json", "/s/ES/profile.csv"):
+        got = bare.visitor().get(path)
+        assert (got.status, got.headers["location"]) == (303, f"/sign-in?next={path}")
+
+
+# -- live
+
+
+def test_the_ladder_has_every_level_of_the_answer(stage: WebStage) -> None:
+    levels, context = (asked(stage, f"/page/{kind}?symbol=ES") for kind in ("levels", "context"))
+    found = rungs(page(stage, "/s/ES"))
+    developing, prior, night = levels["developing"], levels["prior"], levels["overnight"]
+    assert found["dVAH"] == [developing["vah"]]
+    assert found["dVAL"] == [developing["val"]]
+    assert found["dPOC"] == [developing["poc"]]
+    assert found["dVPOC"] == [developing["vpoc"]]
+    assert (found["pVAH"], found["pPOC"], found["pVAL"]) == ([prior["vah"]], [prior["poc"]], [prior["val"]])
+    assert (found["ONH"], found["ONL"]) == ([night["high"]], [night["low"]])
+    if context["session"]["ibComplete"]:
+        assert (found["IBH"], found["IBL"]) == ([developing["ibHigh"]], [developing["ibLow"]])
+    before = asked(stage, "/page/history?symbol=ES")["sessions"][-1]
+    old = [level["price"] for level in levels["nakedPocs"] if level["date"] != before["date"]]
+    assert sorted(found.get("Naked POC", [])) == sorted(old)
+    assert found["Prior high"] == [before["high"]]
+    assert found["Prior close"] == [before["closePrice"]]
+    in_order = [float(price) for price, _, _ in _RUNG.findall(page(stage, "/s/ES"))]
+    assert in_order == sorted(in_order, reverse=True)
+
+
+def test_the_bias_has_its_five_votes(stage: WebStage) -> None:
+    votes = asked(stage, "/page/context?symbol=ES")["biasVotes"]
+    text = page(stage, "/s/ES")
+    bias = text[text.index('<ul class="reasons">') : text.index("</ul>", text.index('<ul class="reasons">'))]
+    signs = [{"+": 1, "−": -1, "0": 0}[sign] for sign in re.findall(r'<b aria-hidden="true">(.)</b>', bias)]
+    assert sorted(signs) == sorted(vote for name, vote in votes.items() if name != "total")
+    assert sum(signs) == votes["total"]
+
+
+def test_every_scenario_has_its_card(stage: WebStage) -> None:
+    scenarios = asked(stage, "/page/levels?symbol=ES")["playbook"]["scenarios"]
+    text = page(stage, "/s/ES")
+    found = dict(re.findall(r'<details class="scenario (\w+)" id="scenario-(\w+)"', text))
+    assert {id_: status for status, id_ in re.findall(r'scenario (\w+)" id="scenario-(\w+)"', text)} == {
+        each["id"]: each["status"] for each in scenarios
+    }
+    assert found
+    assert "bracket_close" not in text
+
+
+def test_the_page_speaks_german(stage: WebStage) -> None:
+    said = plain(page(stage, "/s/ES", "de"))
+    for text in (
+        "Handelssitzung",
+        "Vortagesschluss",
+        "Das stünde im Einklang",
+        "Bestätigt durch",
+        "Hinweise vom",
+    ):
+        assert text in said
+    for text in ("Would be consistent", "Prior close", "half-hour", "session ago", "Speaks"):
+        assert text not in said
+
+
+# -- other states
+
+
+def test_a_delayed_page_is_of_the_completed_session_and_says_what_to_do(stage: WebStage) -> None:
+    symbol = SHOWS["delayed"][0]
+    levels, session = (
+        asked(stage, f"/page/levels?symbol={symbol}"),
+        asked(stage, f"/page/context?symbol={symbol}")["session"],
+    )
+    text = page(stage, f"/s/{symbol}")
+    found = rungs(text)
+    assert (found["POC"], found["VAH"], found["VAL"]) == tuple(
+        [levels["prior"][name]] for name in ("poc", "vah", "val")
+    )
+    assert found["Session high"] == [session["high"]]
+    assert "dPOC" not in found
+    assert 'href="/account/brokers"' in text
+    assert "Paused: the bias is of an open session with a live feed." in text
+    assert '<details class="scenario' not in text
+    assert "is-stale" not in text
+
+
+@pytest.mark.parametrize("state", ["stale", "error"])
+def test_a_feed_that_stopped_dims_what_stands_still(stage: WebStage, state: str) -> None:
+    symbol, code = SHOWS[state]
+    text = page(stage, f"/s/{symbol}")
+    assert f'data-state="{code}"' in text
+    assert "symbol-head is-stale" in text
+    assert "Paused: the playbook is of an open session with a live feed." in text
+
+
+def test_a_symbol_with_nothing_to_show_says_why(stage: WebStage) -> None:
+    symbol = SHOWS["empty"][0]
+    text = page(stage, f"/s/{symbol}")
+    assert f"No session of {symbol} may be shown to you yet." in text
+    assert 'href="/broker-guide"' in text
+
+
+# -- table and downloads
+
+
+@pytest.mark.parametrize("symbol", ["ES", SHOWS["delayed"][0]])
+def test_the_table_has_the_rows_of_the_profile(stage: WebStage, symbol: str) -> None:
+    day = asked(stage, f"/page/history?symbol={symbol}")["sessions"][-2]["date"]
+    profile = asked(stage, f"/page/profile?symbol={symbol}&date={day}")
+    text = page(stage, f"/s/{symbol}?view=table&date={day}")
+    body = text[text.index("profile-rows") : text.index("</table>", text.index("profile-rows"))]
+    rows = re.findall(
+        r'<td class="letters number">(.*?)</td><td class="number">(.*?)</td><td class="number">(.*?)</td>',
+        body,
+    )
+    assert rows == [(row["letters"], str(row["tpos"]), f"{row['volume']:,}") for row in profile["rows"]]
+    assert body.count("is-poc") == 1
+
+
+def test_the_table_lists_the_sessions_the_chart_draws(stage: WebStage) -> None:
+    chart = asked(stage, "/page/chart?symbol=ES&sessions=5")
+    text = page(stage, "/s/ES?view=table")
+    linked = re.findall(r"date=([\d-]+)", text[text.index("sessions-title") :])
+    assert linked == [session["date"] for session in reversed(chart["sessions"])]
+
+
+def test_levels_can_be_taken_along(stage: WebStage) -> None:
+    symbol = SHOWS["delayed"][0]  # it stands still
+    answer = stage.visitor().get(f"/page/levels?symbol={symbol}")
+    assert stage.visitor().get(f"/s/{symbol}/levels.json").body == answer.body
+    got = stage.visitor().get(f"/s/{symbol}/levels.csv")
+    assert got.headers["content-disposition"] == f'attachment; filename="{symbol}-levels.csv"'
+    rows = list(csv.DictReader(io.StringIO(got.text)))
+    levels = json.loads(answer.body)
+    by_name = {row["level"]: float(row["price"]) for row in rows}
+    assert {name: by_name[f"prior_{name}"] for name in ("poc", "vah", "val")} == levels["prior"]
+    naked = [(float(row["price"]), row["made_on"]) for row in rows if row["level"] == "naked_poc"]
+    assert naked == [(level["price"], level["date"]) for level in levels["nakedPocs"]]
+    assert {row["as_of"] for row in rows} == {levels["asOf"]}
+
+
+def test_a_profile_can_be_taken_along(stage: WebStage) -> None:
+    symbol = SHOWS["delayed"][0]
+    profile = asked(stage, f"/page/profile?symbol={symbol}")
+    got = stage.visitor().get(f"/s/{symbol}/profile.csv")
+    rows = list(csv.DictReader(io.StringIO(got.text)))
+    assert [(float(row["price"]), row["letters"], int(row["tpos"]), int(row["volume"])) for row in rows] == [
+        (row["price"], row["letters"], row["tpos"], row["volume"]) for row in profile["rows"]
+    ]
+    assert stage.visitor().get(f"/s/{symbol}/profile.csv?date=1999-01-01").status == 404
+    assert stage.visitor().get(f"/s/{symbol}/profile.csv?date=today").status == 404
+    assert stage.visitor().get("/s/NOPE/levels.csv").status == 404
+
+
+@pytest.mark.parametrize(
+    ("cell", "safe"),
+    [
+        ("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("+cmd", "'+cmd"), ("-x", "'-x"), ("\tx", "'\tx"), ("|x", "'|x"),
+        (-37.5, "-37.5"), ("-37.50", "-37.50"), ("+3", "+3"), (None, ""), ("ES", "ES"),
+    ],
+)  # fmt: skip
+def test_no_cell_is_a_formula(cell: object, safe: str) -> None:
+    assert safe_cell(cell) == safe
+    assert next(csv.reader(io.StringIO(csv_bytes([(cell, "x")]).decode(), newline=""))) == [safe, "x"]
+
+
+# -- in a browser
+
+
+def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not so():
+        assert time.monotonic() < end, complaint
+        page.wait_for_timeout(100)
+
+
+def test_without_scripts_the_page_is_whole_and_leads_to_the_table(stage: WebStage, opened: Opened) -> None:
+    with opened(scripts=False) as tab:
+        tab.go("/s/ES?sessions=2")
+        expect(tab.page.get_by_role("heading", name="Bias")).to_be_visible()
+        tab.page.get_by_role("link", name="The same numbers as a table").click()
+        assert tab.page.url.endswith("/s/ES?sessions=2&view=table")
+        expect(tab.page.get_by_role("heading", name="Profile of")).to_be_visible()
+        tab.page.get_by_role("combobox", name="Sessions shown").select_option("10")
+        tab.page.get_by_role("button", name="Show").click()
+        assert "sessions=10" in tab.page.url
+        assert "view=table" in tab.page.url
+
+
+def test_keys_lead_to_the_table_and_through_its_sessions(opened: Opened) -> None:
+    with opened() as tab:
+        tab.go("/s/ES")
+        tab.page.keyboard.press("t")
+        tab.page.wait_for_url("**/s/ES?view=table")
+        first = tab.page.locator("#rows-title").inner_text()
+        tab.page.keyboard.press("[")
+        tab.page.wait_for_url("**date=*")
+        assert tab.page.locator("#rows-title").inner_text() != first
+        tab.page.keyboard.press("]")
+        tab.page.wait_for_function(
+            "first => document.getElementById('rows-title').innerText === first", arg=first
+        )
+        tab.page.keyboard.press("t")
+        tab.page.wait_for_url(lambda url: "view=table" not in url)
+        assert tab.ear.heard(tab.page) == {}
+
+
+def test_how_the_chart_is_drawn_is_kept_in_the_address(opened: Opened) -> None:
+    with opened() as tab:
+        tab.go("/s/ES")
+        tab.page.wait_for_selector("#chart canvas")
+        tab.page.keyboard.press("s")
+        tab.page.wait_for_url("**layout=split*")
+        href = tab.page.locator("#to-table").get_attribute("href") or ""
+        assert "layout=split" in href
+        assert "view=table" in href
+        tab.page.reload()
+        assert tab.page.locator("input[name=layout]:checked").get_attribute("value") == "split"
+
+
+def test_a_live_page_goes_on_without_being_loaded_again(own_stage: WebStage, tabs: Any) -> None:
+    tab = tabs(own_stage)
+    tab.go("/s/ES")
+    tab.page.evaluate("window.__same = true")
+    link = tab.page.get_by_role("link", name="levels.csv")
+    link.focus()
+    before = tab.page.locator(".symbol-last").inner_text()
+    alerts = tab.page.locator(".rail-alerts li").count()
+    own_stage.forward(2 * 3600)
+    until(tab.page, lambda: tab.page.locator(".symbol-last").inner_text() != before, "the price stands still")
+    until(tab.page, lambda: tab.page.locator(".rail-alerts li").count() > alerts, "no alert arrives")
+    expect(tab.page.locator(".symbol-facts")).to_contain_text("period F")
+    newest = asked(own_stage, "/page/alerts/history?symbol=ES")["alerts"][0]
+    expect(tab.page.locator(f".rail-alerts li[data-seq='{newest['seq']}']")).to_be_visible()
+    assert tab.page.evaluate("window.__same") is True
+    assert tab.page.evaluate("document.activeElement.textContent") == "levels.csv"
+    assert tab.ear.heard(tab.page) == {}
+
+
+def test_the_price_has_its_place_in_the_ladder(own_stage: WebStage, tabs: Any) -> None:
+    tab = tabs(own_stage)
+    tab.go("/s/ES")
+    own_stage.forward(600)
+    tab.page.wait_for_timeout(3000)
+    rows = tab.page.evaluate(
+        "[...document.querySelectorAll('[data-rungs] tr')].map(r => "
+        "[r.matches('[data-last-rung]'), Number(r.dataset.price), r.cells[1].textContent, r.cells[2].textContent])"
+    )
+    (place,) = [at for at, row in enumerate(rows) if row[0]]
+    last = float(rows[place][2].replace(",", ""))
+    assert all(price > last for _, price, _, _ in rows[:place])
+    assert all(price <= last for _, price, _, _ in rows[place + 1 :])
+    for _, price, _, distance in (row for row in rows if not row[0]):
+        assert float(distance.replace("−", "-")) == pytest.approx(price - last)
+
+
+def test_a_feed_that_stops_and_goes_on_is_told_at_once(own_stage: WebStage, tabs: Any) -> None:
+    tab = tabs(own_stage)
+    tab.go("/s/ES")
+    expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Live")
+    own_stage.force("ES", "stale_link")
+    expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Stale")
+    expect(tab.page.locator(".rail-part").first).to_contain_text("Paused")
+    assert tab.page.locator(".symbol-head.is-stale").count() == 1
+    own_stage.force("ES", None)
+    expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Live")
+    expect(tab.page.locator(".symbol-head.is-stale")).to_have_count(0)
+
+
+def test_copying_gives_what_the_link_gives(stage: WebStage, opened: Opened) -> None:
+    symbol = SHOWS["delayed"][0]
+    with opened(permissions=["clipboard-read", "clipboard-write"]) as tab:
+        tab.go(f"/s/{symbol}")
+        tab.page.get_by_role("button", name="CSV").click()
+        expect(tab.page.get_by_role("button", name="✓")).to_be_visible()
+        copied = tab.page.evaluate("navigator.clipboard.readText()")
+        assert copied.replace("\r\n", "\n") == stage.visitor().get(f"/s/{symbol}/levels.csv").text.replace(
+            "\r\n", "\n"
+        )
