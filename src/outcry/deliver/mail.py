@@ -6,7 +6,7 @@ machine; its certificate is checked; a failure never shows the password or the m
 
 import asyncio
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.errors import MessageError
 from email.message import EmailMessage
@@ -32,7 +32,7 @@ class SmtpServer:
     port: int
     tls: bool
     user: str = ""
-    password: str = ""
+    password: str = field(default="", repr=False)
 
     @property
     def here(self) -> bool:
@@ -93,6 +93,7 @@ class SmtpMailer:
             hostname=server.host, port=server.port, timeout=TIMEOUT_S, use_tls=server.tls, start_tls=False
         )
         async with client:
+            await client.ehlo()  # before it a server is not known to offer anything
             if not server.tls and (client.supports_extension("starttls") or not server.here):
                 await client.starttls(validate_certs=not server.here)
             if server.user:
