@@ -106,6 +106,7 @@ class MailedLinks(Ground):
         if not self._store.change_user(user.id, email=row.email):
             raise Refused(Reason.EMAIL_TAKEN)
         self._links.void_all_of(user.id)  # those that were sent to the old address
+        self._browsers.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.EMAIL_CHANGED, origin, **{"from": user.email, "to": row.email})
 
     # -- what they share

@@ -42,12 +42,14 @@ class Security(Ground):
         if step is None:
             raise Refused(Reason.CODE, "code")
         codes = self._codes.turn_on(user, secret, step)
+        self._browsers.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.TOTP_ON, origin)
         return codes
 
     def stop_totp(self, user: UserRow, origin: Origin) -> None:
         """Turn it off; recovery codes go too."""
         self._codes.turn_off(user)
+        self._browsers.refresh(self._clock.now_ns(), force=True)
         self.note(user, Event.TOTP_OFF, origin)
 
     def new_recovery_codes(self, user: UserRow, origin: Origin) -> list[str]:
