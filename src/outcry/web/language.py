@@ -37,8 +37,8 @@ class Words(gettext.NullTranslations):
                 catalog = read_po(file, locale=language)
             for message in catalog:
                 name = message.id if isinstance(message.id, str) else message.id[0]
-                texts = (message.string,) if isinstance(message.string, str) else tuple(message.string)
-                if name and all(texts):
+                texts = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
+                if name and texts and all(texts):
                     self._texts[name] = texts
 
     def gettext(self, message: str) -> str:
