@@ -125,6 +125,7 @@ def stream_of(visit: Visit, channel: Channel) -> Stream:
 
 async def make_key(desk: Desk, visit: Visit) -> Response:
     """Make a key that sends trades as this user's own feed, to be shown once."""
+    desk.user(visit)
     form = await desk.form(visit)
     faults: Faults = {}
     wish = wished(form, faults, visit.words)
@@ -162,13 +163,15 @@ async def connect_form(desk: Desk, visit: Visit) -> Response:
     """What a broker needs to be told."""
     desk.confirmed(visit)
     broker = _broker(desk, visit)
-    return desk.page(visit, "account/connect.html", broker=broker, typed={}, faults={})
+    typed = typed_before(desk, visit, f"{LIST}/connect/{broker.id}")
+    page = desk.page(visit, "account/connect.html", broker=broker, typed=typed, faults={})
+    return forget_typed(visit, page)
 
 
 async def connect(desk: Desk, visit: Visit) -> Response:
     """Begin a connection."""
-    form = await desk.form(visit)
     broker, faults = _broker(desk, visit), Faults()
+    form = await desk.form(visit)
     given = {
         field.name: line(form, field.name, faults, visit.words, _LONGEST_ENTRY) for field in broker.fields
     }
@@ -199,8 +202,8 @@ async def ask_disconnect(desk: Desk, visit: Visit) -> Response:
 
 async def disconnect(desk: Desk, visit: Visit) -> Response:
     """End it; what it brought stays."""
-    await desk.form(visit)
     user, row = await _own(desk, visit)
+    await desk.form(visit)
     if not await desk.ask(desk.services.connections.disconnect, user.id, row.id, desk.now_ns()):
         raise PageMissing
     await _note(desk, visit, user, Event.CONNECTION_ENDED, broker=row.broker, label=row.label)
@@ -208,9 +211,9 @@ async def disconnect(desk: Desk, visit: Visit) -> Response:
 
 
 def _broker(desk: Desk, visit: Visit) -> Broker:
+    desk.user(visit)
     wanted = str(visit.request.path_params["broker"])
     found = next((broker for broker in desk.services.connections.brokers() if broker.id == wanted), None)
-    desk.user(visit)
     if found is None:
         raise PageMissing
     return found

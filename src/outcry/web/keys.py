@@ -105,6 +105,7 @@ async def new_key(desk: Desk, visit: Visit) -> Response:
 
 async def make_key(desk: Desk, visit: Visit) -> Response:
     """Make one, to be shown once."""
+    desk.user(visit)
     form = await desk.form(visit)
     faults: Faults = {}
     wish = wished(form, faults, visit.words)
@@ -181,8 +182,8 @@ async def one_key(desk: Desk, visit: Visit) -> Response:
 
 async def name_key(desk: Desk, visit: Visit) -> Response:
     """Call it something else."""
-    form = await desk.form(visit)
     user, row = await _own(desk, visit)
+    form = await desk.form(visit)
     faults: Faults = {}
     label = line(form, "label", faults, visit.words, LONGEST_LABEL)
     if not label:
@@ -196,8 +197,8 @@ async def name_key(desk: Desk, visit: Visit) -> Response:
 
 async def rotate_key(desk: Desk, visit: Visit) -> Response:
     """Make another in its place, to be shown once; this one works until its grace is over."""
-    form = await desk.form(visit)
     user, row = await _own(desk, visit)
+    form = await desk.form(visit)
     faults: Faults = {}
     grace = line(form, "grace", faults, visit.words)
     if grace not in GRACES_NS:
@@ -219,8 +220,8 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
 
 async def revoke_key(desk: Desk, visit: Visit) -> Response:
     """End it, everywhere within a second."""
-    form = await desk.form(visit)
     user, row = await _own(desk, visit)
+    form = await desk.form(visit)
     faults: Faults = {}
     name = line(form, "name", faults, visit.words)
     if name != (row.label or row.prefix):

@@ -147,8 +147,8 @@ async def show_user(desk: Desk, visit: Visit) -> Response:
 
 async def change_user(desk: Desk, visit: Visit) -> Response:
     """Change role and tier."""
-    form, faults = await desk.form(visit), Faults()
     operator, row = await _wanted(desk, visit)
+    form, faults = await desk.form(visit), Faults()
     typed = {name: line(form, name, faults, visit.words) for name in ("role", "tier")}
     role, tier = _role(typed["role"], faults, visit.words), _tier(typed["tier"], faults, visit.words)
     if faults:
@@ -158,15 +158,15 @@ async def change_user(desk: Desk, visit: Visit) -> Response:
 
 async def switch_user(desk: Desk, visit: Visit) -> Response:
     """Switch somebody off, who is signed out everywhere then and whose keys stop; or on again."""
-    form = await desk.form(visit)
     operator, row = await _wanted(desk, visit)
+    form = await desk.form(visit)
     return await _changed(desk, visit, operator, row, {}, disabled=said(form, "disabled") == "yes")
 
 
 async def make_reset_link(desk: Desk, visit: Visit) -> Response:
     """A link with which somebody can choose a new password, shown once."""
-    await desk.form(visit)
     operator, row = await _wanted(desk, visit)
+    await desk.form(visit)
     try:
         desk.confirmed(visit)
         link = await desk.ask(desk.services.identity.reset_link, operator, row.id, origin_of(visit))

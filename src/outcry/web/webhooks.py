@@ -74,6 +74,7 @@ async def new_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def make_webhook(desk: Desk, visit: Visit) -> Response:
     """Make one; the secret of an endpoint is shown once."""
+    desk.user(visit)
     typed, faults = await typed_in(desk, visit)
     try:
         user = desk.confirmed(visit)
@@ -110,8 +111,8 @@ async def show_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def change_webhook(desk: Desk, visit: Visit) -> Response:
     """Change what it sends, and where to; an address left empty stays."""
-    typed, faults = await typed_in(desk, visit)
     user, row = await _own(desk, visit)
+    typed, faults = await typed_in(desk, visit)
     typed["target"] = row.target.value
     try:
         desk.confirmed(visit)
@@ -131,8 +132,8 @@ async def change_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def pause_webhook(desk: Desk, visit: Visit) -> Response:
     """Send nothing until it is resumed."""
-    await desk.form(visit)
     user, row = await _own(desk, visit)
+    await desk.form(visit)
     row = await desk.ask(desk.services.subscriptions.pause, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_PAUSED, row)
     return desk.to(visit, f"{LIST}/{row.id}?done=paused")
@@ -140,8 +141,8 @@ async def pause_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def resume_webhook(desk: Desk, visit: Visit) -> Response:
     """Send again; one that was disabled has to pass a test."""
-    await desk.form(visit)
     user, row = await _own(desk, visit)
+    await desk.form(visit)
     row = await desk.ask(desk.services.subscriptions.resume, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_RESUMED, row)
     return desk.to(visit, f"{LIST}/{row.id}?done=resumed")
@@ -149,8 +150,8 @@ async def resume_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def rotate_secret(desk: Desk, visit: Visit) -> Response:
     """Sign with a new secret, shown once; the old one signs too for a day."""
-    await desk.form(visit)
     user, row = await _own(desk, visit)
+    await desk.form(visit)
     try:
         desk.confirmed(visit)
         secret = await desk.ask(desk.services.subscriptions.rotate, user.id, row.id, desk.now_ns())
@@ -177,8 +178,8 @@ async def show_secret(desk: Desk, visit: Visit) -> Response:
 
 async def test_webhook(desk: Desk, visit: Visit) -> Response:
     """Send the test alert now, and tell what came of it."""
-    await desk.form(visit)
     user, row = await _own(desk, visit)
+    await desk.form(visit)
     verdict = desk.services.limiter.take(f"test:{user.id}", _TESTS, desk.now_ns())
     if not verdict.allowed:
         wait_s = -(-verdict.retry_after_ms // 1000)
@@ -207,8 +208,8 @@ async def ask_remove(desk: Desk, visit: Visit) -> Response:
 
 async def remove_webhook(desk: Desk, visit: Visit) -> Response:
     """Forget it, and its log."""
-    await desk.form(visit)
     user, row = await _own(desk, visit)
+    await desk.form(visit)
     await desk.ask(desk.services.subscriptions.remove, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_REMOVED, row)
     return desk.to(visit, f"{LIST}?done=removed")

@@ -1,0 +1,198 @@
+"""`/account/brokers` over a real server: a key that sends trades, the feeds a user pushes, and brokers as an adapter
+describes them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import pytest
+from tests.web.account_stage import Member, Read, account_stage, unconfirmed
+from tests.web.webstage import WebStage
+
+from outcry.core.instruments import Contract
+from outcry.ports.connections import (
+    Broker,
+    BrokerField,
+    ConnectionPhase,
+    ConnectionRefused,
+    ConnectionRow,
+)
+from outcry.ports.live import StreamKey
+from outcry.services.connections import PushedConnections
+from outcry.services.live.board import Board, Channel, Standing
+
+ACME = Broker(
+    "acme",
+    "Acme <Futures>",
+    (
+        BrokerField("user", "User name"),
+        BrokerField("password", "Password", secret=True),
+        BrokerField("market", "Market", options=("CME", "Eurex")),
+    ),
+    hosted=True,
+)
+GIVEN = {"user": "ann", "password": "correct horse", "market": "CME", "label": "Mine"}
+
+
+class ScriptedConnections(PushedConnections):
+    """One broker; refuses a password it does not know."""
+
+    rows: ClassVar[list[ConnectionRow]] = []
+
+    def brokers(self) -> Sequence[Broker]:
+        return (ACME,)
+
+    def connections(self, user_id: int) -> Sequence[ConnectionRow]:
+        own = [row for row in self.rows if row.user_id == user_id]
+        return [*own, *super().connections(user_id)]
+
+    def connect(self, user_id: int, broker: str, label: str, given: Mapping[str, str], now_ns: int) -> int:
+        if given["password"] != GIVEN["password"]:
+            raise ConnectionRefused("rejected", "password")
+        number = len(self.rows) + 1
+        row = ConnectionRow(
+            number, user_id, broker, label, ConnectionPhase.LIVE, "live", now_ns, ("ES", "NQ")
+        )
+        self.rows.append(row)
+        return number
+
+    def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
+        found = [row for row in self.rows if (row.user_id, row.id) == (user_id, connection_id)]
+        for row in found:
+            self.rows.remove(row)
+        return bool(found)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    ScriptedConnections.rows.clear()
+    with account_stage(tmp_path_factory.mktemp("brokers"), PushedConnections=ScriptedConnections) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ann(stage: WebStage) -> Member:
+    return Member(stage, "ann@example.com")
+
+
+@pytest.fixture(scope="module")
+def bob(stage: WebStage) -> Member:
+    return Member(stage, "bob@example.com")
+
+
+def show(board: Board, owner: int, feed: str, contract: Contract, reason: str) -> None:
+    """Put a stream of somebody's on the board."""
+    channel = Channel(StreamKey(owner, feed, contract), invented=False, peek=lambda: None)
+    board.put(channel)
+    board.stand(
+        channel,
+        Standing(live=reason == "live", reason=reason, market_ns=1_767_366_245 * 10**9, trade_date=None),
+    )
+
+
+def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: Member) -> None:
+    refused = ann.send("/account/brokers/key", {"label": "", "lifetime": "365"})
+    assert refused.status == 422
+    assert "Give the key a name" in Read(refused).text
+    page = ann.follow(ann.send("/account/brokers/key", {"label": "Replay box", "lifetime": "365"}))
+    begin = page.text.index('id="key">') + len('id="key">')
+    key = page.text[begin : page.text.index("<", begin)]
+    assert f"OUTCRY_KEY={key} outcry replay FILE" in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert ann.get("/account/brokers/key-made").headers["location"] == "/account/brokers?done=shown"
+    row = next(row for row in stage.house.keys.list() if row.prefix == key[:15])
+    assert (row.role, row.label) == ("ingest", "Replay box")
+    assert "Replay box" in Read(ann.get("/account/brokers")).text
+    assert key not in ann.get("/account/brokers").text
+    with unconfirmed():
+        again = ann.send("/account/brokers/key", {"label": "Another", "lifetime": "30"})
+        assert again.headers["location"] == "/confirm?next=/account/brokers"
+    assert Read(ann.get("/account/brokers")).entry("label") == "Another"
+
+
+def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, bob: Member) -> None:
+    board = stage.house.board
+    show(board, ann.user.id, "desk-replay", Contract("ES", 2026, 3), "live")
+    show(board, ann.user.id, "desk-replay", Contract("NQ", 2026, 3), "stale_link")
+    show(board, bob.user.id, "bobs-feed", Contract("CL", 2026, 4), "own_refusal")
+    show(board, 0, "house-feed", Contract("GC", 2026, 4), "live")
+    page = Read(ann.get("/account/brokers")).text
+    for part in (
+        "desk-replay",
+        "Sent by your own program",
+        "ESH2026",
+        "NQH2026",
+        "ES NQ",
+        "sent nothing for too long",
+    ):
+        assert part in page
+    for part in ("bobs-feed", "CLJ2026", "house-feed", "GCJ2026"):
+        assert part not in page
+    bobs = Read(bob.get("/account/brokers")).text
+    assert "own_refusal" in bobs
+    assert "desk-replay" not in bobs
+    (row,) = PushedConnections(board).connections(ann.user.id)
+    assert (row.phase, row.symbols) == (ConnectionPhase.LIVE, ("ES", "NQ"))
+    assert ann.get(f"/account/brokers/{row.id}/disconnect").status == 404
+    board.drop(StreamKey(ann.user.id, "desk-replay", Contract("ES", 2026, 3)))
+    (row,) = PushedConnections(board).connections(ann.user.id)
+    assert (row.phase, row.code) == (ConnectionPhase.DEGRADED, "stale_link")
+
+
+def test_a_broker_is_connected_and_its_secrets_are_never_shown(stage: WebStage, ann: Member) -> None:
+    with unconfirmed():
+        got = ann.get("/account/brokers/connect/acme")
+        assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
+    form = ann.get("/account/brokers/connect/acme")
+    assert "Acme &lt;Futures&gt;" in form.text
+    assert 'type="password"' in form.text
+    for wrong, field in (
+        ({"password": "wrong horse"}, "password"),
+        ({"user": ""}, "user"),
+        ({"market": "Mars"}, "market"),
+        ({"label": "x" * 61}, "label"),
+    ):
+        got = ann.send("/account/brokers/connect/acme", {**GIVEN, **wrong})
+        assert got.status == 422
+        assert f'href="#f-{field}"' in got.text
+        assert "horse" not in got.text
+        if field != "user":
+            assert Read(got).entry("user") == "ann"
+    with unconfirmed():
+        got = ann.send("/account/brokers/connect/acme", GIVEN)
+        assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
+    assert ScriptedConnections.rows == []
+    page = ann.follow(ann.send("/account/brokers/connect/acme", GIVEN))
+    assert "The connection is begun" in Read(page).text
+    assert "horse" not in page.text
+    assert "Connected" in Read(page).text
+    assert "horse" not in ann.get("/account/log").text
+    assert b"horse" not in stage.log.getvalue()
+
+
+def test_what_was_typed_but_secrets_outlives_the_confirmation(ann: Member) -> None:
+    with unconfirmed():
+        ann.send("/account/brokers/connect/acme", {**GIVEN, "user": "second account"})
+    page = ann.get("/account/brokers/connect/acme")
+    assert Read(page).entry("user") == "second account"
+    assert Read(page).entry("market") == "CME"
+    assert "horse" not in page.text
+
+
+def test_somebody_elses_connection_does_not_exist(ann: Member, bob: Member) -> None:
+    number = ScriptedConnections.rows[0].id
+    assert bob.get(f"/account/brokers/{number}/disconnect").status == 404
+    assert bob.send(f"/account/brokers/{number}/disconnect").status == 404
+    assert "Mine" not in Read(bob.get("/account/brokers")).text
+    assert ann.get("/account/brokers/connect/nobody").status == 404
+    assert ann.send("/account/brokers/connect/nobody", GIVEN).status == 404
+    assert "Mine" in Read(ann.get(f"/account/brokers/{number}/disconnect")).text
+    got = ann.send(f"/account/brokers/{number}/disconnect")
+    assert got.headers["location"] == "/account/brokers?done=disconnected"
+    assert ScriptedConnections.rows == []
+    log = Read(ann.get("/account/log")).text
+    assert "Broker connected" in log
+    assert "Broker disconnected" in log
+
+
+def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
+    assert stage.faults() == []

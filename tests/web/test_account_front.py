@@ -1,0 +1,112 @@
+"""`/account` and its preferences over a real server, and what a service without delivery says of its webhooks."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from tests.web.account_stage import Member, Read, account_stage
+from tests.web.webstage import WebStage
+
+from outcry.ports.identity import Preferences
+from outcry.web.desk import Visit
+from outcry.web.moments import moment
+
+TYPED = {"language": "de", "theme": "dark", "time_zone": "Asia/Tokyo", "digest_hour": "6", "shortcuts": "yes"}
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    with account_stage(tmp_path_factory.mktemp("front")) as made:
+        yield made
+
+
+def preferences(stage: WebStage, member: Member) -> Preferences:
+    return next(user.preferences for user in stage.people.identity.users() if user.id == member.user.id)
+
+
+def test_why_nothing_is_live_is_said_with_the_next_step(stage: WebStage) -> None:
+    ann = Member(stage, "ann@example.com")
+    got = ann.get("/account")
+    page = Read(got).text
+    assert "0 live" in page
+    assert "No live feed of it is connected for you" in page
+    assert 'href="/account/brokers">Connect a broker' in got.text
+    assert "No key: programs cannot ask for you." in page
+    assert "No webhook: alerts reach only the pages." in page
+    assert got.headers["cache-control"] == "no-store"
+
+
+def test_preferences_are_kept_and_hold(stage: WebStage) -> None:
+    ann = Member(stage, "kept@example.com")
+    assert ann.send("/account", TYPED).headers["location"] == "/account?done=saved"
+    assert preferences(stage, ann) == Preferences("de", "Asia/Tokyo", "dark", 6, shortcuts=True)
+    page = ann.get("/account?done=saved")
+    assert 'lang="de"' in page.text
+    assert 'data-theme="dark"' in page.text
+    assert "Die Einstellungen sind gespeichert." in Read(page).text
+    without = {name: value for name, value in TYPED.items() if name != "shortcuts"}
+    ann.send("/account", without)
+    assert preferences(stage, ann).shortcuts is False
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("language", "tlh"),
+        ("theme", "neon"),
+        ("time_zone", "Mars/Olympus"),
+        ("time_zone", "../../etc/passwd"),
+        ("time_zone", ""),
+        ("digest_hour", "24"),
+        ("digest_hour", "-1"),
+        ("digest_hour", "six"),
+        ("digest_hour", "٣"),
+        ("time_zone", '"><script>alert(1)</script>'),
+    ],
+)
+def test_a_preference_that_cannot_be_is_refused_whole(stage: WebStage, field: str, value: str) -> None:
+    bob = Member(stage, "bob@example.com")
+    got = bob.send("/account", {**TYPED, field: value})
+    assert got.status == 422
+    assert f'href="#f-{field}"' in got.text
+    assert "<script>alert" not in got.text
+    page = Read(got)
+    for name in ("time_zone", "digest_hour"):
+        assert page.entry(name) == {**TYPED, field: value}[name]
+    if field != "theme":
+        assert page.entry("theme") == "dark"
+    assert preferences(stage, bob) == Preferences()
+
+
+def test_times_are_the_readers() -> None:
+    """2026-01-02T15:04:05Z is three minutes past midnight of the third in Tokyo, and shortly after ten in New York."""
+    at_ns = 1_767_366_245 * 10**9
+    for zone, text in (("Asia/Tokyo", "03.01.2026, 00:04:05"), ("America/New_York", "02.01.2026, 10:04:05")):
+        found = moment(_visit(zone), at_ns)
+        assert found is not None
+        assert (found.text, found.exact) == (text, "2026-01-02T15:04:05Z")
+
+
+def _visit(zone: str) -> Visit:
+    return cast(
+        "Visit",
+        SimpleNamespace(preferences=Preferences(time_zone=zone), words=SimpleNamespace(language="de")),
+    )
+
+
+def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
+    ann = Member(stage, "hooks@example.com")
+    wish = {"target": "email", "address": "ann@example.com", "label": "", "min_severity": "info"}
+    assert "this service does not deliver yet" in Read(ann.get("/account/webhooks")).text
+    page = ann.follow(ann.send("/account/webhooks", wish))
+    assert "this service does not deliver yet" in Read(page).text
+    assert "waits for delivery" in Read(page).text
+    place = page.text.split('action="/account/webhooks/')[1].split("/")[0]
+    tested = Read(ann.send(f"/account/webhooks/{place}/test")).text
+    assert "Nothing was sent: this service does not deliver yet." in tested
+    assert "It arrived" not in tested
+
+
+def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
+    assert stage.faults() == []

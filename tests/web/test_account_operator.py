@@ -1,0 +1,219 @@
+"""The operator's pages over a real server: who may see them, what they change, and what they keep to themselves."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from tests.web.account_stage import Member, Read, account_stage, unconfirmed
+from tests.web.test_account_brokers import show
+from tests.web.webstage import WebStage
+
+from outcry.core.instruments import Contract
+
+PAGES = (
+    "/operator",
+    "/operator/users",
+    "/operator/users/1",
+    "/operator/users/invited",
+    "/operator/data",
+    "/operator/feeds",
+)
+FORMS = (
+    "/operator/users/invite",
+    "/operator/users/1",
+    "/operator/users/1/switch",
+    "/operator/users/1/reset-link",
+    "/operator/users/invitations/1/withdraw",
+    "/operator/data/grants",
+    "/operator/data/grants/1/remove",
+)
+GRANT = {
+    "grantee": "everyone", "tier": "free", "email": "", "scope": "completed", "embargo_hours": "48",
+    "from_date": "2026-01-05", "until_date": "2026-02-06", "roots": ["ES", "NQ"],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    with account_stage(tmp_path_factory.mktemp("operator")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def boss(stage: WebStage) -> Member:
+    return Member(stage, "boss@example.com", operator=True)
+
+
+@pytest.fixture(scope="module")
+def ann(stage: WebStage) -> Member:
+    return Member(stage, "ann@example.com")
+
+
+def test_nobody_else_sees_or_changes_any_of_it(stage: WebStage, boss: Member, ann: Member) -> None:
+    before = (stage.house.store.grants(), stage.people.identity.users())
+    for path in PAGES:
+        assert ann.get(path).status == 403
+    for path in FORMS:
+        assert ann.send(path, GRANT).status == 403
+        assert stage.visitor().post(path, {}).status == 303
+    assert (stage.house.store.grants(), stage.people.identity.users()) == before
+    assert "/operator" not in ann.get("/account").text
+    assert boss.get("/operator").headers["location"] == "/operator/users"
+
+
+def test_users_are_listed_searched_and_paged(stage: WebStage, boss: Member) -> None:
+    for number in range(60):
+        stage.house.store.ensure_user(f"user{number:02}@crowd.example.com", stage.house.clock.now_ns())
+    first = boss.get("/operator/users?q=crowd")
+    assert first.text.count("@crowd.example.com</a>") == 50
+    older = first.text.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
+    assert boss.get(older).text.count("@crowd.example.com</a>") == 10
+    hostile = boss.get("/operator/users?q=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
+    assert hostile.status == 200
+    assert "<script>alert" not in hostile.text
+    assert "Nobody matches" in Read(hostile).text
+
+
+def test_somebody_is_invited_by_a_link_shown_once(stage: WebStage, boss: Member) -> None:
+    wrong = boss.send("/operator/users/invite", {"email": "no address", "role": "member", "tier": "pro"})
+    assert wrong.status == 422
+    assert 'href="#f-email"' in wrong.text
+    assert Read(wrong).entry("tier") == "pro"
+    for field, value in (("role", "king"), ("tier", "gold")):
+        fields = {"email": "carol@example.com", "role": "member", "tier": "pro", field: value}
+        assert boss.send("/operator/users/invite", fields).status == 422
+    fields = {"email": "carol@example.com", "role": "member", "tier": "pro"}
+    with unconfirmed():
+        got = boss.send("/operator/users/invite", fields)
+        assert got.headers["location"] == "/confirm?next=/operator/users"
+    assert Read(boss.get("/operator/users")).entry("email") == "carol@example.com"
+    page = boss.follow(boss.send("/operator/users/invite", fields))
+    begin = page.text.index('id="link">') + len('id="link">')
+    link = page.text[begin : page.text.index("<", begin)]
+    assert "/invite" in link
+    assert boss.get("/operator/users/invited").headers["location"] == "/operator/users?done=shown"
+    listed = boss.get("/operator/users")
+    assert "carol@example.com" in Read(listed).text
+    assert link.rpartition("=")[2] not in listed.text
+    assert link.rpartition("=")[2].encode() not in stage.log.getvalue()
+    number = listed.text.split("/operator/users/invitations/")[1].split("/")[0]
+    assert boss.send(f"/operator/users/invitations/{number}/withdraw").status == 303
+    assert boss.send(f"/operator/users/invitations/{number}/withdraw").status == 404
+    assert "carol@example.com" not in Read(boss.get("/operator/users")).text
+
+
+def test_what_somebody_may_do_is_changed(stage: WebStage, boss: Member) -> None:
+    dora = Member(stage, "dora@example.com")
+    place = f"/operator/users/{dora.user.id}"
+    key = stage.house.keys.create_own("dora@example.com", "pro", stage.house.clock.now_ns(), label="Dora's")
+    assert boss.send(place, {"role": "member", "tier": "gold"}).status == 422
+    with unconfirmed():
+        got = boss.send(place, {"role": "member", "tier": "admin"})
+        assert got.headers["location"] == f"/confirm?next={place}"
+    assert boss.send(place, {"role": "member", "tier": "admin"}).headers["location"] == f"{place}?done=saved"
+    assert next(user.tier for user in stage.people.identity.users() if user.id == dora.user.id) == "admin"
+    assert boss.send(f"{place}/switch", {"disabled": "yes"}).status == 303
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end and dora.get("/account").status == 200:
+        time.sleep(0.05)
+    assert dora.get("/account").headers["location"].startswith("/sign-in")
+    asked = {"x-api-key": key}
+    while time.monotonic() < end and stage.visitor().get("/api/symbols", **asked).status == 200:
+        time.sleep(0.05)
+    assert stage.visitor().get("/api/symbols", **asked).status == 401
+    assert "This user can sign in again" in Read(boss.get(place)).text
+    boss.send(f"{place}/switch", {"disabled": "no"})
+    assert "This user is signed out everywhere" in Read(boss.get(place)).text
+    assert "A user was changed" in Read(boss.get("/account/log")).text
+
+
+def test_the_last_operator_stays(boss: Member) -> None:
+    place = f"/operator/users/{boss.user.id}"
+    for path, fields in (
+        (place, {"role": "member", "tier": "pro"}),
+        (f"{place}/switch", {"disabled": "yes"}),
+    ):
+        got = boss.send(path, fields)
+        assert got.status == 422
+        assert "A service needs an operator" in Read(got).text
+
+
+def test_a_link_for_a_new_password_is_shown_once(stage: WebStage, boss: Member, ann: Member) -> None:
+    place = f"/operator/users/{ann.user.id}"
+    page = boss.follow(boss.send(f"{place}/reset-link"))
+    assert "30 minutes" in Read(page).text
+    assert "ann@example.com" in Read(page).text
+    assert boss.get("/operator/users/invited").status == 303
+    assert boss.get(f"{place}/reset-link").headers["location"] == place
+
+
+def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann: Member) -> None:
+    assert boss.send("/operator/data/grants", GRANT).headers["location"] == "/operator/data?done=granted"
+    row = stage.house.store.grants()[-1]
+    assert (row.grantee, row.scope, row.roots) == ("everyone", "completed", ("ES", "NQ"))
+    assert (str(row.from_date), str(row.until_date), row.embargo_ns) == (
+        "2026-01-05",
+        "2026-02-06",
+        48 * 3600 * 10**9,
+    )
+    boss.send("/operator/data/grants", {**GRANT, "grantee": "user", "email": "ANN@example.com"})
+    assert stage.house.store.grants()[-1].grantee == f"user:{ann.user.id}"
+    live = {"grantee": "tier", "tier": "pro", "scope": "live", "from_date": "", "until_date": "", "roots": []}
+    boss.send("/operator/data/grants", {**GRANT, **live})
+    row = stage.house.store.grants()[-1]
+    assert (row.grantee, row.scope, row.roots, row.embargo_ns) == ("tier:pro", "live", (), 0)
+    page = Read(boss.get("/operator/data")).text
+    assert "ann@example.com" in page
+    assert "48 hours after the close" in page
+    for form in range(2):
+        got = boss.send(f"/operator/data/grants/{row.id}/remove")
+        assert got.status == (404 if form else 303)
+    assert row.id not in {one.id for one in stage.house.store.grants()}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"grantee": "moon"}, "grantee"),
+        ({"grantee": "user", "email": "nobody@example.com"}, "email"),
+        ({"grantee": "user", "email": ""}, "email"),
+        ({"grantee": "tier", "tier": "gold"}, "tier"),
+        ({"scope": "future"}, "scope"),
+        ({"scope": "live"}, "from_date"),
+        ({"until_date": "2026-01-04"}, "until_date"),
+        ({"from_date": "05/01/2026"}, "from_date"),
+        ({"embargo_hours": "-1"}, "embargo_hours"),
+        ({"embargo_hours": "99999"}, "embargo_hours"),
+        ({"roots": ["ES", "<b>"]}, "roots"),
+    ],
+)
+def test_a_grant_that_cannot_be_is_refused_with_what_was_typed(
+    stage: WebStage, boss: Member, wrong: dict[str, str | list[str]], field: str
+) -> None:
+    before = stage.house.store.grants()
+    got = boss.send("/operator/data/grants", {**GRANT, **wrong})
+    assert got.status == 422
+    assert f'href="#f-{field}"' in got.text
+    assert f'id="e-{field}"' in got.text
+    assert "<b>" not in got.text
+    if field != "embargo_hours":
+        assert Read(got).entry("embargo_hours") == "48"
+    if field != "roots":
+        assert Read(got).entries("roots") == ["ES", "NQ"]
+    assert stage.house.store.grants() == before
+
+
+def test_feeds_of_users_are_counted_and_not_shown(stage: WebStage, boss: Member, ann: Member) -> None:
+    board = stage.house.board
+    show(board, 0, "house-feed", Contract("GC", 2026, 4), "stale_market")
+    show(board, ann.user.id, "anns-feed", Contract("ES", 2026, 3), "live")
+    show(board, boss.user.id, "own-feed", Contract("NQ", 2026, 3), "live")
+    page = Read(boss.get("/operator/feeds")).text
+    for part in ("house-feed", "GCJ2026", "its market data has stopped", "2 streams of users"):
+        assert part in page
+    for part in ("anns-feed", "ESH2026", "own-feed", "NQH2026"):
+        assert part not in page
+
+
+def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
+    assert stage.faults() == []

@@ -1,0 +1,336 @@
+"""`/account/webhooks` over a real server, with a deliverer that does what a test tells it to."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from tests.web.account_stage import Member, Read, account_stage, unconfirmed
+from tests.web.webstage import Got, WebStage
+
+from outcry.deliver.pending import PendingDeliverer
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.delivery import TestResult as Result
+from outcry.store import schema
+from outcry.store.subscriptions import SqlSubscriptionStore
+
+URL = "https://hooks.mysite.dev/outcry/very-secret-path-0042"
+SLACK = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
+HOSTILE = "\"><script>alert('x')</script>{{7*7}}"
+
+
+class ScriptedDeliverer(PendingDeliverer):
+    """Judges as the real one will at least; a test ends as the test wishes."""
+
+    running = True
+
+    def __init__(self) -> None:
+        self.result = Result("ok", 200, 84, (("dns", 3), ("tls", 40)), '{"version":2}', "thanks")
+        self.sent: list[tuple[str, str | None]] = []
+
+    def test(self, row: SubscriptionRow, address: str, secret: str | None) -> Result:
+        self.sent.append((address, secret))
+        return self.result
+
+
+DELIVERER = ScriptedDeliverer()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    with account_stage(tmp_path_factory.mktemp("webhooks"), PendingDeliverer=lambda: DELIVERER) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ann(stage: WebStage) -> Member:
+    return Member(stage, "ann@example.com")
+
+
+@pytest.fixture(scope="module")
+def bob(stage: WebStage) -> Member:
+    return Member(stage, "bob@example.com")
+
+
+@pytest.fixture
+def tester(stage: WebStage, request: pytest.FixtureRequest) -> Member:
+    """Somebody who has not sent a test in this minute."""
+    return Member(stage, f"{request.node.name[-24:].strip('_[]')}@example.com")
+
+
+def kept(stage: WebStage, member: Member) -> list[SubscriptionRow]:
+    return list(SqlSubscriptionStore(stage.house.database).subscriptions(member.user.id))
+
+
+def wish(**values: str | list[str]) -> dict[str, str | list[str]]:
+    usual = {
+        "target": "https",
+        "address": URL,
+        "label": "Desk",
+        "min_severity": "warn",
+        "symbols": ["ES", "NQ"],
+    }
+    return {**usual, **values}
+
+
+def made(stage: WebStage, member: Member, **values: str | list[str]) -> SubscriptionRow:
+    assert member.send("/account/webhooks", wish(**values)).status == 303
+    return kept(stage, member)[-1]
+
+
+def secret_on(page: Got) -> str:
+    begin = page.text.index('id="secret">') + len('id="secret">')
+    return page.text[begin : page.text.index("<", begin)]
+
+
+def test_an_endpoint_gets_a_secret_that_is_shown_once(stage: WebStage, ann: Member) -> None:
+    empty = Read(ann.get("/account/webhooks")).text
+    assert "nobody is told who does not look" in empty
+    got = ann.send("/account/webhooks", wish())
+    (row,) = kept(stage, ann)
+    assert got.headers["location"] == f"/account/webhooks/{row.id}/secret"
+    page = ann.follow(got)
+    assert page.headers["cache-control"] == "no-store"
+    secret = secret_on(page)
+    assert secret.startswith("whsec_")
+    assert len(secret) == len("whsec_") + 44
+    again = ann.get(f"/account/webhooks/{row.id}/secret")
+    assert again.headers["location"] == f"/account/webhooks/{row.id}?done=shown"
+    assert (row.target, row.symbols, row.min_severity) == (Target.HTTPS, ("ES", "NQ"), "warn")
+    for path in ("/account/webhooks", f"/account/webhooks/{row.id}", "/account/log"):
+        text = ann.get(path).text
+        assert secret not in text
+        assert "very-secret-path" not in text
+        assert "hooks.mysite.dev/…0042" in text
+    log = stage.log.getvalue()
+    assert secret.encode() not in log
+    assert b"very-secret" not in log
+    with stage.house.database.reading() as connection:
+        held = str(connection.exec_driver_sql("SELECT * FROM subscriptions").all())
+    assert "very-secret" not in held
+    assert secret not in held
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "words"),
+    [
+        ({"target": "pigeon"}, "target", "Choose where"),
+        ({"address": ""}, "address", "Enter where"),
+        ({"address": "http://hooks.mysite.dev/x"}, "address", "Only https"),
+        ({"address": "https://127.0.0.1/x"}, "address", "not public"),
+        ({"address": "https://localhost/x"}, "address", "not public"),
+        ({"address": "https://ann:pw@mysite.dev/x"}, "address", "before an @"),
+        ({"address": "https://mysite.dev:8443/x"}, "address", "Only port 443"),
+        ({"address": "javascript:alert(1)"}, "address", "Only https"),
+        ({"address": "https://mysite.dev/" + "x" * 1000}, "address", "too long"),
+        ({"target": "slack"}, "address", "not an incoming webhook of Slack"),
+        (
+            {"target": "slack", "address": "https://hooks.slack.com/triggers/T/1/2"},
+            "address",
+            "Slack workflow",
+        ),
+        (
+            {"target": "discord", "address": "https://discord.com/api/webhooks/1/x"},
+            "address",
+            "not a webhook of Discord",
+        ),
+        ({"target": "email", "address": "nobody"}, "address", "not an e-mail address"),
+        ({"label": "x" * 61}, "label", "too long"),
+        ({"min_severity": "loud"}, "min_severity", "from which severity"),
+        ({"symbols": ["ES", "NOPE"]}, "symbols", "symbols of the list"),
+    ],
+)
+def test_what_cannot_be_a_webhook_is_refused_with_what_was_typed(
+    stage: WebStage, bob: Member, values: dict[str, str | list[str]], field: str, words: str
+) -> None:
+    got = bob.send("/account/webhooks", wish(**values))
+    page = Read(got)
+    assert got.status == 422
+    assert words in page.text
+    assert f'href="#f-{field}"' in got.text
+    assert f'id="e-{field}"' in got.text
+    typed = wish(**values)
+    if field != "address" or len(str(typed["address"])) < 500:
+        assert page.entry("address") == typed["address"]
+    if field != "label":
+        assert page.entry("label") == "Desk"
+    if field != "symbols":
+        assert page.entries("symbols") == ["ES", "NQ"]
+    assert kept(stage, bob) == []
+
+
+def test_an_address_left_empty_is_kept(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, target="slack", address=SLACK, label="Futures")
+    assert SLACK not in ann.get(f"/account/webhooks/{row.id}").text
+    got = ann.send(
+        f"/account/webhooks/{row.id}",
+        wish(target="email", address="", label="Renamed", symbols=[], min_severity="critical"),
+    )
+    assert got.status == 303
+    after = kept(stage, ann)[-1]
+    assert (after.target, after.label, after.symbols, after.min_severity) == (
+        Target.SLACK,
+        "Renamed",
+        (),
+        "critical",
+    )
+    assert after.sealed_address == row.sealed_address
+    refused = ann.send(f"/account/webhooks/{row.id}", wish(address=URL, label="Renamed again"))
+    assert refused.status == 422
+    assert Read(refused).entry("label") == "Renamed again"
+    assert kept(stage, ann)[-1].label == "Renamed"
+
+
+def test_a_hostile_name_is_text(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, target="email", address="ann@example.com", label=HOSTILE)
+    for path in ("/account/webhooks", f"/account/webhooks/{row.id}", f"/account/webhooks/{row.id}/remove"):
+        got = ann.get(path)
+        assert "<script>alert" not in got.text
+        assert HOSTILE in Read(got).text
+
+
+def test_a_webhook_is_paused_resumed_and_removed(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, label="To be removed")
+    place = f"/account/webhooks/{row.id}"
+    assert "nothing is sent" in Read(ann.follow(ann.send(f"{place}/pause"))).text
+    assert kept(stage, ann)[-1].phase is SubscriptionPhase.PAUSED
+    ann.follow(ann.send(f"{place}/resume"))
+    assert kept(stage, ann)[-1].phase is SubscriptionPhase.ACTIVE
+    assert "To be removed" in Read(ann.get(f"{place}/remove")).text
+    assert ann.send(f"{place}/remove").headers["location"] == "/account/webhooks?done=removed"
+    assert all(one.id != row.id for one in kept(stage, ann))
+    for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
+        assert ann.send(place + form).status == 404
+
+
+def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(stage: WebStage, ann: Member) -> None:
+    first = secret_on(ann.follow(ann.send("/account/webhooks", wish(label="Rotated"))))
+    row = kept(stage, ann)[-1]
+    with unconfirmed():
+        got = ann.send(f"/account/webhooks/{row.id}/rotate")
+        assert got.headers["location"] == f"/confirm?next=/account/webhooks/{row.id}"
+    second = secret_on(ann.follow(ann.send(f"/account/webhooks/{row.id}/rotate")))
+    after = kept(stage, ann)[-1]
+    assert second != first
+    assert after.sealed_old_secret == row.sealed_secret
+    assert after.old_until_ns is not None
+    assert 23.9 < (after.old_until_ns - stage.house.clock.now_ns()) / 3.6e12 <= 24
+    assert "the one before signs too until" in Read(ann.get(f"/account/webhooks/{row.id}")).text
+    slack = made(stage, ann, target="slack", address=SLACK)
+    assert ann.send(f"/account/webhooks/{slack.id}/rotate").status == 404
+
+
+def test_a_test_goes_to_the_address_and_says_what_came_of_it(stage: WebStage, tester: Member) -> None:
+    secret = secret_on(tester.follow(tester.send("/account/webhooks", wish())))
+    row = kept(stage, tester)[-1]
+    good = Read(tester.send(f"/account/webhooks/{row.id}/test"))
+    assert DELIVERER.sent[-1] == (URL, secret)
+    for part in ("It arrived.", "200", "84 ms", "Finding the host", "3 ms", "thanks", '{"version":2}'):
+        assert part in good.text
+    excerpt = "<h1>Nope</h1><script>alert(1)</script>"
+    DELIVERER.result = Result("status", 500, 12, (), "", excerpt)
+    bad = tester.send(f"/account/webhooks/{row.id}/test")
+    assert "<script>alert(1)" not in bad.text
+    assert excerpt in Read(bad).text
+    assert "not with success" in Read(bad).text
+    DELIVERER.result = Result("some_new_code", None, 5, (), "", "")
+    assert "some_new_code" in Read(tester.send(f"/account/webhooks/{row.id}/test")).text
+    assert "Webhook tested" in Read(tester.get("/account/log")).text
+
+
+def test_five_tests_a_minute(stage: WebStage, tester: Member) -> None:
+    row = made(stage, tester)
+    place = f"/account/webhooks/{row.id}/test"
+    assert [tester.send(place).status for _ in range(6)] == [200] * 5 + [429]
+    assert "Five tests a minute" in Read(tester.send(place)).text
+
+
+def test_a_disabled_webhook_is_enabled_by_a_test_that_arrives(stage: WebStage, tester: Member) -> None:
+    row = made(stage, tester)
+    store = SqlSubscriptionStore(stage.house.database)
+    store.change_subscription(replace(row, phase=SubscriptionPhase.DISABLED, reason="gone"))
+    page = Read(tester.get(f"/account/webhooks/{row.id}")).text
+    assert "Nothing is sent: the webhook was disabled." in page
+    assert "no longer exists" in page
+    assert "Test and enable" in page
+    tester.send(f"/account/webhooks/{row.id}/resume")
+    DELIVERER.result = Result("gone", 410, 12, (), "", "")
+    tester.send(f"/account/webhooks/{row.id}/test")
+    assert kept(stage, tester)[-1].phase is SubscriptionPhase.DISABLED
+    DELIVERER.result = Result("ok", 200, 12, (), "", "")
+    assert "active again" in Read(tester.send(f"/account/webhooks/{row.id}/test")).text
+    assert kept(stage, tester)[-1].phase is SubscriptionPhase.ACTIVE
+
+
+def test_deliveries_are_listed_filtered_and_paged(stage: WebStage, tester: Member) -> None:
+    row = made(stage, tester)
+    with stage.house.database.write("people") as connection:
+        for number in range(120):
+            connection.execute(
+                schema.attempts.insert().values(
+                    subscription_id=row.id,
+                    at_ns=stage.house.clock.now_ns(),
+                    alert_key=f"ES:ib-break-up:{number}",
+                    alert_type="ib-break-up",
+                    symbol="ES",
+                    outcome="failed" if number % 2 else "delivered",
+                    code="connect_timeout" if number % 2 else "ok",
+                    status=None if number % 2 else 200,
+                    took_ms=9,
+                    excerpt="<b>x</b>",
+                    next_ns=None,
+                )
+            )
+    place = f"/account/webhooks/{row.id}"
+    first = tester.get(place)
+    assert "ES:ib-break-up:119" in first.text
+    assert "ES:ib-break-up:69" not in first.text
+    assert "<b>x</b>" not in first.text
+    failed = tester.get(f"{place}?outcome=failed")
+    assert "A firewall may be in the way" in Read(failed).text
+    assert "ES:ib-break-up:118" not in failed.text
+    assert "ES:ib-break-up:21" in failed.text
+    older = failed.text.split('rel="next" href="')[1].split('"')[0].replace("&amp;", "&")
+    last = tester.get(older)
+    assert "ES:ib-break-up:1<" in last.text
+    assert "ES:ib-break-up:21" not in last.text
+    assert 'rel="next"' not in last.text
+    for odd in ("?outcome=bad", "?before=abc", "?before=99999999999999999999", "?before=0"):
+        assert tester.get(place + odd).status == 200
+
+
+def test_somebody_elses_webhook_does_not_exist(stage: WebStage, ann: Member, bob: Member) -> None:
+    row = made(stage, ann, label="Ann's own")
+    place = f"/account/webhooks/{row.id}"
+    before = kept(stage, ann)
+    for path in ("", "/secret", "/remove"):
+        assert bob.get(place + path).status == 404
+    for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
+        assert bob.send(place + form, wish(label="Bob's now")).status == 404
+    assert kept(stage, ann) == before
+    assert "Ann&#39;s own" not in bob.get("/account/webhooks").text
+
+
+def test_what_was_typed_outlives_the_confirmation(ann: Member) -> None:
+    typed = wish(label="Before the confirmation", symbols=["CL", "GC"])
+    with unconfirmed():
+        got = ann.send("/account/webhooks", typed)
+        assert got.headers["location"] == "/confirm?next=/account/webhooks/new"
+    page = Read(ann.get("/account/webhooks/new"))
+    assert page.entry("address") == URL
+    assert page.entry("label") == "Before the confirmation"
+    assert page.entries("symbols") == ["CL", "GC"]
+    assert page.entry("min_severity") == "warn"
+
+
+def test_a_user_has_twenty_webhooks_at_most(stage: WebStage) -> None:
+    carol = Member(stage, "carol@example.com")
+    for number in range(20):
+        assert carol.send("/account/webhooks", wish(label=f"Number {number}")).status == 303
+    got = carol.send("/account/webhooks", wish(label="One too many"))
+    assert got.status == 422
+    assert "20 webhooks" in Read(got).text
+    assert Read(got).entry("label") == "One too many"
+
+
+def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
+    assert stage.faults() == []
