@@ -1,0 +1,68 @@
+"""What every `SessionStore` counts of the sessions it has, and what is granted of them."""
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from outcry.accounts.licences import OPERATOR
+from outcry.core.calendar import SessionKind
+from outcry.ports.records import Quality
+from outcry.ports.store import DatasetRow, SessionRow
+from outcry.services.datasets import Datasets, GrantRefused, Others, Terms
+from outcry.settings import read_settings
+from outcry.store.sql import SqlStore
+from outcry.wiring import open_house
+
+NOW_NS = 1_767_366_245 * 10**9
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqlStore]:
+    with open_house(read_settings({}, data=str(tmp_path))) as house:
+        yield house.store
+
+
+def session(owner: int, root: str, day: int, *, complete: bool = True, source: str = "file") -> SessionRow:
+    return SessionRow(
+        owner=owner, root=root, contract=f"{root}H2026", trade_date=date(2026, 1, day), kind=SessionKind.RTH,
+        open_ns=day, close_ns=day + 1, source=source, quality=Quality.TICKS, complete=complete, short=False, rows=1, volume=1,
+        off_tick=0, out_of_order=0, first_ns=day, last_ns=day, received_ns=day, profile=b"",
+    )  # fmt: skip
+
+
+def test_sessions_are_counted_by_owner_product_source_and_kind(store: SqlStore) -> None:
+    rows = [
+        session(OPERATOR, "ES", 5), session(OPERATOR, "ES", 6, complete=False), session(OPERATOR, "ES", 9),
+        session(OPERATOR, "NQ", 7, source="other"), session(3, "ES", 8), session(4, "ES", 8), session(4, "GC", 8),
+    ]  # fmt: skip
+    for owner in (OPERATOR, 3, 4):
+        store.commit_import(
+            owner, f"digest {owner}", "x", (), [row for row in rows if row.owner == owner], NOW_NS
+        )
+    datasets = Datasets(store, store, {"ES", "NQ"})
+    own, others = datasets.known()
+    assert own == [
+        DatasetRow(OPERATOR, "ES", "file", SessionKind.RTH, 3, 2, date(2026, 1, 5), date(2026, 1, 9)),
+        DatasetRow(OPERATOR, "NQ", "other", SessionKind.RTH, 1, 1, date(2026, 1, 7), date(2026, 1, 7)),
+    ]
+    assert others == Others(users=2, sessions=3)
+
+
+def test_a_grant_names_somebody_who_exists(store: SqlStore) -> None:
+    datasets = Datasets(store, store, {"ES"})
+    ann = store.ensure_user("ann@example.com", NOW_NS)
+    terms = Terms("user", "Ann@Example.com", "completed", ("ES",), None, None, 24)
+    assert datasets.grant(terms, NOW_NS).grantee == f"user:{ann}"
+    with pytest.raises(GrantRefused) as refusal:
+        datasets.grant(Terms("user", "nobody@example.com", "completed", (), None, None, 24), NOW_NS)
+    assert (refusal.value.code, refusal.value.field) == ("user", "name")
+    with pytest.raises(GrantRefused, match="product"):
+        datasets.grant(Terms("everyone", "", "completed", ("XX",), None, None, 24), NOW_NS)
+    with pytest.raises(GrantRefused, match="embargo"):
+        datasets.grant(Terms("everyone", "", "completed", (), None, None, -1), NOW_NS)
+    assert [row.grantee for row in datasets.grants()].count(f"user:{ann}") == 1
+    number = datasets.grants()[-1].id
+    assert datasets.withdraw(number, NOW_NS) is True
+    assert datasets.withdraw(number, NOW_NS) is False

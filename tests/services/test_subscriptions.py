@@ -1,0 +1,281 @@
+"""Subscriptions as use cases, over a store in memory and a deliverer that does as it is told."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from outcry.core.units import NANOS_PER_DAY
+from outcry.deliver.pending import PendingDeliverer
+from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.delivery import TestResult as Result
+from outcry.services.sealing import Seal, SealBroken
+from outcry.services.subscriptions import (
+    TRANSITIONS,
+    NoSubscription,
+    Sign,
+    SubscriptionRefused,
+    Subscriptions,
+    Wish,
+    place_of,
+    shown_of,
+)
+
+ANN, BOB = 1, 2
+NOW_NS = 1_767_366_245 * 10**9
+URL = "https://hooks.mysite.dev/outcry/secret-path-0042"
+SLACK = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
+DISCORD = "https://discord.com/api/webhooks/12345678901234567/" + "a" * 68
+
+
+@dataclass
+class MemoryStore:
+    """A `SubscriptionStore` in memory."""
+
+    rows: list[SubscriptionRow] = field(default_factory=list)
+
+    def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
+        return [row for row in self.rows if row.user_id == user_id]
+
+    def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
+        return next((row for row in self.subscriptions(user_id) if row.id == subscription_id), None)
+
+    def add_subscription(self, row: SubscriptionRow) -> int:
+        self.rows.append(replace(row, id=len(self.rows) + 1))
+        return len(self.rows)
+
+    def change_subscription(self, row: SubscriptionRow) -> bool:
+        for at, one in enumerate(self.rows):
+            if (one.id, one.user_id) == (row.id, row.user_id):
+                self.rows[at] = row
+                return True
+        return False
+
+    def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
+        row = self.subscription(user_id, subscription_id)
+        if row is not None:
+            self.rows.remove(row)
+        return row is not None
+
+    def attempts(
+        self,
+        user_id: int,
+        subscription_id: int,
+        before: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
+    ) -> Sequence[AttemptRow]:
+        return []
+
+
+class Told(PendingDeliverer):
+    """Says what it is told to."""
+
+    def __init__(self) -> None:
+        self.verdict, self.code = "", "ok"
+        self.sent: list[tuple[str, str | None]] = []
+
+    def judge(self, target: Target, address: str) -> str:
+        return self.verdict or super().judge(target, address)
+
+    def test(self, row: SubscriptionRow, address: str, secret: str | None) -> Result:
+        self.sent.append((address, secret))
+        return Result(self.code, 200, 5, (), "", "")
+
+
+@dataclass
+class Desk:
+    store: MemoryStore = field(default_factory=MemoryStore)
+    deliverer: Told = field(default_factory=Told)
+    seal: Seal = field(default_factory=lambda: Seal(b"a secret of the tests", "subscriptions"))
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        return Subscriptions(self.store, self.deliverer, self.seal)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def wish(target: Target = Target.HTTPS, address: str = URL, label: str = "Desk") -> Wish:
+    return Wish(target, address, label, ("ES",), "warn")
+
+
+def test_an_endpoint_is_kept_sealed_with_a_secret_of_the_standard_form(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    row = desk.store.rows[0]
+    assert made.secret is not None
+    assert made.secret.startswith("whsec_")
+    assert len(base64.b64decode(made.secret.removeprefix("whsec_"), validate=True)) == 32
+    assert row.secret_last4 == made.secret[-4:]
+    assert row.shown == "hooks.mysite.dev/…0042"
+    assert b"mysite" not in row.sealed_address
+    place = place_of(ANN, NOW_NS)
+    assert desk.seal.open(row.sealed_address, place) == URL
+    assert row.sealed_secret is not None
+    assert desk.seal.open(row.sealed_secret, place) == made.secret
+    with pytest.raises(SealBroken):
+        desk.seal.open(row.sealed_address, place_of(BOB, NOW_NS))
+    assert row.phase is SubscriptionPhase.ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("target", "address"),
+    [(Target.SLACK, SLACK), (Target.DISCORD, DISCORD), (Target.EMAIL, "ann@example.com")],
+)
+def test_what_is_not_signed_has_no_secret(desk: Desk, target: Target, address: str) -> None:
+    made = desk.subscriptions.add(ANN, wish(target, address), NOW_NS)
+    assert made.secret is None
+    with pytest.raises(SubscriptionRefused, match="not_signed"):
+        desk.subscriptions.rotate(ANN, made.id, NOW_NS)
+
+
+@pytest.mark.parametrize(
+    ("target", "address", "code"),
+    [
+        (Target.SLACK, URL, "not_slack"),
+        (Target.SLACK, "https://hooks.slack.com.evil.dev/services/T0/B0/abcdefgh", "not_slack"),
+        (Target.SLACK, SLACK + "?x=1", "not_slack"),
+        (Target.SLACK, SLACK.replace("https", "http"), "not_slack"),
+        (Target.SLACK, "https://hooks.slack.com/triggers/T0/1/x", "slack_trigger"),
+        (Target.DISCORD, "https://discord.com/api/webhooks/1/abc", "not_discord"),
+        (Target.DISCORD, DISCORD.replace("discord.com", "discord.com.evil.dev"), "not_discord"),
+        (Target.EMAIL, "ann", "email_form"),
+        (Target.HTTPS, "", "address_missing"),
+        (Target.HTTPS, "http://mysite.dev/", "endpoint_not_https"),
+        (Target.HTTPS, "https://10.0.0.1/", "endpoint_private"),
+    ],
+)
+def test_an_address_that_is_none_of_its_target_is_refused(
+    desk: Desk, target: Target, address: str, code: str
+) -> None:
+    with pytest.raises(SubscriptionRefused) as refusal:
+        desk.subscriptions.add(ANN, wish(target, address), NOW_NS)
+    assert (refusal.value.code, refusal.value.field) == (code, "address")
+    assert desk.store.rows == []
+
+
+def test_chats_of_every_known_host_are_taken(desk: Desk) -> None:
+    for host in ("ptb.discord.com", "canary.discord.com", "discordapp.com"):
+        desk.subscriptions.add(ANN, wish(Target.DISCORD, DISCORD.replace("discord.com", host)), NOW_NS)
+    desk.subscriptions.add(ANN, wish(Target.SLACK, SLACK.replace("slack.com", "slack-gov.com")), NOW_NS)
+    assert len(desk.store.rows) == 4
+
+
+def test_the_deliverers_verdict_holds(desk: Desk) -> None:
+    desk.deliverer.verdict = "endpoint_unresolvable"
+    with pytest.raises(SubscriptionRefused, match="endpoint_unresolvable"):
+        desk.subscriptions.add(ANN, wish(), NOW_NS)
+
+
+def test_there_are_twenty_at_most_of_one_user(desk: Desk) -> None:
+    for number in range(20):
+        desk.subscriptions.add(ANN, wish(), NOW_NS + number)
+    with pytest.raises(SubscriptionRefused, match="too_many"):
+        desk.subscriptions.add(ANN, wish(), NOW_NS)
+    desk.subscriptions.add(BOB, wish(), NOW_NS)
+
+
+def test_an_empty_address_keeps_the_one_there_is_and_another_takes_its_place(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    sealed = desk.store.rows[0].sealed_secret
+    row = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "", "Other"))
+    assert (row.label, row.target, row.shown) == ("Other", Target.HTTPS, "hooks.mysite.dev/…0042")
+    row = desk.subscriptions.change(ANN, number, wish(address="https://new.mysite.dev/somewhere-else-0043"))
+    assert row.shown == "new.mysite.dev/…0043"
+    assert row.sealed_secret == sealed
+    with pytest.raises(SubscriptionRefused):
+        desk.subscriptions.change(ANN, number, wish(address="https://localhost/"))
+    assert desk.store.rows[0] == row
+
+
+def test_nothing_of_somebody_elses_is_there(desk: Desk) -> None:
+    subscriptions = desk.subscriptions
+    number = subscriptions.add(ANN, wish(), NOW_NS).id
+    before = list(desk.store.rows)
+    for work in (
+        lambda: subscriptions.one(BOB, number),
+        lambda: subscriptions.change(BOB, number, wish()),
+        lambda: subscriptions.pause(BOB, number),
+        lambda: subscriptions.resume(BOB, number),
+        lambda: subscriptions.rotate(BOB, number, NOW_NS),
+        lambda: subscriptions.test(BOB, number),
+        lambda: subscriptions.remove(BOB, number),
+    ):
+        with pytest.raises(NoSubscription):
+            work()
+    assert desk.store.rows == before
+    assert desk.deliverer.sent == []
+
+
+def test_the_secret_before_the_newest_signs_for_a_day(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    second = desk.subscriptions.rotate(ANN, made.id, NOW_NS + 5)
+    row = desk.store.rows[0]
+    assert row.sealed_secret is not None
+    assert row.sealed_old_secret is not None
+    assert desk.seal.open(row.sealed_secret, place_of(ANN, NOW_NS)) == second
+    assert desk.seal.open(row.sealed_old_secret, place_of(ANN, NOW_NS)) == made.secret
+    assert row.old_until_ns == NOW_NS + 5 + NANOS_PER_DAY
+    assert second != made.secret
+
+
+def test_a_test_goes_to_the_opened_address_with_the_secret(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    assert desk.subscriptions.test(ANN, made.id).code == "ok"
+    assert desk.deliverer.sent == [(URL, made.secret)]
+
+
+def test_an_address_that_has_become_private_is_not_tested(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.deliverer.verdict = "endpoint_private"
+    assert desk.subscriptions.test(ANN, number).code == "endpoint_private"
+    assert desk.deliverer.sent == []
+
+
+def test_an_address_sealed_with_another_secret_is_lost_and_said_to_be(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.seal = Seal(b"another secret of the tests", "subscriptions")
+    assert desk.subscriptions.test(ANN, number).code == "address_lost"
+    assert desk.deliverer.sent == []
+
+
+def test_only_a_test_that_arrives_enables_what_was_disabled(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.store.rows[0] = replace(desk.store.rows[0], phase=SubscriptionPhase.DISABLED, reason="gone")
+    assert desk.subscriptions.resume(ANN, number).phase is SubscriptionPhase.DISABLED
+    desk.deliverer.code = "gone"
+    desk.subscriptions.test(ANN, number)
+    assert desk.store.rows[0].phase is SubscriptionPhase.DISABLED
+    desk.deliverer.code = "ok"
+    desk.subscriptions.test(ANN, number)
+    assert (desk.store.rows[0].phase, desk.store.rows[0].reason) == (SubscriptionPhase.ACTIVE, "")
+
+
+def test_a_pause_holds_through_a_test(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.subscriptions.pause(ANN, number)
+    desk.subscriptions.test(ANN, number)
+    assert desk.store.rows[0].phase is SubscriptionPhase.PAUSED
+    assert desk.subscriptions.resume(ANN, number).phase is SubscriptionPhase.ACTIVE
+
+
+def test_every_sign_is_answered_in_every_phase() -> None:
+    assert set(TRANSITIONS) == {(phase, sign) for phase in SubscriptionPhase for sign in Sign}
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://mysite.dev", "mysite.dev"),
+        ("https://mysite.dev/in", "mysite.dev/…"),
+        ("https://mysite.dev/a-long-enough-path", "mysite.dev/…path"),
+        ("https://mysite.dev?token=0123456789", "mysite.dev/…6789"),
+        ("https://mysite.dev/in?token=0123456789abcd", "mysite.dev/…abcd"),
+    ],
+)
+def test_what_is_shown_of_an_address_does_not_let_anybody_use_it(address: str, shown: str) -> None:
+    assert shown_of(Target.HTTPS, address) == shown
