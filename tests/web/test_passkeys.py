@@ -1,0 +1,177 @@
+"""Passkeys in a real browser, with an authenticator of its own: made, used to sign in and to prove who it is, removed;
+and what is said where that does not work."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from doorstep import ANN, Doorstep, doorstep
+from playwright.sync_api import Browser, CDPSession, Page, expect
+from webstage import PASSWORD
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Iterator[Doorstep]:
+    with doorstep(tmp_path) as running:
+        running.person()
+        yield running
+
+
+class Tab:
+    """A page with an authenticator, and an ear for what it must not do."""
+
+    def __init__(self, browser: Browser, step: Doorstep, **options: Any) -> None:
+        self.context = browser.new_context(base_url=f"http://localhost:{step.port}", **options)
+        self.page: Page = self.context.new_page()
+        self.faults: list[str] = []
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("console", lambda line: self.faults.append(line.text) if line.type == "error" else None)
+        self._devices: CDPSession = self.context.new_cdp_session(self.page)
+        self._devices.send("WebAuthn.enable")
+        self._device = ""
+
+    def plug_in(self, *, verifies: bool = True) -> None:
+        """Give it a device with a lock; `verifies`: whether its user unlocks it."""
+        made = self._devices.send(
+            "WebAuthn.addVirtualAuthenticator",
+            {
+                "options": {
+                    "protocol": "ctap2", "transport": "internal", "hasResidentKey": True,
+                    "hasUserVerification": True, "isUserVerified": verifies, "automaticPresenceSimulation": True,
+                }
+            },
+        )  # fmt: skip
+        self._device = made["authenticatorId"]
+
+    def credentials(self) -> list[dict[str, Any]]:
+        return self._devices.send("WebAuthn.getCredentials", {"authenticatorId": self._device})["credentials"]
+
+    def sign_in(self) -> None:
+        self.page.goto("/sign-in")
+        self.page.get_by_label("E-mail address").fill(ANN)
+        self.page.get_by_label("Password", exact=True).fill(PASSWORD)
+        self.page.get_by_role("button", name="Sign in", exact=True).click()
+        expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
+
+    def sign_out(self) -> None:
+        self.page.get_by_role("button", name="Sign out", exact=True).first.click()
+        expect(self.page.get_by_role("link", name="Sign in", exact=True)).to_be_visible()
+
+    def add(self, label: str) -> None:
+        self.page.goto("/account/security/passkeys")
+        self.page.get_by_role("textbox", name="Name").fill(label)
+        self.page.get_by_role("button", name="Add a passkey").click()
+
+    def arrives(self, path: str) -> None:
+        expect(self.page).to_have_url(re.compile(rf"^[^?]*{re.escape(path)}$"))
+
+
+@pytest.fixture
+def tab(browser: Browser, step: Doorstep) -> Iterator[Tab]:
+    opened = Tab(browser, step)
+    yield opened
+    opened.context.close()
+
+
+def test_a_passkey_is_made_and_signs_in_and_proves_who_it_is(tab: Tab, step: Doorstep) -> None:
+    tab.plug_in()
+    tab.sign_in()
+    tab.add("Ann's <b>laptop</b>")
+    expect(tab.page.get_by_text("Ann's <b>laptop</b>")).to_be_visible()
+    assert [credential["rpId"] for credential in tab.credentials()] == ["localhost"]
+
+    tab.sign_out()
+    tab.page.goto("/sign-in?next=/account/log")
+    tab.page.get_by_role("button", name="Sign in with a passkey").click()
+    tab.arrives("/account/log")
+    expect(tab.page.get_by_text("Passkey added")).to_be_visible()
+
+    step.clock.forward(11 * 60)
+    tab.page.goto("/account/security/password")
+    tab.page.get_by_role("button", name="Confirm with a passkey").click()
+    tab.arrives("/account/security/password")
+
+    tab.page.goto("/account/security/passkeys")
+    tab.page.get_by_role("button", name="Remove").click()
+    expect(tab.page.get_by_text("The passkey is removed.")).to_be_visible()
+    tab.sign_out()
+    tab.page.goto("/sign-in")
+    tab.faults.clear()
+    tab.page.get_by_role("button", name="Sign in with a passkey").click()
+    expect(tab.page.get_by_role("alert")).to_have_text(
+        "This passkey was not accepted. Try again, or use another way."
+    )
+    assert all("422" in fault for fault in tab.faults), tab.faults
+
+
+def test_a_device_that_does_not_check_its_user_is_not_enough(tab: Tab) -> None:
+    tab.plug_in(verifies=False)
+    tab.sign_in()
+    tab.add("unlocked")
+    expect(tab.page.get_by_role("alert")).to_contain_text("No passkey was used")
+    expect(tab.page.get_by_role("textbox", name="Name")).to_have_value("unlocked")
+    assert tab.credentials() == []
+
+
+def test_the_same_device_is_not_added_twice(tab: Tab) -> None:
+    tab.plug_in()
+    tab.sign_in()
+    tab.add("first")
+    expect(tab.page.get_by_text("first")).to_be_visible()
+    tab.add("second")
+    expect(tab.page.get_by_role("alert")).to_contain_text("already")
+    assert len(tab.credentials()) == 1
+
+
+def test_a_confirmation_that_is_over_leads_to_a_new_one_and_back(tab: Tab, step: Doorstep) -> None:
+    tab.plug_in()
+    tab.sign_in()
+    tab.page.goto("/account/security/passkeys")
+    step.clock.forward(11 * 60)
+    tab.page.get_by_role("button", name="Add a passkey").click()
+    tab.page.get_by_label("Password", exact=True).fill(PASSWORD)
+    tab.page.get_by_role("button", name="Confirm", exact=True).click()
+    tab.arrives("/account/security/passkeys")
+
+
+def test_without_scripts_the_password_does_and_nothing_is_offered_that_would_not(
+    browser: Browser, step: Doorstep
+) -> None:
+    tab = Tab(browser, step, java_script_enabled=False)
+    tab.page.goto("/sign-in")
+    expect(tab.page.get_by_role("button", name="Sign in with a passkey")).to_have_count(0)
+    expect(tab.page.get_by_text("Show password")).to_be_hidden()
+    tab.sign_in()
+    tab.context.close()
+
+
+def test_a_password_can_be_looked_at_and_is_hidden_when_it_goes(tab: Tab) -> None:
+    tab.page.goto("/sign-in")
+    password = tab.page.locator("#f-password")
+    password.fill("wrong but readable")
+    tab.page.get_by_label("Show password").check()
+    expect(password).to_have_attribute("type", "text")
+    sent: list[str] = []
+    tab.page.on("request", lambda request: sent.append(request.post_data or ""))
+    tab.page.get_by_label("E-mail address").fill(ANN)
+    tab.page.get_by_role("button", name="Sign in", exact=True).click()
+    expect(tab.page.get_by_role("alert").first).to_be_focused()
+    expect(tab.page.locator("#f-password")).to_have_attribute("type", "password")
+    assert "wrong+but+readable" in sent[0]
+
+
+def test_recovery_codes_are_kept_as_a_file(tab: Tab, step: Doorstep) -> None:
+    tab.sign_in()
+    tab.page.goto("/account/security/authenticator")
+    secret = tab.page.locator("input[name=secret]").input_value()
+    tab.page.get_by_label("Code", exact=True).fill(step.code(secret))
+    tab.page.get_by_role("button", name="Switch on").click()
+    shown = tab.page.locator("#codes li").all_text_contents()
+    with tab.page.expect_download() as download:
+        tab.page.get_by_role("button", name="Save as a file").click()
+    kept = Path(download.value.path()).read_text().split()
+    assert kept == shown
+    assert download.value.suggested_filename == "outcry-recovery-codes.txt"
+    assert tab.faults == []
