@@ -22,9 +22,13 @@ Text = tuple[str | tuple[str, ...], str]
 
 
 def of_template(path: Path) -> Iterator[Text]:
-    found = babel_extract(BytesIO(path.read_bytes()), _TEMPLATE, (), {"newstyle_gettext": "true", "silent": "false"})
+    found = babel_extract(
+        BytesIO(path.read_bytes()), _TEMPLATE, (), {"newstyle_gettext": "true", "silent": "false"}
+    )
     for line, _, message, _ in found:
-        texts = message if isinstance(message, str) else tuple(part for part in message if isinstance(part, str))
+        texts = (
+            message if isinstance(message, str) else tuple(part for part in message if isinstance(part, str))
+        )
         if texts:
             yield texts, f"{path.relative_to(WEB)}:{line}"
 

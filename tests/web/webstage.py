@@ -270,9 +270,12 @@ def demo_stage(folder: Path) -> Iterator[WebStage]:
 @contextmanager
 def bare_stage(folder: Path) -> Iterator[WebStage]:
     """A service as it is after the first start: no people, no data, no feed."""
-    with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
-        with _served(WebStage(house, people_of(house), MovableClock(DAY), io.BytesIO(), {}), []) as stage:
-            yield stage
+    with (
+        open_house(read_settings({}, data=str(folder))) as house,
+        house.log.exclusively(),
+        _served(WebStage(house, people_of(house), MovableClock(DAY), io.BytesIO(), {}), []) as stage,
+    ):
+        yield stage
 
 
 @contextmanager

@@ -1,0 +1,166 @@
+"""A real browser for the tests: Debian's Chromium, an ear for everything a page may do wrong, and axe."""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
+from webstage import WebStage
+
+WIDE, USUAL, NARROW = 2560, 1400, 360
+HEIGHT = 1000
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_OVERHEARD = """
+window.__violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.__violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+});
+"""
+#: Elements that reach out of the page to the right, for whoever has to find them. What lies in a region that scrolls by
+#: itself is none of them.
+_OVERFLOWING = """() => {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  const scrolls = (node) => node && node !== document.documentElement &&
+    (["auto", "scroll", "hidden", "clip"].includes(getComputedStyle(node).overflowX) || scrolls(node.parentElement));
+  return [...document.querySelectorAll("body *")]
+    .filter((node) => node.getBoundingClientRect().right > width + 0.5 && !scrolls(node.parentElement))
+    .map((node) => node.tagName + "." + node.className + " " + Math.round(node.getBoundingClientRect().right))
+    .concat([`page ${document.documentElement.scrollWidth} of ${width}`]).slice(-6);
+}"""
+
+
+def chromium_path() -> str:
+    """Where Chromium is; raises if there is none: a browser test that is left out proves nothing."""
+    for name in _NAMES:
+        if path := shutil.which(name):
+            return path
+    raise AssertionError("no Chromium: `make browser` installs it (apt-get install chromium)")
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Start it. In a container there is no other sandbox to be had."""
+    return playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+
+
+@dataclass
+class Ear:
+    """Hears what pages of one context do that they should not."""
+
+    base: str
+    console: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    #: Responses with a status of 400 or more are reported on the console; where a test means them they are no fault.
+    expects: set[int] = field(default_factory=set)
+
+    def listen(self, page: Page) -> None:
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("request", self._on_request)
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type not in {"error", "warning"}:
+            return
+        if any(f"the server responded with a status of {status}" in message.text for status in self.expects):
+            return
+        self.console.append(f"{message.type}: {message.text} ({message.location.get('url', '')})")
+
+    def _on_request(self, request: Request) -> None:
+        asked, ours = urlsplit(request.url), urlsplit(self.base)
+        if asked.scheme in {"data", "blob", "about"}:
+            return
+        if (asked.scheme, asked.netloc) != (ours.scheme, ours.netloc):
+            self.foreign.append(request.url)
+
+    def heard(self, page: Page | None = None) -> dict[str, list[str]]:
+        """Everything amiss so far, by kind; empty where nothing is."""
+        violations = page.evaluate("window.__violations ?? []") if page else []
+        kinds = {
+            "console": self.console,
+            "errors": self.errors,
+            "foreign": self.foreign,
+            "policy": violations,
+        }
+        return {kind: list(found) for kind, found in kinds.items() if found}
+
+
+@dataclass
+class Window:
+    """One tab, its context, and the ear that listens to it."""
+
+    page: Page
+    context: BrowserContext
+    ear: Ear
+    stage: WebStage
+
+    def go(self, path: str, *, expect: Sequence[int] = (200,)) -> int:
+        """Open an address of the stage; return the status, which has to be one of those expected."""
+        self.ear.expects |= {status for status in expect if status >= 400}
+        response = self.page.goto(self.stage.base + path)
+        assert response is not None
+        assert response.status in expect, f"{path}: {response.status}"
+        return response.status
+
+    def violations(self, only: Sequence[str] = ()) -> list[str]:
+        """What axe finds by all its rules, or by these: each with the place, and how to mend it."""
+        options = {"runOnly": {"type": "rule", "values": list(only)}} if only else {}
+        found = (
+            Axe().run(self.page, options={"resultTypes": ["violations"], **options}).response["violations"]
+        )
+        return [
+            f"{rule['id']} ({rule['impact']}): {node['html'][:160]} {node['failureSummary'][:200]}"
+            for rule in found for node in rule["nodes"][:3]
+        ]  # fmt: skip
+
+    def wear(self, theme: str) -> None:
+        """Put the page in the other theme, and wait until it is drawn: colours change in a frame, not at once."""
+        self.page.evaluate(
+            """async (theme) => {
+              document.documentElement.dataset.theme = theme;
+              for (let n = 0; n < 3; n += 1) await new Promise(requestAnimationFrame);
+              await Promise.all(document.getAnimations().map((each) => each.finished.catch(() => null)));
+            }""",
+            theme,
+        )
+
+    def overflow(self, width: int) -> list[str]:
+        """What makes the page wider than a window of this width."""
+        self.page.set_viewport_size({"width": width, "height": HEIGHT})
+        return self.page.evaluate(_OVERFLOWING)
+
+
+#: Opens a tab on a stage that is known: `with opened(theme="light") as tab`.
+Opened = Callable[..., AbstractContextManager[Window]]
+
+
+@contextmanager
+def window(
+    browser: Browser, stage: WebStage, *, theme: str = "dark", language: str = "en", token: str = "",
+    scripts: bool = True, width: int = USUAL, **options: Any,
+) -> Iterator[Window]:  # fmt: skip
+    """A tab in a context of its own. `token`: of a browser signed in."""
+    context = browser.new_context(
+        viewport={"width": width, "height": HEIGHT}, locale=language, java_script_enabled=scripts,
+        reduced_motion="reduce", **options,
+    )  # fmt: skip
+    cookies = {"outcry-theme": theme, "outcry-language": language} | (
+        {"outcry-local": token} if token else {}
+    )
+    context.add_cookies(
+        [{"name": name, "value": value, "url": stage.base} for name, value in cookies.items()]
+    )  # type: ignore[list-item]
+    if scripts:
+        context.add_init_script(_OVERHEARD)
+    ear = Ear(stage.base)
+    context.on("page", ear.listen)
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    try:
+        yield Window(page, context, ear, stage)
+    finally:
+        context.close()

@@ -1,0 +1,58 @@
+"""The browser and the services of the tests of the pages."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+import pytest
+from browsing import Opened, Window, launch, window
+from playwright.sync_api import Browser, sync_playwright
+from webstage import WebStage, bare_stage, demo_stage
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    """A service with an invented market, shared by all tests that leave it as it was."""
+    with demo_stage(tmp_path_factory.mktemp("stage")) as staged:
+        yield staged
+
+
+@pytest.fixture
+def own_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    """The same for one test alone, which may do with it as it likes."""
+    with demo_stage(tmp_path_factory.mktemp("own")) as staged:
+        yield staged
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    """A service as it is after the first start."""
+    with bare_stage(tmp_path_factory.mktemp("bare")) as staged:
+        yield staged
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium; a module's, for while it runs the thread has an event loop, in which other tests start none."""
+    with sync_playwright() as playwright:
+        started = launch(playwright)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, stage: WebStage) -> Opened:
+    """Opens tabs on the shared service."""
+    return partial(window, browser, stage)
+
+
+@pytest.fixture
+def tabs(browser: Browser) -> Iterator[Callable[..., Window]]:
+    """Opens tabs that stay open until the test ends: `tabs(stage, theme="light")`."""
+    with ExitStack() as stack:
+
+        def opens(stage: WebStage, **options: Any) -> Window:
+            return stack.enter_context(window(browser, stage, **options))
+
+        yield opens
