@@ -27,8 +27,8 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 def session(owner: int, root: str, day: int, *, complete: bool = True, source: str = "file") -> SessionRow:
     return SessionRow(
         owner=owner, root=root, contract=f"{root}H2026", trade_date=date(2026, 1, day), kind=SessionKind.RTH,
-        open_ns=day, close_ns=day + 1, source=source, quality=Quality.TICKS, complete=complete, short=False, rows=1, volume=1,
-        off_tick=0, out_of_order=0, first_ns=day, last_ns=day, received_ns=day, profile=b"",
+        open_ns=day, close_ns=day + 1, source=source, quality=Quality.TICKS, complete=complete, short=False,
+        rows=1, volume=1, off_tick=0, out_of_order=0, first_ns=day, last_ns=day, received_ns=day, profile=b"",
     )  # fmt: skip
 
 

@@ -8,7 +8,11 @@ from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlencode
 
-from tests.web.webstage import Got, Visitor, WebStage, bare_stage
+from webstage import Got, Visitor, WebStage, bare_stage
+
+from outcry.core.instruments import Contract
+from outcry.ports.live import StreamKey
+from outcry.services.live.board import Board, Channel, Standing
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -99,3 +103,13 @@ def account_stage(folder: Path, **parts: Callable[[], object]) -> Iterator[WebSt
     finally:
         for one in replaced:
             one.stop()
+
+
+def show(board: Board, owner: int, feed: str, contract: Contract, reason: str) -> None:
+    """Put a stream of somebody's on the board."""
+    channel = Channel(StreamKey(owner, feed, contract), invented=False, peek=lambda: None)
+    board.put(channel)
+    board.stand(
+        channel,
+        Standing(live=reason == "live", reason=reason, market_ns=1_767_366_245 * 10**9, trade_date=None),
+    )

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage, unconfirmed
-from tests.web.webstage import WebStage
+from account_stage import Member, Read, account_stage, show, unconfirmed
+from webstage import WebStage
 
 from outcry.core.instruments import Contract
 from outcry.ports.connections import (
@@ -18,7 +18,6 @@ from outcry.ports.connections import (
 )
 from outcry.ports.live import StreamKey
 from outcry.services.connections import PushedConnections
-from outcry.services.live.board import Board, Channel, Standing
 
 ACME = Broker(
     "acme",
@@ -77,16 +76,6 @@ def ann(stage: WebStage) -> Member:
 @pytest.fixture(scope="module")
 def bob(stage: WebStage) -> Member:
     return Member(stage, "bob@example.com")
-
-
-def show(board: Board, owner: int, feed: str, contract: Contract, reason: str) -> None:
-    """Put a stream of somebody's on the board."""
-    channel = Channel(StreamKey(owner, feed, contract), invented=False, peek=lambda: None)
-    board.put(channel)
-    board.stand(
-        channel,
-        Standing(live=reason == "live", reason=reason, market_ns=1_767_366_245 * 10**9, trade_date=None),
-    )
 
 
 def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: Member) -> None:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage
-from tests.web.webstage import WebStage
+from account_stage import Member, Read, account_stage
+from webstage import WebStage
 
 from outcry.ports.identity import Preferences
 from outcry.web.desk import Visit

@@ -4,9 +4,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage, unconfirmed
-from tests.web.test_account_brokers import show
-from tests.web.webstage import WebStage
+from account_stage import Member, Read, account_stage, show, unconfirmed
+from webstage import WebStage
 
 from outcry.core.instruments import Contract
 

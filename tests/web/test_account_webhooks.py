@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from tests.web.account_stage import Member, Read, account_stage, unconfirmed
-from tests.web.webstage import Got, WebStage
+from account_stage import Member, Read, account_stage, unconfirmed
+from webstage import Got, WebStage
 
 from outcry.deliver.pending import PendingDeliverer
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
