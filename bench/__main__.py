@@ -1,4 +1,4 @@
-"""`python -m bench [kernel] [fold] [import] [http] [live] [stream] [frames] [--quick]`: run benches and print what they found.
+"""`python -m bench [kernel] [fold] [import] [http] [live] [stream] [frames] [--quick]`: run benches, print the figures.
 
 The exit status is 1 if a bench could not run; a target that was missed is printed as missed and is no failure.
 """

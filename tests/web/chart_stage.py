@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, sync_playwright
 
 from outcry.web.chartview import ROWS, view_of
 from outcry.web.desk import POLICY
@@ -108,30 +108,63 @@ def serving() -> Iterator[Stage]:
 
 
 @contextmanager
-def browsing(
-    *, width: int = 1400, height: int = 840, ratio: float = 1, bench: bool = False, **options: Any
-) -> Iterator[Page]:
+def browsing(*, bench: bool = False, **options: Any) -> Iterator[Page]:
     """A page of a browser; what it complains of is an error when it ends. `bench`: neither that nor `describe()`."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        context = browser.new_context(
-            viewport={"width": width, "height": height}, device_scale_factor=ratio, **options
-        )
-        page = context.new_page()
-        faults: list[str] = []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda message: _note(message, faults))
-        page.add_init_script(
-            f"window.__describe = {'false' if bench else 'true'}; window.violations = [];"
-            "document.addEventListener('securitypolicyviolation',"
-            " (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI));"
-        )
+        browser = _launch(playwright.chromium)
         try:
-            yield page
-            faults += page.evaluate("window.violations")
-            assert bench or not faults, faults
+            with _opened(browser, bench=bench, **options) as page:
+                yield page
         finally:
             browser.close()
+
+
+@contextmanager
+def browsing_beside(page: Page, **options: Any) -> Iterator[Page]:
+    """A page of another browser with other options, while one is open."""
+    first = page.context.browser
+    assert first is not None
+    browser = _launch(first.browser_type, options.pop("ratio", 1))
+    try:
+        with _opened(browser, **options) as beside:
+            yield beside
+    finally:
+        browser.close()
+
+
+def _launch(kind: BrowserType, ratio: float = 1) -> Browser:
+    """A browser whose screen has so many pixels a pixel: an emulated ratio does not reach a canvas."""
+    flags = ["--no-sandbox", f"--force-device-scale-factor={ratio}"]
+    return kind.launch(executable_path="/usr/bin/chromium", args=flags)
+
+
+@contextmanager
+def _opened(
+    browser: Browser,
+    *,
+    width: int = 1400,
+    height: int = 840,
+    ratio: float = 1,
+    bench: bool = False,
+    **options: Any,
+) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": width, "height": height}, **options)
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: _note(message, faults))
+    page.add_init_script(
+        f"window.__describe = {'false' if bench else 'true'}; window.violations = [];"
+        "document.addEventListener('securitypolicyviolation',"
+        " (event) => violations.push(event.violatedDirective + ' ' + event.blockedURI));"
+    )
+    try:
+        yield page
+        if options.get("java_script_enabled", True):
+            faults += page.evaluate("window.violations")
+        assert bench or not faults, faults
+    finally:
+        context.close()
 
 
 def _note(message: ConsoleMessage, faults: list[str]) -> None:

@@ -1,6 +1,6 @@
 /* The market profile of a symbol, in a box of a page.
 
-     mount(box, answer, view, words, callbacks) -> {update(answer), set(view), press(key), pause(since), describe(), destroy()}
+     mount(box, answer, view, words, callbacks) -> {update(answer), quote(price), set(view), press(key), pause(since), describe(), destroy()}
 
    answer: of /page/chart. view: of controls.js. words: the page's `chart-words`. callbacks: view(view), when a key has
    changed it, and say(text), for the page's live region; both may be left out.
@@ -28,6 +28,7 @@ export function mount(box, answer, view, words, callbacks = {}) {
     update: (newer) => chart.update(newer),
     set: (changed) => chart.set(changed),
     press: (key) => press(chart, key),
+    quote: (price) => chart.quote(price),
     pause: (since) => chart.pause(since),
     describe: () => chart.scene.record,
     destroy: () => chart.destroy(),
@@ -86,6 +87,13 @@ class Chart {
     if (relaid || this.fitted) this.fit();
   }
 
+  /* The last price alone has changed. */
+  quote(price) {
+    if (!this.answer.live) return;
+    this.answer = { ...this.answer, lastPrice: price };
+    this.lay();
+  }
+
   pause(since) {
     this.since = since;
     this.lay();
@@ -113,15 +121,25 @@ class Chart {
   }
 
   zoom(by) {
-    const scale = this.library.timeScale();
-    const range = scale.getVisibleLogicalRange();
+    const range = this.range();
     if (!range) return;
     const place = this.scene.cursor && this.cursor.day;
     const middle = place ? place.open + this.cursor.place.slot : (range.from + range.to) / 2;
     const width = Math.max(CLOSEST, (range.to - range.from) / by);
     const share = (middle - range.from) / (range.to - range.from);
     this.fitted = false;
-    scale.setVisibleLogicalRange({ from: middle - width * share, to: middle + width * (1 - share) });
+    this.bring({ from: middle - width * share, to: middle + width * (1 - share) });
+  }
+
+  /* The slots in view. The library moves with the next frame only: what it was last told counts. */
+  range() {
+    return this.told ?? this.library.timeScale().getVisibleLogicalRange();
+  }
+
+  bring(range) {
+    this.told = range;
+    this.library.timeScale().setVisibleLogicalRange(range);
+    requestAnimationFrame(() => requestAnimationFrame(() => { this.told = this.told === range ? null : this.told; }));
   }
 
   /* The newest sessions, as many as the view says, and the tags beside them. */
@@ -134,19 +152,18 @@ class Chart {
     const room = Math.max(40, width - this.scene.gutter(width) - 6);
     const right = (slots * (width - room)) / room;
     this.series.priceScale().applyOptions({ autoScale: true });
-    this.library.timeScale().setVisibleLogicalRange({ from: first, to: times.length - 1 + right });
+    this.bring({ from: first, to: times.length - 1 + right });
     this.fitted = true;
   }
 
   showCursor(place, slot = null) {
     this.scene.cursor = place;
     if (!place) this.readout.textContent = "";
-    const scale = this.library.timeScale();
-    const range = scale.getVisibleLogicalRange();
+    const range = this.range();
     if (slot !== null && range && (slot < range.from + 1 || slot > range.to - 1)) {
       const half = (range.to - range.from) / 2;
       this.fitted = false;
-      scale.setVisibleLogicalRange({ from: slot - half, to: slot + half });
+      this.bring({ from: slot - half, to: slot + half });
     }
     this.scene.requestUpdate();
   }
@@ -174,7 +191,14 @@ class Chart {
     if (anew) this.scene.reshow(model, this.look);
     else this.scene.show(model, this.look);
     if (String(this.fed) !== String(model.times)) this.feed();
-    if (this.note) this.note.hidden = model.sessions.length > 0;
+    this.noteEmpty();
+  }
+
+  noteEmpty() {
+    if (!this.note) return;
+    this.note.hidden = this.model.sessions.length > 0;
+    this.note.querySelector("span").textContent = this.note.hidden ? "" : this.wording.words.empty;
+    this.pane.hidden = !this.note.hidden;
   }
 
   /* The library is given the slots, with any price: what it draws is ours. */

@@ -175,7 +175,7 @@ export class Scene {
       symbol: this.model.answer.symbol, layout: look.view.layout, mode: look.mode, rowTicks: g.size, ratio: g.ratio,
       rowHeight: g.rowHeight / g.ratio, slot: g.step / g.ratio, width: frame.width / g.ratio, height: frame.height / g.ratio,
       right: frame.right / g.ratio, fresh: frame.fresh, revision: this.revision, background: look.colours["bg-1"],
-      sessions: {}, lines: [], tags: [], gaps: [], captions: [], extensions: [], stale: null, ...frame.notes.facts,
+      sessions: {}, lines: [], tags: [], gaps: [], captions: [], extensions: [], stale: null, cursor: null, ...frame.notes.facts,
     };
   }
 

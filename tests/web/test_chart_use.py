@@ -1,0 +1,346 @@
+"""The chart in use: keyboard, pointer, toolbar, address, size, theme, language; what comes while it is shown."""
+
+import copy
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page
+from tests.web.chart_answers import Json, Made, answer_of, letters_of
+from tests.web.chart_stage import Stage, browsing, browsing_beside, drawn, serving, shown
+
+WEEK = Made(seed=61)
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    with serving() as stage:
+        stage.answer = answer_of(WEEK)
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with browsing() as page:
+        yield page
+
+
+@pytest.fixture
+def chart(stage: Stage, page: Page) -> Page:
+    """The page with the chart of a week, focused."""
+    stage.answer = answer_of(WEEK)
+    shown(page, stage)
+    page.locator("#chart").focus()
+    return page
+
+
+def said(page: Page) -> str:
+    return page.locator("#said").inner_text()
+
+
+def press(page: Page, *keys: str) -> Json:
+    for key in keys:
+        page.keyboard.press(key)
+    return drawn(page)
+
+
+def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: Stage, chart: Page) -> None:
+    last = stage.answer["sessions"][-1]
+    record = press(chart, "ArrowRight")  # it begins at the newest period, at the POC
+    newest = last["brackets"][-1]
+    poc = row_of(last["levels"]["poc"], record["rowTicks"])
+    assert record["cursor"] == {"date": last["date"], "slot": len(last["brackets"]) - 1, "row": poc}
+    assert f"{newest['letter']} from" in said(chart)
+    letters = letters_of(last, WEEK.tick_e9, record["rowTicks"])[poc]
+    assert " ".join(letters) in said(chart)
+    assert f"TPO {len(letters)}" in said(chart)
+
+    record = press(chart, "ArrowLeft", "ArrowLeft")
+    bracket = last["brackets"][-3]
+    assert record["cursor"]["slot"] == len(last["brackets"]) - 3
+    assert f"open {bracket['open']:,.2f}, high {bracket['high']:,.2f}" in said(chart)
+
+    record = press(chart, "ArrowUp")
+    above = poc + record["rowTicks"] * WEEK.tick_e9 / 10**9
+    assert record["cursor"]["row"] == above
+    assert said(chart).startswith(f"{above:,.2f}")
+
+
+def test_the_cursor_goes_by_session(stage: Stage, chart: Page) -> None:
+    dates = [session["date"] for session in stage.answer["sessions"]]
+    assert press(chart, "Home")["cursor"]["date"] == dates[0]
+    assert press(chart, "]")["cursor"]["date"] == dates[1]
+    assert press(chart, "]", "]", "[")["cursor"]["date"] == dates[2]
+    assert press(chart, "End")["cursor"]["date"] == dates[-1]
+    first_of_last = press(chart, *["ArrowLeft"] * (WEEK.traded or 0))
+    assert first_of_last["cursor"]["date"] == dates[-2]  # over the open into the session before
+    assert press(chart, "Escape")["cursor"] is None
+
+
+def test_the_cursor_is_brought_into_sight(chart: Page) -> None:
+    near = press(chart, "End", *["+"] * 8)
+    assert len(near["captions"]) < 3
+    far = press(chart, "Home")
+    assert far["cursor"]["date"] in far["sessions"]
+
+
+def test_zoom_and_fit(chart: Page) -> None:
+    begun = drawn(chart)
+    assert press(chart, "+")["slot"] > begun["slot"] * 1.2
+    assert press(chart, "-", "-")["slot"] < begun["slot"]
+    assert press(chart, "0")["slot"] == pytest.approx(begun["slot"], rel=0.01)
+
+
+def test_keys_switch_layout_letters_and_parts_and_the_toolbar_and_address_follow(chart: Page) -> None:
+    assert press(chart, "s")["layout"] == "split"
+    assert said(chart) == "Split."
+    assert chart.locator('input[name="layout"]:checked').input_value() == "split"
+    assert press(chart, "b", "b")["mode"] == "blocks"
+    assert not any("volume" in facts for facts in press(chart, "v")["sessions"].values())
+    assert said(chart) == "Volume off."
+    assert all("path" in facts for facts in press(chart, "p")["sessions"].values())
+    query = parse_qs(urlsplit(chart.url).query)
+    assert (query["layout"], query["letters"]) == (["split"], ["blocks"])
+    assert "path" in query["show"]
+    assert "volume" not in query["show"]
+
+
+def test_the_address_brings_the_same_view_back(stage: Stage, chart: Page) -> None:
+    before = press(chart, "s", "b", "v", "p")
+    chart.reload()
+    after = drawn(chart)
+    volatile = {"revision"}
+    assert {k: v for k, v in after.items() if k not in volatile} == {
+        k: v for k, v in before.items() if k not in volatile
+    }
+
+
+def test_the_toolbar_changes_the_chart_and_the_address(chart: Page) -> None:
+    chart.get_by_role("radio", name="Candles").check()
+    chart.locator('select[name="row"]').select_option("4")
+    chart.locator('input[name="show"][value="ib"]').uncheck()
+    record = drawn(chart)
+    assert (record["layout"], record["rowTicks"]) == ("candles", 4)
+    assert not any("ib" in facts for facts in record["sessions"].values())
+    query = parse_qs(urlsplit(chart.url).query)
+    assert (query["layout"], query["row"]) == (["candles"], ["4"])
+    assert "ib" not in query["show"]
+
+
+def test_keys_with_control_are_the_browsers(chart: Page) -> None:
+    before = drawn(chart)
+    chart.keyboard.press("Control+s")
+    chart.keyboard.press("Alt+b")
+    assert drawn(chart)["layout"] == before["layout"]
+
+
+def test_keys_elsewhere_are_not_the_charts(chart: Page) -> None:
+    chart.locator('select[name="sessions"]').focus()
+    assert press(chart, "s")["layout"] == "collapsed"
+
+
+def test_the_pointer_reads_what_is_under_it(stage: Stage, chart: Page) -> None:
+    record = drawn(chart)
+    line = next(line for line in record["lines"] if line["kind"] == "dpoc")
+    box = chart.locator(".chart-pane").bounding_box()
+    assert box is not None
+    chart.mouse.move(box["x"] + record["right"] - 60, box["y"] + line["y"])
+    text = chart.locator(".chart-readout").inner_text()
+    letters = letters_of(stage.answer["sessions"][-1], WEEK.tick_e9, record["rowTicks"])
+    assert " ".join(letters[row_of(line["price"], record["rowTicks"])]) in text
+    assert "POC." in text
+    assert text.startswith("Fri 20 Nov")
+    chart.mouse.move(box["x"] + 10, box["y"] - 40)
+    chart.wait_for_function("document.querySelector('.chart-readout').textContent === ''")
+
+
+def test_dragging_pans_and_keeps_the_scale(chart: Page) -> None:
+    before = drawn(chart)
+    box = chart.locator(".chart-pane").bounding_box()
+    assert box is not None
+    chart.mouse.move(box["x"] + 300, box["y"] + 200)
+    chart.mouse.down()
+    chart.mouse.move(box["x"] + 700, box["y"] + 200, steps=6)
+    chart.mouse.up()
+    after = drawn(chart)
+    assert after["slot"] == pytest.approx(before["slot"])
+    assert len(after["captions"]) < len(before["captions"])
+
+
+def test_a_box_that_changes_its_size_shows_the_same_sessions(chart: Page) -> None:
+    before = drawn(chart)
+    chart.set_viewport_size({"width": 900, "height": 700})
+    small = drawn(chart)
+    assert small["width"] < before["width"]
+    assert [c["date"] for c in small["captions"]] == [c["date"] for c in before["captions"]]
+    assert small["sessions"].keys() == before["sessions"].keys()
+    chart.set_viewport_size({"width": 1400, "height": 840})
+    assert drawn(chart)["slot"] == pytest.approx(before["slot"], rel=0.01)
+
+
+def test_another_theme_draws_it_anew(chart: Page) -> None:
+    dark = drawn(chart)
+    chart.evaluate("document.documentElement.dataset.theme = 'light'")
+    light = drawn(chart)
+    assert light["background"] != dark["background"]
+    assert light["revision"] > dark["revision"]
+    assert light["sessions"] == dark["sessions"]
+
+
+def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(stage: Stage, page: Page) -> None:
+    stage.answer = answer_of(WEEK)
+    record = shown(page, stage, "lang=de")
+    assert record["captions"][-1]["head"].startswith("Heute, Fr 20")
+    assert all(re.match(r"7,\d{3}\.\d\d", tag["text"]) for tag in record["tags"])
+    page.locator("#chart").focus()
+    page.keyboard.press("End")
+    assert re.search(r"Volumen \d{1,3}(\.\d{3})*", said(page))
+
+
+def test_on_a_page_from_right_to_left_the_chart_goes_from_left_to_right(stage: Stage, page: Page) -> None:
+    stage.answer = answer_of(WEEK)
+    record = shown(page, stage, "dir=rtl")
+    assert [
+        caption["date"] for caption in sorted(record["captions"], key=lambda caption: caption["left"])
+    ] == [session["date"] for session in stage.answer["sessions"]]
+    assert page.evaluate("getComputedStyle(document.getElementById('chart')).direction") == "ltr"
+
+
+def test_two_pixels_a_pixel_draw_the_same(stage: Stage, page: Page) -> None:
+    stage.answer = answer_of(WEEK)
+    single = shown(page, stage, "row=4")
+    with browsing_beside(page, ratio=2) as double_page:
+        double = shown(double_page, stage, "row=4")
+    assert double["ratio"] == 2
+    assert double["sessions"] == single["sessions"]
+    assert [tag["text"] for tag in double["tags"]] == [tag["text"] for tag in single["tags"]]
+
+
+def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: Stage, page: Page) -> None:
+    stage.answer = answer_of(WEEK)
+    page.set_viewport_size({"width": 360, "height": 760})
+    try:
+        record = shown(page, stage, "sessions=2")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    finally:
+        page.set_viewport_size({"width": 1400, "height": 840})
+    assert {"dPOC", "dVAH"} <= {part for tag in record["tags"] for part in tag["text"].split(" · ")}
+    assert record["right"] > record["width"] / 2
+
+
+def test_a_newer_answer_of_one_session_is_merged(stage: Stage, chart: Page) -> None:
+    newer = copy.deepcopy(stage.answer)
+    last = newer["sessions"][-1]
+    top = last["levels"]["high"] + 2
+    last["brackets"].append(
+        {**last["brackets"][-1], "letter": "J", "start": last["brackets"][-1]["start"].replace("18:", "19:")}
+    )
+    last["brackets"][-1] |= {"high": top, "close": top}
+    last["levels"] |= {"high": top, "closePrice": top}
+    last["volumes"] += [10] * 8
+    newer |= {"sessions": [last], "lastPrice": top, "missing": []}
+    chart.evaluate("(answer) => window.chart.update(answer)", newer)
+    record = drawn(chart)
+    assert list(record["sessions"]) == [session["date"] for session in stage.answer["sessions"]]
+    facts = record["sessions"][last["date"]]
+    assert facts["ends"]["close"] == top
+    expected = letters_of(last, WEEK.tick_e9, record["rowTicks"])
+    assert {float(price): letters for price, letters in facts["rows"].items()} == expected
+    assert ("last", top) in {(line["kind"], line["price"]) for line in record["lines"]}
+
+
+def test_what_has_been_moved_stays_where_it_is_when_something_comes(stage: Stage, chart: Page) -> None:
+    moved = press(chart, "+", "+")
+    chart.evaluate("(answer) => window.chart.update(answer)", stage.answer | {"lastPrice": 7_000.0})
+    assert drawn(chart)["slot"] == pytest.approx(moved["slot"])
+
+
+def test_a_quote_moves_the_last_price_only(stage: Stage, chart: Page) -> None:
+    before, price = drawn(chart), stage.answer["sessions"][-1]["levels"]["openPrice"]
+    chart.evaluate("(price) => window.chart.quote(price)", price)
+    after = drawn(chart)
+    assert [line["price"] for line in after["lines"] if line["kind"] == "last"] == [price]
+    assert after["sessions"] == before["sessions"]
+
+
+def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(stage: Stage, chart: Page) -> None:
+    older = stage.answer["sessions"][:-1]
+    delayed: dict[str, Any] = {
+        "sessions": older, "live": False, "dataSource": "delayed", "state": "stale_link", "lastPrice": None,
+        "updatedAt": None, "asOf": older[-1]["date"],
+    }  # fmt: skip
+    chart.evaluate("(answer) => window.chart.update(answer)", stage.answer | delayed)
+    record = drawn(chart)
+    assert list(record["sessions"]) == [session["date"] for session in stage.answer["sessions"]]
+    assert record["stale"]["since"] == stage.answer["sessions"][-1]["levels"]["data"]["last"]
+    assert record["stale"]["text"] == "Nothing newer than 13:31"
+    assert not [line for line in record["lines"] if line["kind"] == "last"]
+    chart.evaluate("(answer) => window.chart.update(answer)", stage.answer)
+    assert drawn(chart)["stale"] is None
+
+
+def test_before_the_open_there_is_the_night_and_what_was_before(stage: Stage, page: Page) -> None:
+    stage.answer = answer = answer_of(WEEK)
+    last = answer["sessions"][-1]
+    last |= {
+        "levels": None, "brackets": [], "low": None, "volumes": [], "path": [], "ibExtensions": [],
+        "poorHigh": None, "poorLow": None,
+    }  # fmt: skip
+    record = shown(page, stage)
+    assert record["captions"][-1]["head"].endswith("Before the open")
+    assert record["sessions"][last["date"]]["night"]["high"] == last["overnight"]["high"]
+    assert {"pvah", "ppoc", "pval", "onh", "onl", "last"} <= {line["kind"] for line in record["lines"]}
+    page.locator("#chart").focus()
+    press(page, "ArrowLeft", "ArrowUp")
+    assert said(page) == "Before the open"
+
+
+def test_a_night_of_which_only_the_range_is_known(stage: Stage, page: Page) -> None:
+    stage.answer = answer = answer_of(WEEK)
+    last = answer["sessions"][-1]
+    last["overnight"] |= {"brackets": [], "volumes": []}
+    night = shown(page, stage)["sessions"][last["date"]]["night"]
+    assert night == {"high": last["overnight"]["high"], "low": last["overnight"]["low"], "rows": {}}
+
+
+def test_with_no_session_there_is_a_sentence(stage: Stage, page: Page) -> None:
+    stage.answer = answer_of(WEEK) | {
+        "sessions": [],
+        "nakedPocs": [],
+        "poorHighs": [],
+        "poorLows": [],
+        "prior": None,
+    }
+    page.goto(stage.base)
+    page.wait_for_function("window.chart")
+    assert page.locator("#chart-note").is_visible()
+    assert "No session of this symbol is known yet." in page.locator("#chart-note").inner_text()
+    page.evaluate("(answer) => window.chart.update(answer)", answer_of(WEEK))
+    drawn(page)
+    assert page.locator("#chart-note").is_hidden()
+
+
+def test_destroyed_it_leaves_the_box_as_it_was(chart: Page) -> None:
+    chart.evaluate("window.chart.destroy()")
+    assert chart.locator("#chart canvas").count() == 0
+    assert chart.locator("#chart-note").is_visible()
+
+
+def test_without_scripts_there_are_the_form_and_the_way_to_the_table(stage: Stage, page: Page) -> None:
+    stage.answer = answer_of(WEEK)
+    with browsing_beside(page, java_script_enabled=False) as plain:
+        plain.goto(stage.base)
+        assert plain.locator("#chart-note a").get_attribute("href") == "/?view=table"
+        plain.get_by_role("radio", name="Split").check()
+        plain.locator('input[name="show"][value="volume"]').uncheck()
+        plain.get_by_role("button", name="Show").click()
+        query = parse_qs(urlsplit(plain.url).query)
+        assert query["layout"] == ["split"]
+        assert "volume" not in query["show"]
+        assert plain.locator('input[name="layout"]:checked').input_value() == "split"
+
+
+def row_of(price: float, size: int) -> float:
+    return round(price * 10**9) // WEEK.tick_e9 // size * size * WEEK.tick_e9 / 10**9
