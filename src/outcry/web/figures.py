@@ -11,7 +11,7 @@ from babel.dates import format_datetime, format_skeleton
 from babel.numbers import format_decimal
 
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND, PRICE_SCALE
-from outcry.services.charting import Notation
+from outcry.services.chart_answer import Notation
 
 MINUS = "\u2212"
 _POINT_32ND_E9 = 31_250_000
@@ -88,6 +88,11 @@ def instant_ns(text: str) -> int:
 def day_text(day: str, language: str) -> str:
     """A trade date in a few letters: Fri, Nov 20."""
     return format_skeleton("MMMEd", date.fromisoformat(day), locale=language)
+
+
+def date_text(day: str, language: str) -> str:
+    """A trade date without its weekday: Nov 20."""
+    return format_skeleton("MMMd", date.fromisoformat(day), locale=language)
 
 
 def moment_text(at_ns: int, zone: str, language: str) -> str:

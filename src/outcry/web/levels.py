@@ -111,7 +111,9 @@ def gather(desk: Desk, visit: Visit, scope: Scope, view: View) -> list[Row]:
     """Every product's row, in the universe's order."""
     now_ns = desk.services.market_clock.now_ns()
     scanned = desk.services.query.scan(scope, now_ns)
-    return [row_of(each, _state(desk, visit, each, now_ns), view.units) for each in scanned]
+    return [
+        row_of(each, _state(desk, visit, each, now_ns), view.units, visit.words.language) for each in scanned
+    ]
 
 
 def _state(desk: Desk, visit: Visit, scanned: ScanRow, now_ns: int) -> State:
@@ -132,6 +134,7 @@ def _values(visit: Visit, view: View, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "view": view,
         "rows": shown,
+        "nothing": all(row.reference is None for row in rows),
         "all_count": len(rows),
         "counts": [(kind, counts[kind], words(NAMES[kind])) for kind in KINDS if counts[kind]],
         "units": [

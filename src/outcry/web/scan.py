@@ -60,7 +60,8 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One product. `reference`: the price distances are measured from, None: there is none; `last`: the last price.
-    `naked`: prices of all naked POCs, from which a script takes the next above and below."""
+    `naked`: prices of all naked POCs, from which a script takes the next above and below. `day`: of the completed
+    session shown, where it is not live."""
 
     symbol: SymbolState
     state: State
@@ -72,6 +73,7 @@ class Row:
     marks: Sequence[Mark]
     naked: Sequence[float]
     bias: str | None
+    day: str
 
     @property
     def paused(self) -> bool:
@@ -91,7 +93,7 @@ class Row:
         return figures.price_text(price, self.notation)
 
 
-def row_of(scanned: ScanRow, state: State, unit: Unit) -> Row:
+def row_of(scanned: ScanRow, state: State, unit: Unit, language: str) -> Row:
     """The row of a product."""
     levels = scanned.levels
     last = levels.last_price if levels else None
@@ -112,6 +114,7 @@ def row_of(scanned: ScanRow, state: State, unit: Unit) -> Row:
         scanned.state, state, scanned.notation, last, reference, average, cells,
         _marks(levels, found, reference, average) if levels and reference is not None and average else (),
         [level.price for level in levels.naked_pocs] if levels else [], levels.bias if levels else None,
+        figures.date_text(levels.as_of, language) if levels and levels.as_of else "",
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ function columns({ developing, overnight, prior }) {
 }
 
 function update(row, answer) {
-  if (answer.lastPrice === null || answer.lastPrice === undefined || row.last === null) return;
+  if (answer.lastPrice === null || answer.lastPrice === undefined || row.last === null || !row.price) return;
   row.last = answer.lastPrice;
   write(row.price, formatPrice(row.last, row.notation), { marked: true });
   row.age?.setAttribute("datetime", answer.updatedAt);
