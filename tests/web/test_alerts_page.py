@@ -181,7 +181,7 @@ def test_somebody_with_no_feed_is_told_where_alerts_come_from(bare: WebStage) ->
     visitor = bare.visitor()
     visitor.cookies["outcry-local"] = bare.token(bare.person("new@example.com"))
     text = visitor.get("/alerts").text
-    assert "No alerts yet." in text
+    assert "No alerts yet today." in text
     assert "Nothing matches." not in text
 
 

@@ -83,10 +83,11 @@ async def alerts_page(desk: Desk, visit: Visit) -> Response:
     if not faults:
         found = await desk.ask(_listed, desk, _scope(visit), filters, before, None)
     lines = await desk.ask(_lines, desk, visit, found.alerts)
+    today = await desk.ask(_today, desk, _scope(visit), filters)
     words = visit.words
     return desk.page(
         visit, "alerts.html", 422 if faults else 200, filters=filters, faults=faults, days=by_day(lines),
-        count=len(lines), first=before is None, clock=_clock(desk, visit),
+        count=len(lines), quiet=before is None and not filters.day and today == 0, clock=_clock(desk, visit),
         types=[("", words("All")), *((kind, words(EVENTS[kind])) for kind in TYPES)],
         severities=[
             ("", words("All")), ("warn", words("Warning and above")), ("critical", words("Critical only")),
@@ -161,6 +162,12 @@ def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, afte
         if before is None:
             break
     return Listed(found, before, newest)
+
+
+def _today(desk: Desk, scope: Scope, filters: Filters) -> int:
+    """How many alerts there are of the trade date now, severity and kind aside."""
+    now_ns = desk.services.market_clock.now_ns()
+    return desk.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
 
 
 def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[AlertLine]:

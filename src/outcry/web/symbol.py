@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from starlette.responses import Response
 
 from outcry.accounts.licences import Scope
+from outcry.core.calendar import SessionKind
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import ProfileAnswer
 from outcry.services.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
@@ -28,7 +29,7 @@ from outcry.web.session_table import listed_sessions, marks
 from outcry.web.states import State, state_of
 
 #: Alerts of the day beside the chart, at most.
-MOST_ALERTS = 30
+MOST_ALERTS = 12
 #: A level this near to the price, as a part of the average daily range, is marked.
 NEAR = 0.05
 #: What a feed of one's own, or a grant, would change.
@@ -171,6 +172,7 @@ def _values(desk: Desk, visit: Visit, found: _Gathered) -> dict[str, Any]:
         "marks": marks(found.profile.levels, words), "session_counts": SESSIONS,
         "sessions": listed_sessions(outlook, words, lambda date: _path(symbol, looked.entries(table=True, date=date))),
         "table_kept": [(n, v) for n, v in looked.entries() if n not in {"sessions", "view"}],
+        "page_keys": _page_keys(words, table=looked.table),
         "page_data": _page_data(outlook, visit, follows=found.follows),
     }  # fmt: skip
 
@@ -195,8 +197,9 @@ def _cards(outlook: Outlook, pen: Pen) -> list[playbook_words.Card]:
     return playbook_words.cards(playbook.scenarios, pen.clock.words, pen.price, pen.day) if playbook else []
 
 
-def _clock(outlook: Outlook, pen: Pen) -> dict[str, str]:
-    """What the session clock counts down to, and when trading goes on where there is none."""
+def _clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
+    """What the session clock counts down to; when trading goes on where there is none; whether regular hours go on
+    by the calendar, feed or not."""
     hours, now_ns = outlook.hours, outlook.at_ns
     until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
     opens = ""
@@ -208,7 +211,7 @@ def _clock(outlook: Outlook, pen: Pen) -> dict[str, str]:
         )
     return {
         "until": iso(until_ns) if until_ns else "", "left": left(until_ns - now_ns) if until_ns else "",
-        "opens": opens,
+        "opens": opens, "open_now": hours.session is not None and hours.session.kind is SessionKind.RTH,
     }  # fmt: skip
 
 
@@ -227,6 +230,16 @@ def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str
         "earlier": _path(outlook.symbol, looked.entries(table=True, date=earlier)) if earlier else "",
         "later": _path(outlook.symbol, looked.entries(table=True, date=later)) if later else "",
     }  # fmt: skip
+
+
+def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
+    """What single keys do on this page, for the list of them."""
+    both = [("t", words("Chart or table")), ("[]", words("Session before, session after"))]
+    drawn = [
+        ("s", words("Collapsed, split or candles")), ("b", words("Letters or blocks")), ("v", words("Volume")),
+        ("p", words("Path of POC and value")), ("+-", words("Larger, smaller")), ("0", words("All sessions in view")),
+    ]  # fmt: skip
+    return both if table else both + drawn
 
 
 def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, Any]:

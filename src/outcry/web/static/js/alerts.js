@@ -139,7 +139,7 @@ function showHeld() {
   held = [];
   showPill();
   region.hidden = false;
-  document.getElementById("alerts-empty")?.remove();
+  for (const id of ["alerts-empty", "alerts-quiet"]) document.getElementById(id)?.remove();
   markUnread();
 }
 
