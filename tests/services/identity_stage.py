@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from argon2 import PasswordHasher
 from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
 
 from outcry.bus.inprocess import SlidingLog
@@ -22,7 +23,8 @@ HERE = Origin("192.0.2.1", "Firefox on Linux")
 
 @dataclass
 class IdentityStage:
-    """Identity with its surroundings. What it does later is done at once, unless `held` is a list."""
+    """Identity with its surroundings. What it does later is done at once, unless `held` is a list. Passwords are hashed
+    cheaply, unless they are to cost what they do."""
 
     clock: HandClock = field(default_factory=HandClock)
     store: MemoryIdentity = field(default_factory=MemoryIdentity)
@@ -30,6 +32,7 @@ class IdentityStage:
     reports: list[str] = field(default_factory=list)
     held: list[Callable[[], None]] | None = None
     openid: OpenIdProvider | None = None
+    costly: bool = False
 
     def __post_init__(self) -> None:
         self.browsers = Browsers(self.store, SECRET)
@@ -38,6 +41,9 @@ class IdentityStage:
             later=self._later, openid=self.openid,
         )  # fmt: skip
         self.identity.report_to(self.reports.append)
+        if not self.costly:
+            cheap = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+            self.identity._passwords._hasher = cheap
 
     def _later(self, work: Callable[[], None]) -> None:
         if self.held is None:

@@ -24,7 +24,7 @@ from outcry.services.identity.service import HalfWay
 
 @pytest.fixture
 def stage() -> IdentityStage:
-    return IdentityStage()
+    return IdentityStage(costly=True)
 
 
 # -- first run

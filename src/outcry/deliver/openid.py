@@ -121,6 +121,8 @@ class WebOpenIdProvider:
     def _decoded(self, token: str) -> jwt.Token:
         offered = self._discovered().get("id_token_signing_alg_values_supported") or ["RS256"]
         algorithms = [name for name in _ALGORITHMS if name in offered]
+        if not algorithms:  # which the library would take for any
+            raise OpenIdFailed("the provider signs with nothing that has a public key")
         try:
             return jwt.decode(token, self._key_set(), algorithms=algorithms)
         except JoseError:  # perhaps the provider has new keys
