@@ -103,7 +103,7 @@ class Window:
         self.ear.expects |= {status for status in expect if status >= 400}
         response = self.page.goto(self.stage.base + path)
         assert response is not None
-        assert response.status in expect, f"{path}: {response.status}"
+        assert response.status in expect, f"{path}: {response.status} {self.stage.faults()[-1:]}"
         return response.status
 
     def violations(self, only: Sequence[str] = ()) -> list[str]:

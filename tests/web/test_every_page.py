@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 from browsing import NARROW, USUAL, WIDE, Opened, Window
 from furnished import Furnished, addresses, furnish, get_pages
-from webstage import SHOWS, WebStage
+from webstage import SHOWS, UNWORDED, WebStage
 
 Theme = Literal["dark", "light"]
 LOOKS: list[tuple[str, Theme]] = [("en", "dark"), ("de", "light")]
@@ -52,6 +52,7 @@ def test_a_page(
                     faults += [f"{address}: {each}" for each in faults_of(tab, address, theme, language)]
     assert not faults, "\n".join(faults)
     assert stage.faults() == []
+    assert set() == UNWORDED
 
 
 def is_shown(stage: WebStage, address: str, token: str) -> bool:

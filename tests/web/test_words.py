@@ -1,0 +1,128 @@
+"""The pages' words: every text is there in every language, says the same, and has room."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from babel.messages.pofile import read_po
+from browsing import NARROW, Opened
+from texts import all_texts
+from webstage import WebStage
+
+from outcry.web.language import LANGUAGES, LOCALE_FOLDER, Languages, Words
+
+OTHERS = [language for language in LANGUAGES if language != "en"]
+PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%%")
+#: What markup a text has: a link's address is part of what it says.
+MARKUP = re.compile(r"<[^>]+>")
+MAIN_PAGES = (
+    "/",
+    "/s/ES",
+    "/s/ZN?view=table",
+    "/alerts",
+    "/sign-in",
+    "/broker-guide",
+    "/docs",
+    "/errors/unauthorized",
+)
+
+
+def entries(language: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Every entry of a language: its file, what it is of, what it says."""
+    for path in sorted((LOCALE_FOLDER / language).glob("*.po")):
+        with path.open("rb") as file:
+            for message in read_po(file, locale=language):
+                if message.id:
+                    ids = (message.id,) if isinstance(message.id, str) else tuple(message.id)
+                    said = (message.string,) if isinstance(message.string, str) else tuple(message.string)
+                    yield path.name, ids, said
+
+
+def test_there_are_texts_to_look_at() -> None:
+    found = {place.partition(":")[0] for _, place in all_texts()}
+    assert "templates/base.html" in found
+    assert any(place.endswith(".py") for place in found)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_every_text_is_there_in_every_language(language: str) -> None:
+    known = {ids[0] for _, ids, said in entries(language) if all(said)}
+    missing = {
+        f"{place}: {text}"
+        for texts, place in all_texts()
+        if (text := texts if isinstance(texts, str) else texts[0]) not in known
+    }
+    assert not missing, "\n".join(sorted(missing))
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_text_keeps_its_placeholders_and_its_markup(language: str) -> None:
+    wrong: list[str] = []
+    for file, ids, said in entries(language):
+        for text in said:
+            allowed = [sorted(PLACEHOLDER.findall(each)) for each in ids]
+            if sorted(PLACEHOLDER.findall(text)) not in allowed:
+                wrong.append(f"{file}: {text}: placeholders")
+            if sorted(MARKUP.findall(text)) not in [sorted(MARKUP.findall(each)) for each in ids]:
+                wrong.append(f"{file}: {text}: markup")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_one_text_has_one_translation(language: str) -> None:
+    """The files of a language are one catalogue: of two translations one would be lost."""
+    found: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+    for file, ids, said in entries(language):
+        found.setdefault(ids, {}).setdefault(said, file)
+    several = [f"{ids[0]}: {said}" for ids, said in found.items() if len(said) > 1]
+    assert not several, "\n".join(several)
+
+
+class Long(Words):
+    """English that takes as much room as the wordiest of languages: two fifths more."""
+
+    def __init__(self) -> None:
+        super().__init__("en")
+
+    def gettext(self, message: str) -> str:
+        return self._longer(super().gettext(message))
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        return self._longer(super().ngettext(msgid1, msgid2, n))
+
+    @staticmethod
+    def _longer(text: str) -> str:
+        length = len(MARKUP.sub("", text))
+        more = -(-length * 2 // 5)
+        words = " ".join("ěxţŕå"[: min(5, more - at)] for at in range(0, more, 6))
+        return f"{text} {words}" if text.strip() else text
+
+
+@contextmanager
+def all_long() -> Iterator[None]:
+    words, long = vars(Languages)["words"], Long()
+    Languages.words = staticmethod(lambda language: long)  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Languages.words = words
+
+
+@pytest.mark.parametrize("path", MAIN_PAGES)
+def test_longer_words_have_room(stage: WebStage, opened: Opened, path: str) -> None:
+    with all_long(), opened(width=NARROW) as tab:
+        tab.go(path, expect=(200,))
+        assert "ěxţŕå" in tab.page.locator("body").inner_text()
+        assert tab.overflow(NARROW) == []
+
+
+@pytest.mark.parametrize("path", MAIN_PAGES)
+def test_a_page_can_be_read_from_right_to_left(stage: WebStage, opened: Opened, path: str) -> None:
+    """Nothing hangs over either edge; prices and charts keep their own direction."""
+    with opened(width=NARROW) as tab:
+        tab.go(path, expect=(200,))
+        tab.page.evaluate("document.documentElement.dir = 'rtl'")
+        assert tab.overflow(NARROW) == []
+        assert tab.page.evaluate("document.documentElement.scrollLeft") == 0
+        assert tab.page.locator("h1").is_visible()
