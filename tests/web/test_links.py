@@ -237,6 +237,7 @@ def test_the_sign_in_service_leads_on_to_where_one_was_going(named: Doorstep, se
     assert follow(visitor, came).status == 200
     named.minute()
     assert visitor.get(back).status == 422, "the way back was gone twice"
+    assert service.asked[-1].state not in named.log.getvalue().decode()
 
 
 @pytest.mark.parametrize("away", ["//evil.example", "https://evil.example", "/\\evil.example"])

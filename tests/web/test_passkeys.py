@@ -175,3 +175,13 @@ def test_recovery_codes_are_kept_as_a_file(tab: Tab, step: Doorstep) -> None:
     assert kept == shown
     assert download.value.suggested_filename == "outcry-recovery-codes.txt"
     assert tab.faults == []
+
+
+def test_the_way_back_shows_nothing_once_signed_out(tab: Tab) -> None:
+    tab.sign_in()
+    tab.page.goto("/account/security")
+    expect(tab.page.get_by_text(ANN)).to_be_visible()
+    tab.sign_out()
+    tab.page.go_back()
+    expect(tab.page.get_by_label("Password", exact=True)).to_be_visible()
+    expect(tab.page.get_by_text(ANN)).to_have_count(0)

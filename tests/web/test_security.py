@@ -153,6 +153,38 @@ def test_a_secret_nobody_was_given_begins_anew(shared: Doorstep, secret: str) ->
     assert visitor.post(path, {**fields, "do": "nothing"}).status in {303, 404}
 
 
+# -- the last way in
+
+
+def test_the_only_way_in_is_not_removed_and_says_so(step: Doorstep) -> None:
+    visitor = step.signed_in()
+    ann, store = step.identity.users()[0], step.identity._store
+    store.add_passkey(ann.id, b"credential", b"key", 0, (), "the <only> one", step.clock.now_ns())
+    store.set_password(ann.id, None)
+    path = "/account/security/passkeys"
+    page = visitor.get(path).text
+    assert "the &lt;only&gt; one" in page
+    number = re.findall(r'name="passkey" value="(\d+)"', page)[0]
+    got = visitor.post(path, {"csrf": csrf(page), "passkey": number})
+    assert got.status == 422
+    assert "only way into the account" in got.text
+    assert "the &lt;only&gt; one" in got.text
+    for other in ("x", "", "-1"):
+        assert visitor.post(path, {"csrf": csrf(page), "passkey": other}).status == 404
+
+
+def test_who_has_nothing_to_prove_it_with_signs_in_again(step: Doorstep) -> None:
+    visitor = step.signed_in()
+    step.identity._store.set_password(step.identity.users()[0].id, None)
+    step.clock.forward(11 * 60)
+    step.house.people.browsers.refresh(step.clock.now_ns(), force=True)
+    page = visitor.get("/confirm?next=/account/security/password")
+    assert 'type="password"' not in page.text
+    out = re.findall(r'action="(/sign-out[^"]+)"', page.text)[0]
+    got = visitor.post(out, {"csrf": csrf(page.text)})
+    assert got.headers["location"] == "/sign-in?next=/account/security/password"
+
+
 # -- browsers
 
 

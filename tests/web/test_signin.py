@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import quote
 
 import pytest
@@ -21,6 +23,10 @@ from webstage import PASSWORD, Got
 
 from outcry.ports.identity import UserRow
 from outcry.services.identity.browsers import Origin
+from outcry.services.identity.refusals import Reason, Refused
+from outcry.web.desk import Visit
+from outcry.web.entrance import faults_of
+from outcry.web.language import LANGUAGES, Languages
 
 
 @pytest.fixture(scope="module")
@@ -362,6 +368,18 @@ def test_an_open_invitation_keeps_the_address_that_was_typed(step: Doorstep) -> 
     assert typed(got.text, "email") == "no address"
 
 
+@pytest.mark.parametrize("reason", Reason)
+def test_every_refusal_has_words_in_every_language(reason: Reason) -> None:
+    told = [
+        faults_of(cast("Visit", SimpleNamespace(words=Languages.words(language))), Refused(reason, field))
+        for language in LANGUAGES
+        for field in ("", "password", "token")
+    ]
+    texts = [text for faults in told for text in faults.values()]
+    assert len(texts) == 6
+    assert not set(texts[:3]) & set(texts[3:]), "what is the same in both was not translated"
+
+
 # -- an open line
 
 
@@ -384,6 +402,7 @@ def test_an_open_line_leads_to_the_services_own_address(tmp_path: Path) -> None:
     with doorstep(tmp_path, public_url="https://outcry.example.com") as step:
         page = step.visitor().get("/sign-in", host="outcry.example.com")
         assert 'href="https://outcry.example.com/sign-in"' in page.text
+        assert "trusted_proxies" in page.text, "a proxy that is not believed leads here too"
 
 
 # -- language and theme

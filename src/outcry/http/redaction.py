@@ -1,8 +1,8 @@
 """Keys where they must not be: finding them in addresses, and keeping them out of logs.
 
 Rule kept: an address that holds a key, or a parameter named like one, is refused and never written anywhere
-as it came; nor is one with a stream's ticket, though that is not refused. Percent-encoding (also doubled) and letter
-case make no difference.
+as it came; nor is one with a stream's ticket or a sign-in service's code, though that is not refused. Percent-encoding
+(also doubled) and letter case make no difference.
 """
 
 import re
@@ -17,7 +17,7 @@ _KEY_NAMES = frozenset(
     | {f"x{dash}api{mark}key" for dash in "-_" for mark in ("", "-", "_")}
 )
 _PARAMETERS = re.compile(r"[?&;]")
-_TICKET = "ticket"
+_TICKETS = ("ticket", "code=")
 #: The queries of well-behaved clients, told by one match; it leaves no room for a `%`, `_` or a second
 #: parameter.
 _PLAIN = re.compile(rb"(?:(?:symbol|date|from|to)=[0-9A-Za-z./@-]*(?:&(?!$)|$))*")
@@ -40,7 +40,8 @@ def _shows_key(text: str) -> bool:
 
 
 def _shows_ticket(text: str) -> bool:
-    return _TICKET in text.lower()
+    lower = text.lower()
+    return any(ticket in lower for ticket in _TICKETS)
 
 
 def _suspect(text: str, shows: Callable[[str], bool] = _shows_key) -> bool:
