@@ -179,7 +179,7 @@ def test_only_a_key_made_for_it_pushes_and_it_does_nothing_else(stage: Stage, re
 
 def test_a_key_made_this_instant_by_another_process_is_known(stage: Stage) -> None:
     """Its row is in the store, but was not told to this service."""
-    other = type(stage.keys)(stage.accounts, b"a secret only the tests know")
+    other = type(stage.keys)(stage.accounts, b"a secret only the tests know", stage.clock)
     key = other.create("ann@example.com", "free", 0, role="ingest")
     assert post(stage, key, push(0, trades(1))).status == 200
 
