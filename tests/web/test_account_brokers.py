@@ -90,6 +90,9 @@ def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: M
     assert ann.get("/account/brokers/key-made").headers["location"] == "/account/brokers?done=shown"
     row = next(row for row in stage.house.keys.list() if row.prefix == key[:15])
     assert (row.role, row.label) == ("ingest", "Replay box")
+    rotated = ann.follow(ann.send(f"/account/keys/{row.id}/rotate", {"grace": "24h"}))
+    assert "outcry replay FILE" in rotated.text
+    assert "curl" not in rotated.text
     assert "Replay box" in Read(ann.get("/account/brokers")).text
     assert key not in ann.get("/account/brokers").text
     with unconfirmed():

@@ -111,6 +111,7 @@ def test_what_somebody_may_do_is_changed(stage: WebStage, boss: Member) -> None:
         assert got.headers["location"] == f"/confirm?next={place}"
     assert boss.send(place, {"role": "member", "tier": "admin"}).headers["location"] == f"{place}?done=saved"
     assert next(user.tier for user in stage.people.identity.users() if user.id == dora.user.id) == "admin"
+    assert boss.send(f"{place}/switch", {"disabled": "perhaps"}).status == 400
     assert boss.send(f"{place}/switch", {"disabled": "yes"}).status == 303
     end = time.monotonic() + 1.5
     while time.monotonic() < end and dora.get("/account").status == 200:

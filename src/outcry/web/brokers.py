@@ -136,7 +136,7 @@ async def make_key(desk: Desk, visit: Visit) -> Response:
     key = "" if faults else await made_key(desk, visit, user, wish, "ingest", faults)
     if faults:
         return await _list(desk, visit, wish.typed, faults)
-    return hand_over(desk, visit, MADE, {"key": key, "name": wish.label})
+    return hand_over(desk, visit, MADE, {"key": key, "name": wish.label, "role": "ingest"})
 
 
 async def show_made(desk: Desk, visit: Visit) -> Response:
@@ -145,15 +145,10 @@ async def show_made(desk: Desk, visit: Visit) -> Response:
     held = handed_over(desk, visit, MADE)
     if held is None:
         return desk.to(visit, f"{LIST}?done=shown")
-    page = desk.page(
+    return forget_secret(
         visit,
-        "account/sending_key_made.html",
-        secret=True,
-        key=held["key"],
-        name=held["name"],
-        site=site_of(visit),
+        desk.page(visit, "account/key_made.html", secret=True, held=held, back=LIST, site=site_of(visit)),
     )
-    return forget_secret(visit, page)
 
 
 # -- brokers

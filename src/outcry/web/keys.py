@@ -116,7 +116,7 @@ async def make_key(desk: Desk, visit: Visit) -> Response:
     key = "" if faults else await made_key(desk, visit, user, wish, "read", faults)
     if faults:
         return desk.page(visit, "account/key_new.html", 422, typed=wish.typed, faults=faults)
-    return hand_over(desk, visit, MADE, {"key": key, "name": wish.label})
+    return hand_over(desk, visit, MADE, {"key": key, "name": wish.label, "role": "read"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,10 @@ async def show_made(desk: Desk, visit: Visit) -> Response:
     held = handed_over(desk, visit, MADE)
     if held is None:
         return desk.to(visit, f"{LIST}?done=shown")
-    page = desk.page(
-        visit, "account/key_made.html", secret=True, key=held["key"], name=held["name"], site=site_of(visit)
+    return forget_secret(
+        visit,
+        desk.page(visit, "account/key_made.html", secret=True, held=held, back=LIST, site=site_of(visit)),
     )
-    return forget_secret(visit, page)
 
 
 # -- one of them
@@ -215,7 +215,7 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
         )
         return await _one(desk, visit, faults, {"grace": grace})
     await _note(desk, visit, user, Event.KEY_ROTATED, prefix=row.prefix, by=key[:15], grace=grace)
-    return hand_over(desk, visit, MADE, {"key": key, "name": row.label or row.prefix})
+    return hand_over(desk, visit, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role})
 
 
 async def revoke_key(desk: Desk, visit: Visit) -> Response:

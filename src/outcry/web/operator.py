@@ -14,7 +14,7 @@ from starlette.responses import Response
 from outcry.ports.identity import UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.services.identity.refusals import Refused
-from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit, said
+from outcry.web.desk import Desk, FormRefused, NotConfirmed, Page, PageMissing, Visit, said
 from outcry.web.entrance import faults_of, origin_of
 from outcry.web.forms import (
     Faults,
@@ -159,8 +159,10 @@ async def change_user(desk: Desk, visit: Visit) -> Response:
 async def switch_user(desk: Desk, visit: Visit) -> Response:
     """Switch somebody off, who is signed out everywhere then and whose keys stop; or on again."""
     operator, row = await _wanted(desk, visit)
-    form = await desk.form(visit)
-    return await _changed(desk, visit, operator, row, {}, disabled=said(form, "disabled") == "yes")
+    wanted = said(await desk.form(visit), "disabled")
+    if wanted not in {"yes", "no"}:
+        raise FormRefused
+    return await _changed(desk, visit, operator, row, {}, disabled=wanted == "yes")
 
 
 async def make_reset_link(desk: Desk, visit: Visit) -> Response:
