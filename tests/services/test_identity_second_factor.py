@@ -213,3 +213,20 @@ def test_confirming_wants_the_code_too_and_wastes_none_on_a_wrong_password(stage
     with refusal(Reason.WRONG, "password"):
         stage.identity.confirm(session, OTHER_PASSWORD, code, HERE)
     assert stage.in_force(stage.identity.confirm(session, PASSWORD, code, HERE))
+
+
+def test_fifty_wrong_codes_a_day_are_enough_but_a_recovery_code_goes_on_being_taken(
+    stage: IdentityStage,
+) -> None:
+    """Three of a million codes hold at any time: at fifty a day one is met in 6667 days."""
+    _, secret, codes = turned_on(stage)
+    for number in range(50):
+        stage.clock.pass_s(15)
+        with refusal(Reason.CODE):
+            stage.identity.second_factor(half_way(stage), f"no code {number}", HERE)
+    stage.clock.pass_s(60)
+    with refusal(Reason.TOO_OFTEN, "code"):
+        stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
+    assert stage.identity.second_factor(half_way(stage), codes[0], HERE)
+    stage.clock.pass_s(24 * 3600)
+    assert stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)

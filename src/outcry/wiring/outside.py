@@ -13,7 +13,7 @@ def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
     from outcry.deliver.mail import SmtpMailer, smtp_server  # noqa: PLC0415
 
     try:
-        return SmtpMailer(smtp_server(settings.smtp_url), settings.mail_from, clock)
+        return SmtpMailer(smtp_server(settings.smtp_url), f"Outcry <{settings.mail_from}>", clock)
     except ValueError as problem:
         raise BadSettings(f"OUTCRY_SMTP_URL cannot be used: {problem}") from None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from outcry.accounts.audit import Event
 from outcry.accounts.keys import is_email
+from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, UserRow
 from outcry.ports.limiter import Limiter
@@ -26,6 +27,10 @@ from outcry.services.identity.tries import Tries
 
 #: Does something soon, elsewhere.
 Later = Callable[[Callable[[], None]], object]
+#: Six digits would be guessed in weeks by somebody who has the password, at five tries a minute; so many a day take
+#: eighteen years, and a line of the log each. Recovery codes are too long to guess, and go on being taken.
+WRONG_CODES_A_DAY = 50
+_HOUR_S = 3600
 _HALF_WAY = "half way"
 
 
@@ -101,14 +106,23 @@ class Ground:
 
     def _code_or_refuse(self, user: UserRow, code: str, origin: Origin, failure: Event) -> str:
         """Take a code of a user's second factor; return which kind it was. Raises `Refused`."""
-        factor = self._codes.use(user, code)
+        worn_out = self._wrong_codes_today(user) >= WRONG_CODES_A_DAY
+        factor = self._codes.use(user, code, recovery_only=worn_out)
         if factor is None:
             self._note_later(user, failure, origin, way="code")
+            if worn_out:
+                raise Refused(Reason.TOO_OFTEN, "code", retry_after_s=_HOUR_S)
             raise Refused(Reason.CODE, "code")
         if factor == "recovery":
             left = self._store.recovery_codes_left(user.id)
             self.note(user, Event.RECOVERY_USED, origin, left=str(left))
         return factor
+
+    def _wrong_codes_today(self, user: UserRow) -> int:
+        """How many wrong codes followed right passwords within a day, as noted in the audit log."""
+        since_ns = self._clock.now_ns() - NANOS_PER_DAY
+        lines = self._store.audit(user.id, None, 2 * WRONG_CODES_A_DAY)
+        return sum(line.at_ns > since_ns and line.details.get("way") == "code" for line in lines)
 
     # -- what nobody waits for
 

@@ -66,17 +66,19 @@ class SecondFactor:
         self._store.set_recovery_codes(user.id, [self._digest(user.id, code) for code in codes])
         return [f"{code[:_GROUP]}-{code[_GROUP:]}" for code in codes]
 
-    def use(self, user: UserRow, code: str) -> str | None:
+    def use(self, user: UserRow, code: str, *, recovery_only: bool = False) -> str | None:
         """Use up a code: `totp` or `recovery`, whichever it was; None where it does not hold."""
         typed = "".join(sign for sign in code.lower() if sign.isalnum())
         if len(typed) == RECOVERY_LENGTH and typed.isascii():
             used = self._store.use_recovery_code(user.id, self._digest(user.id, typed), self._clock.now_ns())
             return "recovery" if used else None
-        if user.totp_sealed is None:
+        if user.totp_sealed is None or recovery_only:
             return None
         try:
             secret = self._seal.open(user.totp_sealed, f"totp:{user.id}")
-        except SealBroken:  # another server's secret, or another user's cell: there is nothing a code could match
+        except (
+            SealBroken
+        ):  # another server's secret, or another user's cell: there is nothing a code could match
             return None
         step = self._step_of(secret, _digits(code))
         return "totp" if step is not None and self._store.use_totp_step(user.id, step) else None
