@@ -91,7 +91,8 @@ class Chart {
   quote(price) {
     if (!this.answer.live) return;
     this.answer = { ...this.answer, lastPrice: price };
-    this.lay();
+    this.model = { ...this.model, answer: this.answer };
+    this.scene.show(this.model, this.look);
   }
 
   pause(since) {
@@ -123,12 +124,18 @@ class Chart {
   zoom(by) {
     const range = this.range();
     if (!range) return;
-    const place = this.scene.cursor && this.cursor.day;
-    const middle = place ? place.open + this.cursor.place.slot : (range.from + range.to) / 2;
+    const middle = this.heldSlot(range);
     const width = Math.max(CLOSEST, (range.to - range.from) / by);
     const share = (middle - range.from) / (range.to - range.from);
     this.fitted = false;
     this.bring({ from: middle - width * share, to: middle + width * (1 - share) });
+  }
+
+  /* What stays where it is when zooming: the cursor, else the newest session's end, else the middle. */
+  heldSlot({ from, to }) {
+    if (this.scene.cursor && this.cursor.day) return this.cursor.day.open + this.cursor.place.slot;
+    const end = this.model.last?.end ?? 0;
+    return end > from && end < to ? end : (from + to) / 2;
   }
 
   /* The slots in view. The library moves with the next frame only: what it was last told counts. */

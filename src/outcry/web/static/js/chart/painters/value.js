@@ -1,5 +1,6 @@
 /* The value area: a box from its low to its high, at rows of a tick around them, else at their exact prices; and the
-   POC, a row of gold, which at larger rows is only the row that the POC's line runs through. */
+   POC, a row of gold, which at larger rows is only the row that the POC's line runs through. Lines at exact prices are
+   drawn beside the letters of their row, not through them. */
 
 import { rowsOf } from "../model.js";
 import { letterLeft } from "./letters.js";
@@ -16,10 +17,10 @@ export function paintValue(pen, g, day, look) {
   context.fillStyle = colours.va;
   context.globalAlpha = 0.12;
   context.fillRect(left, top, width, bottom - top);
-  context.globalAlpha = g.size === 1 ? 0.9 : 0.6;
-  context.fillRect(left, top, width, g.line());
+  context.globalAlpha = 0.9;
+  edge(context, g, day, look, levels.vah, top);
   notes.put("value", "vah", look.price(levels.vah));
-  context.fillRect(left, bottom - g.line(), width, g.line());
+  edge(context, g, day, look, levels.val, bottom - g.line());
   notes.put("value", "val", look.price(levels.val));
   context.globalAlpha = 1;
 }
@@ -36,14 +37,13 @@ export function paintControl(pen, g, day, look) {
   context.fillRect(left, g.rowTop(row), width, Math.max(g.line(), g.rowBottom(row) - g.rowTop(row)));
   notes.put("value", "pocRow", look.rowPrice(row));
   context.globalAlpha = 1;
-  if (g.size > 1) {
-    // beside the letters of its row, not through them
-    const from = look.mode === "letters" && look.view.layout === "collapsed" ? endOfRow(g, day, look, row) : left;
-    context.fillRect(from, Math.round(g.at(levels.poc)), left + width - from, g.line());
-  }
+  if (g.size > 1) edge(context, g, day, look, levels.poc, Math.round(g.at(levels.poc)));
   notes.put("value", "poc", look.price(levels.poc));
 }
 
-function endOfRow(g, day, look, row) {
-  return Math.round(letterLeft(g, day, look, rowsOf(day.facts, g.size).get(row)?.length ?? 0, null));
+function edge(context, g, day, look, ticks, y) {
+  const beside = g.size > 1 && look.mode === "letters" && look.view.layout === "collapsed";
+  const letters = beside ? rowsOf(day.facts, g.size).get(g.rowOf(ticks))?.length ?? 0 : 0;
+  const from = beside ? Math.round(letterLeft(g, day, look, letters, null)) : g.slot(day.open);
+  context.fillRect(from, y, g.slot(day.end) - from, g.line());
 }
