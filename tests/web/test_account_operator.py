@@ -203,6 +203,14 @@ def test_a_grant_that_cannot_be_is_refused_with_what_was_typed(
     assert stage.house.store.grants() == before
 
 
+def test_what_the_operator_did_stands_in_the_log(boss: Member, ann: Member) -> None:
+    boss.send("/operator/data/grants", {**GRANT, "grantee": "user", "email": "ann@example.com"})
+    log = Read(boss.get("/account/log")).text
+    for part in ("Data granted", "ann@example.com", "ES NQ", "completed sessions"):
+        assert part in log
+    assert "Data granted" not in Read(ann.get("/account/log")).text
+
+
 def test_feeds_of_users_are_counted_and_not_shown(stage: WebStage, boss: Member, ann: Member) -> None:
     board = stage.house.board
     show(board, 0, "house-feed", Contract("GC", 2026, 4), "stale_market")

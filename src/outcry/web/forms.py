@@ -17,6 +17,7 @@ from starlette.responses import Response
 from outcry.core.units import NANOS_PER_MINUTE
 from outcry.services.sealing import Seal, SealBroken
 from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
+from outcry.web.language import Words
 
 TYPED_COOKIE = "outcry-typed"
 SECRET_COOKIE = "outcry-once"  # noqa: S105 - a cookie's name
@@ -30,7 +31,7 @@ _MOST_ID = 2**31 - 1
 Faults = dict[str, str]
 
 
-def line(form: Mapping[str, str], name: str, faults: Faults, words: Any, most: int = 500) -> str:
+def line(form: Mapping[str, str], name: str, faults: Faults, words: Words, most: int = 500) -> str:
     """One line of a form; longer than `most`, or with what cannot be printed, it is a fault."""
     text = said(form, name, most + 1)
     if len(text) > most:

@@ -214,7 +214,7 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
             "This key cannot be replaced: it does not work any more, was replaced before, or there are 20 keys already."
         )
         return await _one(desk, visit, faults, {"grace": grace})
-    await _note(desk, visit, user, Event.KEY_ROTATED, prefix=row.prefix, by=key[:15], grace=grace)
+    await _note(desk, visit, user, Event.KEY_ROTATED, prefix=row.prefix, replaced_by=key[:15], grace=grace)
     return hand_over(desk, visit, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role})
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from outcry.accounts.audit import Event
 from outcry.ports.identity import AuditRow
 from outcry.web.agents import device
+from outcry.web.delivery_words import TARGETS
 from outcry.web.desk import Desk, Page, Visit
 from outcry.web.forms import before_in
 from outcry.web.language import later
@@ -80,6 +81,11 @@ _DETAILS = {
     "shown": later("Address"),
     "code": later("Outcome"),
     "broker": later("Broker"),
+    "replaced_by": later("New key"),
+    "grace": later("Old key works for"),
+    "grantee": later("To whom"),
+    "scope": later("What is granted"),
+    "symbols": later("Symbols"),
 }
 _VALUES = {
     "way": {
@@ -105,7 +111,21 @@ _VALUES = {
         "email": later("new address"),
         "email_notice": later("notice of a new address"),
     },
-    "role": {"operator": later("operator"), "member": later("member")},
+    "role": {
+        "operator": later("operator"),
+        "member": later("member"),
+        "read": later("asking"),
+        "ingest": later("sending your trades"),
+    },
+    "grace": {
+        "0": later("no time: it ends at once"),
+        "1h": later("1 hour"),
+        "24h": later("24 hours"),
+        "7d": later("7 days"),
+    },
+    "target": {target.value: name for target, name in TARGETS.items()},
+    "grantee": {"everyone": later("Everyone")},
+    "scope": {"completed": later("completed sessions"), "live": later("what happens now")},
     "disabled": {"true": later("yes"), "false": later("no")},
 }
 #: What worries: shown so that it is seen.

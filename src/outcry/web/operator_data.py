@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from babel.numbers import format_decimal
 from starlette.responses import Response
@@ -16,6 +16,7 @@ from starlette.responses import Response
 from outcry.accounts.audit import Event
 from outcry.accounts.licences import OPERATOR, Grant, Scope
 from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.identity import UserRow
 from outcry.ports.store import DatasetRow, GrantRow
 from outcry.services.datasets import Grantee, GrantRefused, Terms
 from outcry.web.brokers import Stream, stream_of
@@ -207,8 +208,14 @@ def _day(visit: Visit, typed: Mapping[str, str], name: str, faults: Faults) -> d
         return None
 
 
-async def _note(desk: Desk, visit: Visit, user: Any, event: Event, row: GrantRow) -> None:
-    details = {"grantee": row.grantee, "scope": row.scope, "symbols": " ".join(row.roots)}
+async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, row: GrantRow) -> None:
+    details = {"grantee": row.grantee, "scope": row.scope}
+    if row.roots:
+        details["symbols"] = " ".join(row.roots)
+    kind, _, number = row.grantee.partition(":")
+    if kind == "user":  # an address tells more than a number, and stays what it was at the time
+        people = {str(one.id): one.email for one in await desk.ask(desk.services.identity.users)}
+        details["grantee"] = people.get(number, row.grantee)
     await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
 
 
