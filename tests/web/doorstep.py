@@ -2,6 +2,7 @@
 and who the sign-in service says somebody is stands in the test."""
 
 import io
+import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -81,6 +82,16 @@ class Doorstep:
     mailbox: Mailbox
     log: io.BytesIO
     port: int = 0
+
+    @property
+    def base(self) -> str:
+        """Where a browser finds it, by a name."""
+        return f"http://localhost:{self.port}"
+
+    def faults(self) -> list[str]:
+        """What the service's log calls an error."""
+        lines = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        return [str(line) for line in lines if line.get("level") in {"error", "critical"}]
 
     @property
     def identity(self) -> Identity:
