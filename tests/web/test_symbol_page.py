@@ -8,16 +8,24 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from browsing import Window
 from playwright.sync_api import Page, expect
 from webstage import SHOWS, WebStage
 
+from outcry.services.charting import Notation
+from outcry.services.opening_hours import OpeningHours
+from outcry.store.reference import load_reference
 from outcry.web.chartview import ChartView
 from outcry.web.downloads import csv_bytes, safe_cell
-from outcry.web.symbol import Looked
+from outcry.web.language import Languages
+from outcry.web.pen import Clock, Pen
+from outcry.web.symbol_parts import Looked, session_clock
 
 Opened = Callable[..., AbstractContextManager[Window]]
 _RUNG = re.compile(r'<tr data-price="(.*?)".*?</span>(.*?)</th>.*?<td class="number">(.*?)</td>', re.DOTALL)
@@ -192,6 +200,29 @@ def test_a_symbol_with_nothing_to_show_says_why(stage: WebStage) -> None:
     text = page(stage, f"/s/{symbol}")
     assert f"No session of {symbol} may be shown to you yet." in text
     assert 'href="/broker-guide"' in text
+
+
+@pytest.mark.parametrize(
+    ("now", "language", "opens", "left", "open_now"),
+    [
+        ("2026-11-21T12:00", "en", "Closed, opens Sun 18:00 EST", "45:30:00", False),  # a Saturday
+        ("2026-11-19T17:30", "de", "Geschlossen, öffnet Do 18:00 EST", "16:00:00", False),  # the daily break
+        ("2026-11-20T08:47:50", "en", "", "42:10", False),
+        ("2026-11-20T10:20", "en", "", "71:10:00", True),
+    ],
+)
+def test_the_session_clock_of_a_page_that_is_not_live(
+    now: str, language: str, opens: str, left: str, open_now: bool
+) -> None:
+    at_ns = int(datetime.fromisoformat(now).replace(tzinfo=ZoneInfo("America/New_York")).timestamp()) * 10**9
+    hours = OpeningHours(load_reference().calendar).at("ES", at_ns)
+    outlook: Any = SimpleNamespace(hours=hours, at_ns=at_ns, live=False, regular=True)
+    pen = Pen(
+        Notation(kind="decimal", decimals=2, parts=1),
+        Clock(Languages.words(language), "America/New_York", "Europe/Berlin", 2026),
+    )
+    found = session_clock(outlook, pen)
+    assert (found["opens"], found["left"], found["open_now"]) == (opens, left, open_now)
 
 
 # -- table and downloads
@@ -371,3 +402,18 @@ def test_copying_gives_what_the_link_gives(stage: WebStage, opened: Opened) -> N
         assert copied.replace("\r\n", "\n") == stage.visitor().get(f"/s/{symbol}/levels.csv").text.replace(
             "\r\n", "\n"
         )
+
+
+def test_a_lost_connection_is_told_with_its_time_and_forgotten_when_it_is_back(
+    own_stage: WebStage, tabs: Any
+) -> None:
+    tab = tabs(own_stage)
+    tab.go("/s/ES")
+    tab.page.wait_for_timeout(1500)
+    tab.context.set_offline(True)
+    expect(tab.page.locator("#lost")).to_be_visible(timeout=40_000)
+    assert re.search(r"of 10:\d\d:\d\d", tab.page.locator("#lost").inner_text())
+    assert tab.page.locator("#symbol.is-stale").count() == 1
+    tab.context.set_offline(False)
+    expect(tab.page.locator("#lost")).to_be_hidden(timeout=40_000)
+    expect(tab.page.locator("#symbol.is-stale")).to_have_count(0)

@@ -153,10 +153,13 @@ const wantChart = paced(2000, async () => {
 function onEvent(name, event) {
   if (name === "snapshot") {
     const mine = event.levels.find((levels) => levels.symbol === data.root);
-    if (mine) onLevels(mine);
+    if (mine && mine.updatedAt !== data.updatedAt) onLevels(mine);
   } else if (name === "quote") {
     hear(event.updatedAt);
-    if (data.live) showPrice(event.lastPrice);
+    if (data.live) {
+      showPrice(event.lastPrice);
+      chart?.quote(event.lastPrice);
+    }
     showAge(event.updatedAt);
   } else if (name === "levels") {
     onLevels(event);
@@ -199,11 +202,13 @@ function showLost() {
   notice.textContent = filled(data.words.lost, { time });
   notice.hidden = false;
   page.classList.add("is-stale");
+  if (!Number.isNaN(at)) chart?.pause(new Date(at).toISOString());
 }
 
 function showBack() {
   document.getElementById("lost").hidden = true;
   page.classList.remove("is-stale");
+  chart?.pause(null);
   wantRail(0);
   wantChart(0);
 }

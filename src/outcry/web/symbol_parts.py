@@ -1,0 +1,220 @@
+"""What the parts of a symbol's page are filled with: head, rail, playbook, chart, table, and the script's data.
+
+Rule kept: the page and what the script puts in its place later are filled alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from outcry.core.calendar import SessionKind
+from outcry.services.alerts import AlertEntry
+from outcry.services.answers import ProfileAnswer
+from outcry.web import phrases, playbook_words
+from outcry.web.alert_lines import alert_lines
+from outcry.web.chartview import PARTS, ROWS, SESSIONS, ChartView
+from outcry.web.desk import Desk, Visit
+from outcry.web.figures import price_text
+from outcry.web.ladder import rungs
+from outcry.web.language import Words
+from outcry.web.outlook import Gatherer, Outlook
+from outcry.web.pen import Clock, Pen, iso, left
+from outcry.web.session_table import listed_sessions, marks
+from outcry.web.states import State, state_of
+
+#: A level this near to the price, as a part of the average daily range, is marked.
+NEAR = 0.05
+#: What a feed of one's own, or a grant, would change.
+_NEEDS_FEED = {"no_connection", "not_front", "unsubscribed"}
+#: A feed that was live and has stopped: what stands still is dimmed.
+_PAUSED = {"stale_link", "stale_market", "disconnected", "degraded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """How the page is looked at: `view`: of the chart, `table` in its place, `date` of the session in the table (empty:
+    the newest)."""
+
+    view: ChartView
+    table: bool
+    date: str
+
+    def entries(self, **changed: Any) -> list[tuple[str, str]]:
+        """As entries of an address, what is usual left out."""
+        wanted = replace(self, **changed)
+        usual, view = ChartView(), wanted.view
+        found = [
+            ("layout", view.layout if view.layout != usual.layout else ""),
+            ("letters", view.letters if view.letters != usual.letters else ""),
+            ("row", str(view.row) if view.row else ""),
+            ("sessions", str(view.sessions) if view.sessions != usual.sessions else ""),
+            ("date", wanted.date),
+            ("view", "table" if wanted.table else ""),
+        ]
+        if view.show != usual.show:
+            found += [("parts", "1"), *(("show", part) for part in PARTS if part in view.show)]
+        return [(name, value) for name, value in found if value]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All of a page, from one visit to the store. `follows`: what the ticker is answered now is of this contract."""
+
+    outlook: Outlook
+    profile: ProfileAnswer
+    alerts: Sequence[AlertEntry]
+    follows: bool
+
+
+def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict[str, Any]:
+    """Everything the templates of the page and of its parts want."""
+    outlook, words, pen = found.outlook, visit.words, pen_of(visit, found.outlook)
+    context = outlook.context
+    return {
+        "outlook": outlook, "pen": pen, "symbol_tab": outlook.symbol, "invented": context.invented,
+        "state": _state(outlook, words, desk.services.market_clock.now_ns()),
+        "paused": context.state in _PAUSED, "needs_feed": context.state in _NEEDS_FEED,
+        "links": _links(outlook, looked, found.profile), "table": looked.table,
+        "page_keys": _page_keys(words, table=looked.table),
+        "page_data": _page_data(outlook, visit, follows=found.follows),
+        **_head(outlook, pen), **_rail(desk, outlook, pen, found.alerts),
+        **(_table(outlook, looked, found.profile, words) if looked.table else _chart(outlook, looked)),
+    }  # fmt: skip
+
+
+def _head(outlook: Outlook, pen: Pen) -> dict[str, Any]:
+    words, session, place = pen.clock.words, outlook.session, outlook.value_place
+    return {
+        "clock": session_clock(outlook, pen),
+        "day_type": phrases.named(phrases.DAY_TYPES, session.day_type, words),
+        "open_type": phrases.named(phrases.OPEN_TYPES, session.open_type, words),
+        "value_place": words(phrases.VALUE_PLACES[place]) if place else "",
+    }
+
+
+def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) -> dict[str, Any]:
+    services, words, votes = desk.services, pen.clock.words, outlook.context.bias_votes
+    gatherer = Gatherer(services.query, services.universe, services.hours)
+    playbook, root = outlook.levels.playbook, outlook.product.root
+
+    def age(made_on: str) -> int:
+        return gatherer.age(root, made_on, outlook.session.date)
+
+    return {
+        "bias": phrases.named(phrases.BIASES, outlook.context.bias, words),
+        "reasons": phrases.reasons(votes, words) if votes else [],
+        "rungs": rungs(outlook, words, age),
+        "near_points": NEAR * (outlook.chart.average_range or 0),
+        "cards": playbook_words.cards(playbook.scenarios, words, pen.price, pen.day) if playbook else [],
+        "alerts": alert_lines(alerts, lambda _: pen, {root: outlook.levels}),
+    }
+
+
+def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
+    """What `symbol/chart.html` asks for."""
+    tick, notation = outlook.chart.tick_size, outlook.chart.notation
+    return {
+        "answer": outlook.chart,
+        "chart_view": looked.view,
+        "chart_rows": [(ticks, price_text(ticks * tick, notation)) for ticks in ROWS],
+        "chart_action": path_of(outlook.symbol),
+        "chart_kept": [("date", looked.date)] if looked.date else [],
+        "chart_table": path_of(outlook.symbol, looked.entries(table=True)),
+    }
+
+
+def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Words) -> dict[str, Any]:
+    def href(date: str) -> str:
+        return path_of(outlook.symbol, looked.entries(table=True, date=date))
+
+    return {
+        "profile": profile,
+        "marks": marks(profile.levels, words),
+        "sessions": listed_sessions(outlook, words, href),
+        "session_counts": SESSIONS,
+        "chart_view": looked.view,
+        "table_kept": [(name, value) for name, value in looked.entries() if name not in {"sessions", "view"}],
+    }
+
+
+def pen_of(visit: Visit, outlook: Outlook) -> Pen:
+    """What writes the figures of a symbol for a reader."""
+    year = int(outlook.session.date[:4])
+    clock = Clock(visit.words, outlook.product.zone, visit.preferences.time_zone, year)
+    return Pen(outlook.chart.notation, clock)
+
+
+def _state(outlook: Outlook, words: Words, now_ns: int) -> State:
+    levels, hours = outlook.levels, outlook.hours
+    return state_of(
+        words, outlook.context.state, updated_at=levels.updated_at, as_of=levels.as_of, now_ns=now_ns,
+        opens_ns=hours.opens_ns, zone=outlook.product.zone,
+    )  # fmt: skip
+
+
+def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
+    """What the session clock counts down to; when trading goes on where there is none; whether regular hours go on
+    by the calendar, feed or not."""
+    hours, now_ns = outlook.hours, outlook.at_ns
+    until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
+    opens = ""
+    if hours.opens_ns is not None:
+        opens = pen.clock.words(
+            "Closed, opens %(day)s %(time)s",
+            day=pen.clock.weekday(hours.opens_ns),
+            time=pen.clock.time(hours.opens_ns, seconds=False),
+        )
+    return {
+        "until": iso(until_ns) if until_ns else "", "left": left(until_ns - now_ns) if until_ns else "",
+        "opens": opens, "open_now": hours.session is not None and hours.session.kind is SessionKind.RTH,
+    }  # fmt: skip
+
+
+def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str, str]:
+    """Addresses of the other ways to look at it, and of what can be taken along."""
+    path, date = path_of(outlook.symbol), profile.levels.date
+    known = [drawn.date for drawn in outlook.chart.sessions if drawn.levels is not None]
+    earlier = max((day for day in known if day < date), default="")
+    later = min((day for day in known if day > date), default="")
+    table = looked.entries(table=True)
+    return {
+        "self": path, "chart": path_of(outlook.symbol, looked.entries(table=False)),
+        "table": path_of(outlook.symbol, table),
+        "json": f"{path}/levels.json", "csv": f"{path}/levels.csv",
+        "profile": f"{path}/profile.csv" + (f"?date={date}" if profile.levels.final else ""),
+        "earlier": path_of(outlook.symbol, looked.entries(table=True, date=earlier)) if earlier else "",
+        "later": path_of(outlook.symbol, looked.entries(table=True, date=later)) if later else "",
+    }  # fmt: skip
+
+
+def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
+    """What single keys do on this page, for the list of them."""
+    both = [("t", words("Chart or table")), ("[]", words("Session before, session after"))]
+    drawn = [
+        ("s", words("Collapsed, split or candles")), ("b", words("Letters or blocks")), ("v", words("Volume")),
+        ("p", words("Path of POC and value")), ("+-", words("Larger, smaller")), ("0", words("All sessions in view")),
+    ]  # fmt: skip
+    return both if table else both + drawn
+
+
+def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, Any]:
+    """What the script needs: no words but those it shows itself. follows: the stream tells of this very contract."""
+    prior, notation = outlook.prior, outlook.chart.notation
+    return {
+        "symbol": outlook.symbol, "root": outlook.product.root, "live": outlook.live,
+        "follow": follows, "lastPrice": outlook.levels.last_price, "zone": outlook.product.zone,
+        "priorClose": prior.close_price if prior else None, "tickSize": outlook.chart.tick_size,
+        "notation": {"kind": notation.kind, "decimals": notation.decimals, "parts": notation.parts},
+        "updatedAt": outlook.levels.updated_at,
+        "words": {
+            "lost": visit.words("The connection to Outcry is lost. What stands here is of %(time)s.", time="{time}"),
+            "copied": visit.words("Copied."),
+            "not_copied": visit.words("The browser did not allow copying; the link beside it gives the same."),
+        },
+    }  # fmt: skip
+
+
+def path_of(symbol: str, entries: Sequence[tuple[str, str]] = ()) -> str:
+    """The address of a symbol's page."""
+    return f"/s/{quote(symbol, safe='')}" + (f"?{urlencode(entries)}" if entries else "")
