@@ -67,7 +67,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
         from tests.web.chart_stage import browsing, serving  # noqa: PLC0415 - only with the tests' browser
     except ImportError as problem:
         raise Unavailable(f"the chart is measured in a browser ({problem}): make install") from problem
-    frames, rounds = (60, 1) if quick else (120, 5)
+    frames, rounds = (60, 1) if quick else (120, 4)
     with serving() as stage, browsing(width=WIDTH, height=HEIGHT + 700, bench=True) as page:
         for name, sessions, query in (
             ("5 sessions, letters", 5, "sessions=5"),

@@ -72,12 +72,14 @@ def test_the_open_session_is_drawn_as_levels_and_context_give_it(
     service: WebStage, stage: Stage, page: Page
 ) -> None:
     visitor = service.visitor()
-    while True:  # the market goes on: until all of them were asked of the same instant
+    for _ in range(100):  # the market goes on: until all of them were asked of the same instant
         before = asked(visitor, "/page/levels?symbol=ES")
         answer = asked(visitor, "/page/chart?symbol=ES&sessions=5")
         context = asked(visitor, "/page/context?symbol=ES")
         if before["updatedAt"] == answer["updatedAt"] == context["updatedAt"]:
             break
+    else:
+        pytest.fail("the answers are never of one instant")
     stage.answer = answer
     record = shown(page, stage, "sessions=5&row=1")
     facts = record["sessions"][answer["sessions"][-1]["date"]]

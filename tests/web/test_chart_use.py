@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 from tests.web.chart_answers import Json, Made, answer_of, letters_of
 from tests.web.chart_stage import Stage, browsing, browsing_beside, drawn, serving, shown
@@ -279,6 +280,20 @@ def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(stage
     assert not [line for line in record["lines"] if line["kind"] == "last"]
     chart.evaluate("(answer) => window.chart.update(answer)", stage.answer)
     assert drawn(chart)["stale"] is None
+
+
+def test_a_page_that_hears_nothing_says_since_when(stage: Stage, chart: Page) -> None:
+    chart.evaluate("window.chart.pause('2026-11-20T18:12:00.000Z')")
+    assert drawn(chart)["stale"]["text"] == "Nothing newer than 13:12"
+    chart.evaluate("window.chart.pause(null)")
+    assert drawn(chart)["stale"] is None
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_toolbar_and_box_can_be_used_by_all(stage: Stage, chart: Page, theme: str) -> None:
+    chart.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+    found = Axe().run(chart, context="main")
+    assert found.violations_count == 0, found.generate_report()
 
 
 def test_before_the_open_there_is_the_night_and_what_was_before(stage: Stage, page: Page) -> None:

@@ -11,6 +11,8 @@ const LETTER_ROW = 8.5;
 const GOOD_LETTER_ROW = 10.5;
 const GOOD_BLOCK_ROW = 3;
 const LETTER_SLOT = 5.5;
+/* Rows lower than this cannot be told apart: so many of those chosen are drawn as one. */
+const LEAST_ROW = 1;
 const SIZES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 100, 200, 500, 1000, 2000, 5000, 10000];
 
 /* The page's colours and fonts, as they are at `box` now. */
@@ -25,7 +27,8 @@ export function rowsAt(view, perTick, slot) {
   const legible = slot >= LETTER_SLOT;
   const wantsLetters = view.letters === "letters" || (view.letters === "auto" && legible);
   const good = wantsLetters && view.layout !== "candles" ? GOOD_LETTER_ROW : GOOD_BLOCK_ROW;
-  const size = view.row ?? SIZES.find((ticks) => ticks * perTick >= good) ?? SIZES.at(-1);
+  const chosen = view.row ?? SIZES.find((ticks) => ticks * perTick >= good) ?? SIZES.at(-1);
+  const size = chosen * Math.max(1, Math.ceil(LEAST_ROW / (chosen * perTick)));
   if (view.layout === "candles") return { size, mode: "candles" };
   const letters = view.letters === "letters" || (view.letters === "auto" && legible && size * perTick >= LETTER_ROW);
   return { size, mode: letters ? "letters" : "blocks" };

@@ -23,16 +23,17 @@ export function unitsOf(answer) {
   };
 }
 
-/* A newer answer over an older: sessions it does not have stay, and so do objects that say the same. */
+/* A newer answer over an older of the same contract: sessions it does not have stay, and so do objects that say the
+   same. Prices of another contract are another auction. */
 export function merge(old, newer) {
-  if (!old || old.symbol !== newer.symbol || !newer.sessions.length) return newer;
+  if (!old || old.symbol !== newer.symbol || old.contract !== newer.contract || !newer.sessions.length) return newer;
   const before = new Map(old.sessions.map((session) => [session.date, session]));
   const sessions = newer.sessions.map((session) => {
     const same = before.get(session.date);
     return same && JSON.stringify(same) === JSON.stringify(session) ? same : session;
   });
   const dates = new Set(sessions.map((session) => session.date));
-  const kept = old.sessions.filter((session) => !dates.has(session.date) && session.contract === newer.contract);
+  const kept = old.sessions.filter((session) => !dates.has(session.date));
   const all = [...kept, ...sessions].sort((a, b) => (a.date < b.date ? -1 : 1));
   const first = newer.sessions[0].date;
   const missing = [...old.missing.filter((day) => day < first), ...newer.missing];

@@ -11,6 +11,10 @@ import { sheet } from "./record.js";
 const MOMENT_MS = 4;
 const LARGE = 1.6;
 const MARGIN = 16;
+/* Canvases grow in steps, so that a scale that changes a little does not make new ones. */
+const STEP = 128;
+/* So many panes of pictures are kept of sessions that are out of sight. */
+const KEPT = 3;
 
 export class Sprites {
   constructor() {
@@ -27,9 +31,20 @@ export class Sprites {
     const seen = frame.model.sessions.filter((day) => day.facts.top !== null && frame.g.seesAcross(day.first - 1, day.end + 1));
     let fresh = true;
     for (const day of seen) fresh = this.drawDay(frame, day, until) && fresh;
-    const facts = new Set(frame.model.sessions.map((day) => day.facts));
-    for (const known of this.pictures.keys()) if (!facts.has(known)) this.pictures.delete(known);
+    this.tidy(new Set(seen.map((day) => day.facts)), KEPT * frame.width * frame.height);
     return fresh;
+  }
+
+  /* Let go of what is out of sight, the oldest first, where it is more than `most` pixels. */
+  tidy(seen, most) {
+    let pixels = 0;
+    for (const [facts, { canvas }] of this.pictures) if (!seen.has(facts)) pixels += canvas.width * canvas.height;
+    for (const [facts, { canvas }] of this.pictures) {
+      if (pixels <= most) return;
+      if (seen.has(facts)) continue;
+      this.pictures.delete(facts);
+      pixels -= canvas.width * canvas.height;
+    }
   }
 
   drawDay(frame, day, until) {
@@ -71,10 +86,8 @@ function boxOf(g, day) {
 function paint(old, key, box, frame, day) {
   const { g, look } = frame;
   const canvas = old?.canvas ?? document.createElement("canvas");
-  if (canvas.width < box.width || canvas.height < box.height || canvas.width > 2 * box.width + 64 || canvas.height > 2 * box.height + 64) {
-    canvas.width = box.width;
-    canvas.height = box.height;
-  }
+  fit(canvas, "width", box.width);
+  fit(canvas, "height", box.height);
   const context = canvas.getContext("2d");
   context.clearRect(0, 0, canvas.width, canvas.height);
   const topRow = g.rowOf(day.facts.top);
@@ -85,4 +98,8 @@ function paint(old, key, box, frame, day) {
   const notes = sheet(frame.recording);
   paintDay({ context, notes }, local, day, look);
   return { canvas, key, width: box.width, height: box.height, facts: notes.facts };
+}
+
+function fit(canvas, side, length) {
+  if (canvas[side] < length || canvas[side] > 2 * length + STEP) canvas[side] = Math.ceil(length / STEP) * STEP;
 }
