@@ -98,6 +98,10 @@ class Window:
     ear: Ear
     stage: WebStage
 
+    def another(self) -> "Window":
+        """A further tab of the same browser."""
+        return Window(self.context.new_page(), self.context, self.ear, self.stage)
+
     def go(self, path: str, *, expect: Sequence[int] = (200,)) -> int:
         """Open an address of the stage; return the status, which has to be one of those expected."""
         self.ear.expects |= {status for status in expect if status >= 400}
@@ -158,8 +162,8 @@ def window(
         context.add_init_script(_OVERHEARD)
     ear = Ear(stage.base)
     context.on("page", ear.listen)
+    context.set_default_timeout(10_000)
     page = context.new_page()
-    page.set_default_timeout(10_000)
     try:
         yield Window(page, context, ear, stage)
     finally:

@@ -1,0 +1,83 @@
+"""Everything a person does here can be done with JavaScript switched off: forms are forms, links are links."""
+
+import re
+from collections.abc import Callable
+
+from browsing import Opened, Window
+from person import Person
+from webstage import PASSWORD, WebStage
+
+
+def test_account_and_keys(own_stage: WebStage, tabs: Callable[..., Window]) -> None:
+    tab = tabs(own_stage, scripts=False)
+    person = Person(tab)
+    person.set_up()
+    person.sign_out()
+    person.sign_in()
+
+    key = person.create_key("without scripts")
+    assert person.ask(key)[0] == 200
+    person.subscribe("https://hooks.example.com/without/scripts", "plain")
+    person.press("Pause")
+    tab.page.get_by_role("button", name="Resume").wait_for()
+    person.revoke_key("without scripts")
+    assert person.ask(key)[0] == 401
+
+    tab.go("/account")
+    Person(tab).field("Time zone").fill("Europe/Berlin")
+    tab.page.locator("main").get_by_role("button", name=re.compile("Save")).click()
+    tab.go("/account")
+    assert Person(tab).field("Time zone").input_value() == "Europe/Berlin"
+    assert tab.ear.heard() == {}
+
+
+def test_a_refused_form_says_so_and_keeps_what_was_typed(
+    own_stage: WebStage, tabs: Callable[..., Window]
+) -> None:
+    tab = tabs(own_stage, scripts=False)
+    tab.ear.expects |= {422}
+    person = Person(tab)
+    tab.go("/set-up")
+    Person(tab).field("One-time token").fill("not the token")
+    Person(tab).field("E-mail address").fill("ann@example.com")
+    Person(tab).field("New password").fill(PASSWORD)
+    person.press("Set up and sign in")
+    summary = tab.page.get_by_role("alert")
+    summary.wait_for()
+    assert Person(tab).field("E-mail address").input_value() == "ann@example.com"
+    assert PASSWORD not in tab.page.content()
+    field = tab.page.locator("[aria-invalid=true]").first
+    described = field.get_attribute("aria-describedby") or ""
+    assert any(tab.page.locator(f"#{name}.fault").count() for name in described.split())
+    href = summary.get_by_role("link").first.get_attribute("href")
+    assert href == f"#{field.get_attribute('id')}"
+
+
+def test_theme_and_language(stage: WebStage, opened: Opened) -> None:
+    with opened(scripts=False) as tab:
+        tab.go("/errors")
+        tab.page.locator("details.menu summary").click()
+        tab.page.get_by_role("button", name="Light").click()
+        assert tab.page.locator("html").get_attribute("data-theme") == "light"
+        assert tab.page.url == f"{stage.base}/errors"
+        tab.page.locator("details.menu summary").click()
+        tab.page.get_by_role("button", name="Deutsch").click()
+        assert tab.page.locator("html").get_attribute("lang") == "de"
+        assert tab.page.get_by_role("heading", level=1).inner_text() == "Fehlercodes"
+
+
+def test_levels_symbol_and_alerts_say_everything(stage: WebStage, opened: Opened) -> None:
+    with opened(scripts=False) as tab:
+        tab.go("/?units=points&sort=symbol")
+        main = tab.page.locator("main")
+        for root in ("ES", "NQ", "ZN"):
+            assert main.get_by_role("link", name=re.compile(rf"^{root}\b")).first.is_visible()
+        tab.go("/s/ES?view=table")
+        assert tab.page.locator("main table").first.is_visible()
+        tab.go("/s/ES")
+        assert tab.page.locator("main").get_by_role("link", name=re.compile("[Tt]able")).first.is_visible()
+        tab.go("/alerts")
+        Person(tab).field("Severity").select_option("critical")
+        tab.page.get_by_role("button", name="Filter").click()
+        assert "severity=critical" in tab.page.url
+        assert tab.ear.heard() == {}
