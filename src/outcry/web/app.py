@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http.cookies import CookieError
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from starlette.applications import Starlette
@@ -59,7 +60,7 @@ from outcry.web.templates import Templates
 class PageServices:
     """What the pages are made from. `clock`: the machine's, `market_clock`: that of the market shown. `visitor`: what
     somebody who is not signed in may see, None: nothing. `public_url`: where this service is known to be, empty: only
-    on this machine and at the addresses it listens on."""
+    on this machine and at the addresses it listens on. `openapi`: makes the document of the API."""
 
     query: Query
     hours: OpeningHours
@@ -77,6 +78,7 @@ class PageServices:
     market_clock: Clock
     journal: Journal
     form_secret: bytes
+    openapi: Callable[[], dict[str, Any]]
     visitor: Callable[[], Scope | None] = lambda: None
     public_url: str = ""
     demo: bool = False

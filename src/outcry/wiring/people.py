@@ -22,6 +22,7 @@ from outcry.services.sealing import Seal
 from outcry.services.subscriptions import Subscriptions
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.wiring.outside import mailer_of, provider_of
 from outcry.wiring.secret import derived
 
 if TYPE_CHECKING:
@@ -50,18 +51,21 @@ class People:
 
     def pages(self, journal: Journal) -> AsgiApp:
         """The pages over these parts."""
+        from outcry.api.openapi import build_document  # noqa: PLC0415
         from outcry.web.app import PageServices, build_pages  # noqa: PLC0415
 
         house = self.house
+        self.identity.report_to(journal.warning)
         return build_pages(
             PageServices(
-                query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board, universe=house.reference.universe, keys=house.keys,
+                query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,
+                universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
                 browsers=self.browsers, connections=PushedConnections(house.board),
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
-                journal=journal, form_secret=derived(house.secret, "forms"), visitor=self.visitor,
-                public_url=house.settings.public_url, demo=house.invented,
+                journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,
+                visitor=self.visitor, public_url=house.settings.public_url, demo=house.invented,
             )
         )  # fmt: skip
 
@@ -73,8 +77,9 @@ def people_of(house: "House") -> People:
     limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
     public_url = house.settings.public_url
     identity = Identity(
-        store, browsers, limiter, house.clock, derived(house.secret, "identity"), None, public_url
-    )
+        store, browsers, SlidingLog(), house.clock, derived(house.secret, "identity"),
+        mailer_of(house.settings, house.clock), public_url, openid=provider_of(house.settings, house.clock),
+    )  # fmt: skip
     subscriptions = Subscriptions(
         SqlSubscriptionStore(house.database), PendingDeliverer(), Seal(house.secret, "subscriptions")
     )
