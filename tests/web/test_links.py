@@ -280,6 +280,19 @@ def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
     assert [row.email for row in named.identity.users()] == [ANN, BEN]
 
 
+def test_who_is_invited_need_not_be_who_is_signed_in(named: Doorstep, service: SignInService) -> None:
+    visitor = named.signed_in()
+    ann = dict(visitor.cookies)
+    service.says = OpenIdAnswer(BEN, email_verified=True, authenticated_ns=None)
+    token = named.invitation(BEN)
+    assert f"signed in as {ANN}" in visitor.get(f"/invite?token={token}").text
+    came = visitor.get(sent_away(visitor, service, f"/sign-in/openid?token={token}"))
+    assert came.headers["location"] == "/"
+    assert BEN in visitor.get("/account/security").text
+    visitor.cookies = ann
+    assert visitor.get("/account/security").status == 303, "the other account is still open in this browser"
+
+
 def test_the_sign_in_service_proves_anew_who_it_is(named: Doorstep, service: SignInService) -> None:
     visitor = named.signed_in()
     named.clock.forward(11 * 60)

@@ -3,7 +3,7 @@
 Rule kept: nobody reads another one's lines here, and an event whose words are not known yet is shown by its code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
 
@@ -18,7 +18,7 @@ from outcry.web.moments import moment
 
 _PAGE_LINES = 50
 
-_EVENTS = {
+_EVENTS: Mapping[str, str] = {
     Event.SET_UP: later("This service was set up"),
     Event.SIGN_IN: later("Signed in"),
     Event.SIGN_IN_FAILED: later("A sign-in failed"),
@@ -136,7 +136,7 @@ WARNING = frozenset(
 
 def event_words(visit: Visit, row: AuditRow) -> str:
     """What happened."""
-    known = {event.value: text for event, text in _EVENTS.items()}.get(row.event)
+    known = _EVENTS.get(row.event)
     return visit.words(known) if known else row.event
 
 

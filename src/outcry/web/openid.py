@@ -29,7 +29,7 @@ async def leave(desk: Desk, visit: Visit) -> Response:
             next_of(visit),
             origin_of(visit),
             invitation=invitation,
-            session=visit.session,
+            session=None if invitation else visit.session,  # who is invited need not be who is signed in
         )
     except Refused as refusal:
         return await _back(desk, visit, refusal)
