@@ -4,18 +4,16 @@ import json
 import re
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from browsing import Window
+from browsing import Opened
 from playwright.sync_api import Page, expect
 from webstage import WebStage
 
 from outcry.core.structure.machine import AlertType
 
-Opened = Callable[..., AbstractContextManager[Window]]
 _SEQ = re.compile(r'<tr data-seq="(\d+)"')
 
 

@@ -7,14 +7,13 @@ import json
 import re
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from browsing import Window
+from browsing import Opened
 from playwright.sync_api import Page, expect
 from webstage import SHOWS, WebStage
 
@@ -27,7 +26,6 @@ from outcry.web.language import Languages
 from outcry.web.pen import Clock, Pen
 from outcry.web.symbol_parts import Looked, session_clock
 
-Opened = Callable[..., AbstractContextManager[Window]]
 _RUNG = re.compile(r'<tr data-price="(.*?)".*?</span>(.*?)</th>.*?<td class="number">(.*?)</td>', re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
 
