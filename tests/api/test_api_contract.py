@@ -115,6 +115,7 @@ def test_the_document_names_every_endpoint_code_and_field() -> None:
         "/api/symbols",
         "/api/profile",
         "/api/history",
+        "/api/chart",
         "/api/context",
         "/api/stream",
         "/api/stream/ticket",
