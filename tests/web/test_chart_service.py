@@ -26,7 +26,7 @@ def stage() -> Iterator[Stage]:
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
-    with browsing(width=1500, height=1000) as page:
+    with browsing(width=1500, height=1600) as page:
         yield page
 
 

@@ -12,7 +12,7 @@ const GOOD_LETTER_ROW = 10.5;
 const GOOD_BLOCK_ROW = 3;
 const LETTER_SLOT = 5.5;
 /* Rows lower than this cannot be told apart: so many of those chosen are drawn as one. */
-const LEAST_ROW = 1;
+const LEAST_ROW = 0.4;
 const SIZES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 100, 200, 500, 1000, 2000, 5000, 10000];
 
 /* The page's colours and fonts, as they are at `box` now. */
