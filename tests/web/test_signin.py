@@ -398,6 +398,26 @@ def test_over_a_line_others_can_read_no_password_is_asked_for_or_taken(step: Doo
     assert "outcry-local" not in got.cookies
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "10.0.0.1:abc", "10.0.0.1:99999", "[::1", "", "a b", "evil.example", "localhost.evil.example", "2130706433",
+        "evil@localhost", "localhost/x", "localhost:0", "localhost?x", "evil.example:80@localhost",
+    ],
+)  # fmt: skip
+def test_a_name_this_service_is_not_known_by_is_given_no_page(step: Doorstep, host: str) -> None:
+    got = step.visitor().get("/sign-in", host=host)
+    assert got.status == 421
+    assert 'type="password"' not in got.text
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:80", "outcry.localhost", "127.0.0.1:8000", "[::1]:8000"]
+)
+def test_this_machine_goes_by_its_usual_names(step: Doorstep, host: str) -> None:
+    assert 'type="password"' in step.visitor().get("/sign-in", host=host).text
+
+
 def test_an_open_line_leads_to_the_services_own_address(tmp_path: Path) -> None:
     with doorstep(tmp_path, public_url="https://outcry.example.com") as step:
         page = step.visitor().get("/sign-in", host="outcry.example.com")

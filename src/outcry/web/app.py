@@ -5,6 +5,7 @@ only addresses this service is known by are answered, so that no other name can 
 """
 
 import ipaddress
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http.cookies import CookieError
@@ -54,6 +55,8 @@ from outcry.web.desk import (
 from outcry.web.language import LANGUAGES, Languages
 from outcry.web.static import StaticFiles
 from outcry.web.templates import Templates
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ def visit_of(desk: Desk, request: Request) -> Visit:
 
 def _known_here(desk: Desk, request: Request) -> bool:
     """Whether the name the browser used is ours: a stranger's name that leads here must not be given our pages."""
-    host = (urlsplit(f"//{request.headers.get('host', '')}").hostname or "").lower()
+    host = _host_of(request)
     if host == "localhost" or host.endswith(".localhost"):
         return True
     public = urlsplit(desk.services.public_url).hostname
@@ -175,6 +178,18 @@ def _known_here(desk: Desk, request: Request) -> bool:
     except ValueError:
         return False
     return True  # a number cannot be made to lead elsewhere
+
+
+def _host_of(request: Request) -> str:
+    """The name the browser used; empty where it is none. Starlette would put in its place the address it listens on,
+    which is this machine's: what is for this machine only must not be had by sending what cannot be read."""
+    header = request.headers.get("host", "")
+    try:
+        found = urlsplit(f"//{header}")
+        readable = _HOST.fullmatch(header) is not None and (found.port is None or found.port > 0)
+    except ValueError:  # a port or an IPv6 address that is none
+        return ""
+    return (found.hostname or "").lower() if readable else ""
 
 
 def _error(desk: Desk, visit: Visit, status: int) -> Response:
