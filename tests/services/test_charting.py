@@ -118,3 +118,18 @@ def test_the_contract_is_said() -> None:
     board = Board()
     Shown(board)
     assert chart(query(board)).contract == ESH26.key
+
+
+def test_of_a_feed_that_fell_silent_it_is_known_since_when() -> None:
+    board = Board()
+    shown = Shown(board)
+    asked = query(board)
+    assert asked.heard(ANN, "ES") is None
+    shown.stop("stale_market")
+    assert asked.heard(ANN, "ES") == "2026-01-06T15:04:56.123Z"
+    assert {row.state.symbol: row.heard for row in asked.scan(ANN, NOW_NS)}[
+        "ES"
+    ] == "2026-01-06T15:04:56.123Z"
+    assert asked.heard(BOB, "ES") is None  # who may not see the feed is told nothing of it
+    shown.stop("closed")
+    assert asked.heard(ANN, "ES") is None

@@ -41,6 +41,7 @@ from outcry.services.wording import state_text
 __all__ = ["Found", "Query", "Watched"]
 
 MAX_HISTORY = 500
+_SILENT = frozenset({"stale_link", "stale_market", "disconnected"})
 
 A = TypeVar("A", bound=Answer)
 
@@ -234,7 +235,17 @@ class Query:
         return ScanRow(
             state, levels, number(place.session.profile.close * tick) if place else None,
             number(average * tick) if average is not None else None, notation_of(product),
+            None if state.live else self.heard(scope, state.symbol),
         )  # fmt: skip
+
+    def heard(self, scope: Scope, root: str) -> str | None:
+        """When a feed of this product that has fallen silent last brought anything; None where none has."""
+        silent = [
+            view.last_ns
+            for seen in self._board.channels(scope, root)
+            if seen.channel.standing.reason in _SILENT and (view := seen.channel.view()) is not None
+        ]
+        return describe.instant(max(silent)) if silent else None
 
     def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
         seen, state = self._meaning.live(scope, Named(product.root, product, None))

@@ -12,10 +12,12 @@ from outcry.services.chart_answer import Notation
 @dataclass(frozen=True, slots=True)
 class ScanRow:
     """One product. `levels`: None where nothing may be seen of it. `close`: last price of the newest completed session;
-    `average_range`: of up to twenty regular sessions; both None where there are none."""
+    `average_range`: of up to twenty regular sessions; both None where there are none. `heard`:
+    when its feed last brought anything (ISO 8601 UTC), where that has fallen silent."""
 
     state: SymbolState
     levels: LevelsAnswer | None
     close: float | None
     average_range: float | None
     notation: Notation
+    heard: str | None = None

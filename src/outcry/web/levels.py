@@ -122,7 +122,8 @@ def _state(desk: Desk, visit: Visit, scanned: ScanRow, now_ns: int) -> State:
     if symbol.state == "closed":
         opens_ns = desk.services.hours.at(symbol.symbol, now_ns).opens_ns
     return state_of(
-        visit.words, symbol.state, updated_at=levels.updated_at if levels else None, as_of=symbol.as_of,
+        visit.words, symbol.state, updated_at=(levels.updated_at if levels else None) or scanned.heard,
+        as_of=symbol.as_of,
         now_ns=now_ns, opens_ns=opens_ns, zone=symbol.time_zone, held=symbol.data_source is not None,
     )  # fmt: skip
 

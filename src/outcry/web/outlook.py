@@ -20,11 +20,13 @@ from outcry.web.phrases import ValuePlace, value_place
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """A symbol as it stands. `profile`: of the session described, the one open now where it is live. `at_ns`: the
-    instant it is of: the feed's newest event, else the present. `named`: whether a contract was asked for."""
+    instant it is of: the feed's newest event, else the present. `named`: whether a contract was asked for.
+    `heard`: when its feed last brought anything, where that has fallen silent."""
 
     product: Product
     levels: LevelsAnswer
     context: ContextAnswer
+    heard: str | None
     profile: ProfileAnswer
     chart: ChartAnswer
     hours: Hours
@@ -127,6 +129,7 @@ class Gatherer:
             product=self.universe.products[context.symbol],
             levels=levels,
             context=context,
+            heard=None if context.live else self.query.heard(scope, context.symbol),
             profile=self.query.profile(scope, symbol, None, now_ns).answer,
             chart=self.query.chart(scope, symbol, max(sessions, 2), now_ns).answer,
             hours=self.hours.at(context.symbol, at_ns),

@@ -148,7 +148,7 @@ def pen_of(visit: Visit, outlook: Outlook) -> Pen:
 def _state(outlook: Outlook, words: Words, now_ns: int) -> State:
     levels, hours = outlook.levels, outlook.hours
     return state_of(
-        words, outlook.context.state, updated_at=levels.updated_at, as_of=levels.as_of, now_ns=now_ns,
+        words, outlook.context.state, updated_at=levels.updated_at or outlook.heard, as_of=levels.as_of, now_ns=now_ns,
         opens_ns=hours.opens_ns, zone=outlook.product.zone,
     )  # fmt: skip
 
