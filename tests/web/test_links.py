@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from doorstep import (
@@ -62,6 +63,16 @@ def test_a_mailed_link_signs_in_the_browser_that_asked_once_and_only_by_its_butt
     assert came.headers["location"] == "/"
     assert visitor.get("/account/security").status == 200
     assert opened(step.visitor(), link).status == 422
+
+
+@pytest.mark.parametrize(
+    ("wanted", "led"),
+    [("/account/log?before=7", "/account/log?before=7"), ("//evil.example", "/"), ("/a%0d%0ab", "/")],
+)
+def test_a_mailed_link_leads_on_to_where_one_was_going(step: Doorstep, wanted: str, led: str) -> None:
+    visitor = step.visitor()
+    submit(visitor, f"/sign-in/link?next={quote(wanted, safe='%')}", {"email": ANN})
+    assert opened(visitor, step.mailbox.link(ANN, "/link")).headers["location"] == led
 
 
 def test_the_token_of_a_link_is_in_no_log_and_its_page_is_kept_nowhere(step: Doorstep) -> None:

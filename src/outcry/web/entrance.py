@@ -151,7 +151,7 @@ async def let_in(
         await desk.ask(desk.services.identity.sign_out, visit.session, origin_of(visit))
     response = response or desk.to(visit, to)
     desk.set_cookie(visit, response, VISIT_COOKIE, new_binding())
-    _forget(visit, response, HALF_WAY_COOKIE)
+    forget(visit, response, HALF_WAY_COOKIE)
     return renew(desk, visit, came.token, response)
 
 
@@ -165,12 +165,13 @@ def let_out(desk: Desk, visit: Visit, to: str = "/") -> Response:
     """Forget who this browser was."""
     response = desk.to(visit, to)
     desk.set_cookie(visit, response, VISIT_COOKIE, new_binding())
-    _forget(visit, response, desk.cookie_name(secure=visit.secure))
-    _forget(visit, response, HALF_WAY_COOKIE)
+    forget(visit, response, desk.cookie_name(secure=visit.secure))
+    forget(visit, response, HALF_WAY_COOKIE)
     return _unkept(response)
 
 
-def _forget(visit: Visit, response: Response, name: str) -> None:
+def forget(visit: Visit, response: Response, name: str) -> None:
+    """Have the browser give a cookie up."""
     response.delete_cookie(name, path="/", secure=visit.secure, httponly=True, samesite="lax")
 
 

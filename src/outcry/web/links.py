@@ -6,14 +6,28 @@ the same whether the address has an account or not.
 
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
 from starlette.responses import Response
 
 from outcry.ports.identity import TokenRow
 from outcry.services.identity.refusals import Reason, Refused
-from outcry.web.desk import Desk, Page, PageMissing, Visit, said
-from outcry.web.entrance import faults_of, guarded, let_in, origin_of, refused, secret_in
+from outcry.web.desk import Desk, Page, PageMissing, Visit, safe_path, said
+from outcry.web.entrance import (
+    faults_of,
+    forget,
+    guarded,
+    let_in,
+    next_of,
+    onward,
+    origin_of,
+    refused,
+    secret_in,
+)
 
+#: Where to go once a mailed link was used: it is used in the browser that asked for it.
+ONWARD_COOKIE = "outcry-onward"
+_ONWARD_S = 600
 _LONGEST_TOKEN = 200
 
 
@@ -36,12 +50,16 @@ async def ask_link(desk: Desk, visit: Visit) -> Response:
 async def send_link(desk: Desk, visit: Visit) -> Response:
     """Mail one, to be used in this browser."""
     form = await desk.form(visit)
-    email = said(form, "email")
+    email, to = said(form, "email"), next_of(visit)
     try:
         await desk.ask(desk.services.identity.send_link, email, visit.binding, origin_of(visit))
     except Refused as refusal:
-        return refused(desk, visit, "signin/ask_link.html", refusal, email=email, sent=False)
-    return desk.to(visit, "/sign-in/link?sent=1")
+        return refused(
+            desk, visit, "signin/ask_link.html", refusal, email=email, sent=False, onward=onward(to)
+        )
+    response = desk.to(visit, "/sign-in/link?sent=1")
+    desk.set_cookie(visit, response, ONWARD_COOKIE, quote(to), _ONWARD_S)
+    return response
 
 
 async def ask_reset(desk: Desk, visit: Visit) -> Response:
@@ -63,7 +81,8 @@ async def send_reset(desk: Desk, visit: Visit) -> Response:
 def _asking(desk: Desk, visit: Visit, template: str) -> Response:
     if not _mail(desk):
         raise PageMissing
-    return desk.page(visit, template, faults={}, email="", sent="sent" in visit.request.query_params)
+    sent = "sent" in visit.request.query_params
+    return desk.page(visit, template, faults={}, email="", sent=sent, onward=onward(next_of(visit)))
 
 
 # -- using one
@@ -82,7 +101,10 @@ async def follow_link(desk: Desk, visit: Visit) -> Response:
         came = await desk.ask(desk.services.identity.follow_link, token, visit.binding, origin_of(visit))
     except Refused as refusal:
         return refused(desk, visit, "signin/link.html", refusal, token="")
-    return await let_in(desk, visit, came)
+    to = safe_path(unquote(visit.request.cookies.get(ONWARD_COOKIE, "")))
+    response = await let_in(desk, visit, came, to)
+    forget(visit, response, ONWARD_COOKIE)
+    return response
 
 
 async def reset_form(desk: Desk, visit: Visit) -> Response:

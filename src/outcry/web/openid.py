@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from outcry.services.identity.refusals import Refused
 from outcry.web.desk import Desk, Page, PageMissing, Visit, safe_path
-from outcry.web.entrance import guarded, let_in, next_of, origin_of, renew
+from outcry.web.entrance import forget, guarded, let_in, next_of, origin_of, renew
 from outcry.web.signin import confirm_again, sign_in_again
 
 TICKET_COOKIE = "outcry-openid"
@@ -55,7 +55,7 @@ async def return_(desk: Desk, visit: Visit) -> Response:
             response = renew(desk, visit, answered.token, desk.to(visit, to))
         else:
             response = await let_in(desk, visit, answered.came, to)
-    response.delete_cookie(TICKET_COOKIE, path="/", secure=visit.secure, httponly=True, samesite="lax")
+    forget(visit, response, TICKET_COOKIE)
     return response
 
 
