@@ -93,6 +93,7 @@ def check_sessions(record: Json, answer: Json, tick_e9: int) -> None:
         assert facts["ib"] == {"high": levels["ibHigh"], "low": levels["ibLow"]}
         assert facts.get("singles", []) == levels["singlePrints"]
         assert facts["path"] == session["path"]
+        assert facts.get("live") == (None if session["final"] else session["brackets"][-1]["letter"])
         assert facts["candles"] == [
             {name: bracket[name] for name in ("letter", "open", "high", "low", "close")}
             for bracket in session["brackets"]

@@ -22,6 +22,7 @@ export function paintBlocks(pen, g, day, look) {
       const right = Math.round(letterLeft(g, day, look, nth, facts.brackets[place]) + pitch);
       context.fillStyle = place === newest ? look.colours.live : ink;
       context.fillRect(left, y, Math.max(1, right - left - between), height);
+      if (place === newest) notes.set("live", facts.brackets[place].letter);
     });
     notes.put("blocks", look.rowPrice(row), places.length);
   }

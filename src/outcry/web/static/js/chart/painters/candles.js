@@ -1,4 +1,5 @@
-/* Periods as candles: instead of the profile, or thin and over it. Hollow when up, filled when down. */
+/* Periods as candles: instead of the profile, or thin and over it. Hollow when up, filled when down; the one
+   now running is underlined. */
 
 export function paintCandles(pen, g, day, look) {
   const alone = look.view.layout === "candles";
@@ -6,6 +7,7 @@ export function paintCandles(pen, g, day, look) {
   const { context, notes } = pen;
   const line = g.line();
   const width = Math.max(line, Math.round(g.step * (alone ? 0.68 : 0.86)));
+  const running = day.facts.final ? null : day.facts.brackets.at(-1);
   context.globalAlpha = alone ? 1 : 0.75;
   for (const bracket of day.facts.brackets) {
     const middle = Math.round(g.x + (day.open + bracket.slot + 0.5) * g.step);
@@ -20,6 +22,11 @@ export function paintCandles(pen, g, day, look) {
     context.fillRect(wick, bottom, line, low - bottom);
     if (alone && (!up || width <= 3 * line)) context.fillRect(left, top, width, bottom - top);
     else frame(context, left, top, width, bottom - top, line);
+    if (alone && bracket === running) {
+      context.fillStyle = look.colours.live; // as the letters of the period now running are
+      context.fillRect(left, low + g.line(3), width, g.line(2));
+      notes.set("live", bracket.letter);
+    }
     notes.add("candles", {
       letter: bracket.letter, open: look.price(bracket.open), high: look.price(bracket.high),
       low: look.price(bracket.low), close: look.price(bracket.close),

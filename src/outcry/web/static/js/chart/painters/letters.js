@@ -40,6 +40,7 @@ export function paintLetters(pen, g, day, look) {
       if (x < g.left - pitch || x > g.right + pitch) return;
       glyphs.draw(pen.context, bracket.letter, place === newest ? look.colours.live : ink, x, y);
       pen.notes.append("rows", price, bracket.letter);
+      if (place === newest) pen.notes.set("live", bracket.letter);
     });
   }
 }

@@ -1,0 +1,31 @@
+"""How an address says a chart is looked at."""
+
+import pytest
+
+from outcry.web.chartview import PARTS, USUAL_PARTS, ChartView, view_of
+
+
+def test_an_address_that_says_nothing_is_the_usual_view() -> None:
+    assert view_of({}, []) == ChartView("collapsed", "auto", None, 5, USUAL_PARTS)
+    assert set(PARTS) - USUAL_PARTS == {"path", "candles"}
+
+
+def test_every_field_of_the_toolbar_is_read() -> None:
+    query = {"layout": "split", "letters": "blocks", "row": "6", "sessions": "20", "parts": "1"}
+    assert view_of(query, ["ib", "path"]) == ChartView("split", "blocks", 6, 20, frozenset({"ib", "path"}))
+
+
+def test_boxes_are_unticked_only_where_they_were_there() -> None:
+    assert view_of({"parts": "1"}, []).show == frozenset()
+    assert view_of({}, ["ib"]).show == USUAL_PARTS
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("layout", "diagonal"), ("layout", ""), ("letters", "<script>"), ("row", "0"), ("row", "-1"), ("row", "7"),
+        ("row", "1e9"), ("sessions", "61"), ("sessions", "5.0"), ("sessions", "\u0665"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_as_if_it_were_not_there(name: str, value: str) -> None:
+    assert view_of({name: value}, ["nothing", "volume"]) == ChartView()
