@@ -29,10 +29,12 @@ class Furnished:
     reset: str
 
 
-def furnish(stage: WebStage, theme: Literal["dark", "light"] = "dark", language: str = "en") -> Furnished:
+def furnish(
+    stage: WebStage, theme: Literal["dark", "light"] = "dark", language: str = "en", who: str = "operator"
+) -> Furnished:
     """Make it, for somebody who likes things so."""
-    email = f"operator-{theme}-{language}@example.com"
-    operator, member = stage.person(email, operator=True), stage.person("member@example.com")
+    email = f"{who}-{theme}-{language}@example.com"
+    operator, member = stage.person(email, operator=True), stage.person(f"member-of-{who}@example.com")
     house, people = stage.house, stage.people
     now_ns = house.clock.now_ns()
     if not house.keys.of(operator.id):
@@ -42,7 +44,7 @@ def furnish(stage: WebStage, theme: Literal["dark", "light"] = "dark", language:
             Target.HTTPS, "https://hooks.example.com/a/b/c", "desk & <i>phone</i>", ("ES", "NQ"), "warn"
         )
         people.subscriptions.add(operator.id, wish, now_ns)
-    invitation = people.identity.invite(None, "guest@example.com", "member", "free", Origin())
+    invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
     return Furnished(
         operator, member, stage.token(operator),

@@ -7,6 +7,7 @@ clock on, `shows` says which symbol stands in which state. Nothing between brows
 import http.client
 import io
 import json
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -107,6 +108,8 @@ class Visitor:
 
     def __init__(self, port: int, language: str = "en") -> None:
         self._port, self._language = port, language
+        #: Where it comes from, told as a proxy tells it: one visitor's tries are not another's.
+        self.address = ".".join(["10", *(str(secrets.randbelow(254) + 1) for _ in range(3))])
         self.cookies: dict[str, str] = {}
 
     def get(self, path: str, **headers: str) -> Got:
@@ -121,7 +124,7 @@ class Visitor:
 
     def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Got:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
-        sent = {"accept-language": self._language, **headers}
+        sent = {"accept-language": self._language, "x-forwarded-for": self.address, **headers}
         if self.cookies:
             sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         try:
@@ -308,7 +311,7 @@ def _served(stage: WebStage, feeds: list[Any]) -> Iterator[WebStage]:
 
     with redirect_stderr(cast("TextIO", SimpleNamespace(buffer=stage.log))):  # where its log would go
         application = stage.house.application(feeds)
-    server = build_server(application, Binding(port=0, shutdown_s=2), started)
+    server = build_server(application, Binding(port=0, shutdown_s=2, trusted_proxies="127.0.0.1"), started)
     thread = threading.Thread(target=server.run, name="web stage", daemon=True)
     thread.start()
     assert up.wait(20), "the server did not start"
