@@ -163,6 +163,8 @@ function onEvent(name, event) {
     showAge(event.updatedAt);
   } else if (name === "levels") {
     onLevels(event);
+  } else if (name === "state" && event.dataSource === null) {
+    location.reload(); // nothing of it may be shown any more: another page says why
   } else if (name === "state") {
     data.live = event.live;
     if (!event.live) [heard, last] = [null, null];
