@@ -1,0 +1,204 @@
+"""The reference says what the document says, in words that are there, and its examples run."""
+
+import base64
+import hashlib
+import hmac
+import html
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from browsing import Opened
+from furnished import furnish
+from webstage import WebStage
+
+from outcry.api.openapi import build_document
+from outcry.http.errors import STATUS
+from outcry.services.accounts import KeyRefusal
+from outcry.services.wording import STATES
+from outcry.web.contract import Contract
+from outcry.web.language import Languages
+from outcry.web.reference import EXAMPLES, SAMPLES, VERIFIERS
+from outcry.web.static import StaticFiles
+from outcry.web.templates import Templates
+from outcry.wiring import SystemClock
+
+CONTRACT = Contract(build_document())
+CODE = re.compile(r'<p class="sample-name">([^<]+)</p>\s*<pre[^>]*><code>(.*?)</code></pre>', re.DOTALL)
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+BODY = b'{"version":2,"text":"caf\xc3\xa9","alerts":[]}'
+
+
+def words(name: str, table: str) -> dict[str, object]:
+    """A table of words of a template, in English."""
+    environment = Templates(StaticFiles())._build(Languages.words("en"))
+    return getattr(environment.get_template(name).module, table)
+
+
+def schemas() -> set[str]:
+    roots = [each.answer for each in CONTRACT.operations if each.answer]
+    return {
+        name for root in (*roots, "Snapshot", "Quote", "State", "Error") for name in CONTRACT.within(root)
+    }
+
+
+def test_every_name_of_the_document_has_words_and_no_other_has() -> None:
+    said = words("reference/meanings.html", "fields")
+    fields = {(schema, each.name) for schema in schemas() for each in CONTRACT.fields(schema)}
+    missing = {
+        f"{schema}.{name}" for schema, name in fields if f"{schema}.{name}" not in said and name not in said
+    }
+    assert missing == set()
+    used = {f"{schema}.{name}" if f"{schema}.{name}" in said else name for schema, name in fields}
+    assert set(said) - used == set()
+
+
+def test_every_operation_parameter_and_schema_has_words() -> None:
+    operations, parameters = (words("reference/meanings.html", each) for each in ("operations", "parameters"))
+    assert set(operations) == {each.id for each in CONTRACT.operations}
+    asked = {(each.id, given.name) for each in CONTRACT.operations for given in each.given}
+    assert {name for operation, name in asked if f"{operation}.{name}" not in parameters} <= set(parameters)
+    answers = {each.answer for each in CONTRACT.operations}
+    assert schemas() - answers - {"Error"} - set(words("reference/meanings.html", "schemas")) == set()
+
+
+def test_every_code_and_reason_has_words() -> None:
+    assert set(words("reference/codes.html", "codes")) == set(STATUS)
+    reasons = words("reference/codes.html", "reasons")["unauthorized"]
+    assert {name for name, _ in reasons} == {each.value for each in KeyRefusal}  # type: ignore[attr-defined]
+    assert set(EXAMPLES) <= set(STATUS)
+    assert {name for name, _, _ in words("reference/states.html", "states")} == set(STATES)
+
+
+def samples(page: str) -> list[tuple[str, str]]:
+    return [(html.unescape(name), html.unescape(code)) for name, code in CODE.findall(page)]
+
+
+def test_the_examples_in_python_run(stage: WebStage) -> None:
+    """Those for the client, and those without: each after the lines the page begins with."""
+    key = stage.house.keys.create("reference@example.com", "admin", stage.house.clock.now_ns())
+    shown = samples(stage.visitor().get("/docs", host=f"localhost:{stage.port}").text)
+    with_client = [code for name, code in shown if name == "Python, with the client"]
+    without = [code for name, code in shown if name == "Python, without"]
+    answering = [each for each in CONTRACT.operations if each.method == "GET"]
+    assert len(with_client) == len(answering) + 1
+    assert len(without) == len(answering)  # the stream is no answer
+
+    once = [code.replace("    print(event)", "    print(event)\n    break") for code in with_client]
+    for name, blocks in (("client", once), ("plain", without)):
+        done = subprocess.run(
+            [sys.executable, "-c", "\n".join(blocks)], env={**os.environ, "OUTCRY_KEY": key}, timeout=60,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{name}: {done.stderr}"
+        assert len(done.stdout.splitlines()) >= len(blocks) - 1, name
+
+
+def test_the_examples_with_curl_run(stage: WebStage) -> None:
+    if shutil.which("curl") is None:
+        pytest.fail("no curl: apt-get install curl")
+    key = stage.house.keys.create("curl@example.com", "admin", stage.house.clock.now_ns())
+    commands = [code for name, code in samples(stage.visitor().get("/docs").text) if name == "curl"]
+    assert len(commands) == len(CONTRACT.operations) + 1
+    for command in commands:
+        line = command.rpartition("curl ")[2]
+        done = subprocess.run(
+            ["sh", "-c", f"curl -sS --max-time 3 -o /dev/null -w '%{{http_code}}' {line}"],
+            env={**os.environ, "OUTCRY_KEY": key}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stdout == "200", f"{line}: {done.stdout} {done.stderr}"
+
+
+def signed(stamp: int, secret: str = SECRET, body: bytes = BODY) -> str:
+    """By the words of Standard Webhooks: HMAC-SHA256 over id.timestamp.body, under the secret's bytes."""
+    key = base64.b64decode(secret.removeprefix("whsec_"))
+    digest = hmac.new(key, b"msg_1.%d." % stamp + body, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(digest).decode()
+
+
+NOW = int(SystemClock().now_ns() // 10**9)
+OTHER = "whsec_" + base64.b64encode(b"z" * 32).decode()
+#: What a receiver is sent, and whether it is ours.
+DELIVERIES = [
+    (NOW, signed(NOW), BODY, True),
+    (NOW, f"{signed(NOW, OTHER)} {signed(NOW)}", BODY, True),  # while the secret is rotated
+    (NOW, signed(NOW, OTHER), BODY, False),
+    (NOW, signed(NOW), BODY + b" ", False),
+    (NOW - 1, signed(NOW), BODY, False),
+    (NOW - 3600, signed(NOW - 3600), BODY, False),
+    (NOW + 3600, signed(NOW + 3600), BODY, False),
+    (NOW, "", BODY, False),
+    (NOW, signed(NOW).replace("v1,", "v2,"), BODY, False),
+]
+
+
+@pytest.mark.parametrize(("stamp", "signature", "body", "ours"), DELIVERIES)
+def test_the_verifier_in_python(stamp: int, signature: str, body: bytes, *, ours: bool) -> None:
+    found: dict[str, object] = {}
+    exec(compile((SAMPLES / "webhook.py").read_text(), "webhook.py", "exec"), found)
+    headers = {"webhook-id": "msg_1", "webhook-timestamp": str(stamp), "webhook-signature": signature}
+    verify = found["verify"]
+    assert callable(verify)
+    if ours:
+        verify(SECRET, headers, body)
+    else:
+        with pytest.raises(ValueError):  # noqa: PT011 - the reason is for people
+            verify(SECRET, headers, body)
+
+
+def test_the_verifier_in_javascript(opened: Opened) -> None:
+    """In a browser, whose WebCrypto is that of Node, Deno and the workers of clouds."""
+    source = (SAMPLES / "webhook.mjs").read_text().replace("export async function", "async function")
+    with opened() as tab:
+        tab.go("/errors")
+        for stamp, signature, body, ours in DELIVERIES:
+            accepted = tab.page.evaluate(
+                "async ([secret, stamp, signature, body]) => {" + source + """
+                  const headers = new Headers({"webhook-id": "msg_1", "webhook-timestamp": stamp});
+                  if (signature) headers.set("webhook-signature", signature);
+                  try { await verify(secret, headers, body); return true; } catch { return false; }
+                }""",
+                [SECRET, str(stamp), signature, body.decode()],
+            )  # fmt: skip
+            assert accepted is ours, (stamp - NOW, signature)
+
+
+def test_all_three_verifiers_are_shown(stage: WebStage) -> None:
+    shown = dict(samples(stage.visitor().get("/docs").text))
+    for name, file in VERIFIERS:
+        assert shown[name].strip() == (SAMPLES / file).read_text().strip()
+
+
+@pytest.mark.parametrize("code", STATUS)
+def test_a_code_has_a_page_that_shows_its_body(stage: WebStage, code: str) -> None:
+    got = stage.visitor("de").get(f"/errors/{code}")
+    assert got.status == 200
+    assert f'"code": "{code}"' in html.unescape(got.text)
+    assert f'"status": {STATUS[code]}' in html.unescape(got.text)
+    assert f'href="/errors/{code}"' in stage.visitor().get("/errors").text
+
+
+def test_what_is_no_code_has_no_page(stage: WebStage) -> None:
+    assert stage.visitor().get("/errors/nonsense").status == 404
+
+
+def test_links_within_the_reference_lead_somewhere(stage: WebStage) -> None:
+    for path in ("/docs", "/broker-guide", "/errors/no_licensed_source", "/errors/invalid_request"):
+        page = stage.visitor().get(path).text
+        for target, anchor in re.findall(r'href="(/[^"#]*)?#([\w-]+)"', page):
+            there = stage.visitor().get(target).text if target else page
+            assert f'id="{anchor}"' in there, f"{path}: {target}#{anchor}"
+        for target in set(re.findall(r'href="(/(?:docs|errors|account|broker-guide|alerts|s)[^"#]*)', page)):
+            assert stage.visitor().get(html.unescape(target)).status in {200, 303}, f"{path}: {target}"
+
+
+def test_the_guide_says_how_its_reader_stands(stage: WebStage) -> None:
+    visitor = stage.visitor()
+    assert "This is the demonstration" in visitor.get("/broker-guide").text
+    visitor.cookies["outcry-local"] = furnish(stage, who="guided").token
+    page = visitor.get("/broker-guide").text
+    assert "No feed of your own is live." in page
+    assert "stale_link" in page
