@@ -19,7 +19,18 @@ install: $(READY)  ## make .venv with everything pinned
 run: $(READY)    ## the demonstration, on http://127.0.0.1:8000
 	$(BIN)/outcry serve --demo
 
-test: $(READY)   ## all tests and checks, from nothing
+browser:         ## what the browser tests need beside Python: Chromium and curl, from Debian's packages
+	@missing=; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing=" chromium"; \
+	command -v curl >/dev/null || missing="$$missing curl"; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	else \
+		echo "the browser tests need:$$missing; on Debian, apt-get install $$missing" >&2; exit 1; \
+	fi
+
+test: $(READY) browser  ## all tests and checks, from nothing
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -n 2
 
@@ -46,4 +57,4 @@ docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install run test check bench format docs clean
+.PHONY: help install run browser test check bench format docs clean
