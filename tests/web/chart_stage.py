@@ -178,12 +178,16 @@ def shown(page: Page, stage: Stage, query: str = "") -> dict[str, Any]:
     return drawn(page)
 
 
+#: The same picture for some frames, and no part of it a makeshift.
 SETTLED = """async () => {
   await document.fonts.ready;
-  for (let frame = 0; frame < 600; frame += 1) {
+  let last = null, still = 0;
+  for (let frame = 0; frame < 900; frame += 1) {
     await new Promise(requestAnimationFrame);
-    const now = window.__profile?.describe();
-    if (now && now.fresh && frame > 1) return now;
+    const now = window.__profile?.describe() ?? null;
+    still = now?.fresh && now === last ? still + 1 : 0;
+    if (still >= 3) return now;
+    last = now;
   }
   throw new Error("the chart does not come to rest");
 }"""
@@ -192,3 +196,12 @@ SETTLED = """async () => {
 def drawn(page: Page) -> dict[str, Any]:
     """What the chart has drawn, once it has come to rest."""
     return json.loads(page.evaluate(f"async () => JSON.stringify(await ({SETTLED})())"))
+
+
+def pressed(page: Page, *keys: str) -> dict[str, Any]:
+    """Press keys on the chart; return what it has drawn then."""
+    if not page.evaluate("document.activeElement.closest('form')"):
+        page.locator("#chart").focus()
+    for key in keys:
+        page.keyboard.press(key)
+    return drawn(page)

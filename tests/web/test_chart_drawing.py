@@ -5,9 +5,9 @@ from itertools import pairwise, product
 from typing import Any
 
 import pytest
+from chart_answers import Json, Made, answer_of, letters_of, volumes_of
+from chart_stage import Stage, browsing, drawn, serving, shown
 from playwright.sync_api import Page
-from tests.web.chart_answers import Json, Made, answer_of, letters_of, volumes_of
-from tests.web.chart_stage import Stage, browsing, drawn, serving, shown
 
 LAYOUTS = ("collapsed", "split", "candles")
 PARTS = ["volume", "naked", "prior", "ib", "overnight", "singles", "poor", "path", "candles"]

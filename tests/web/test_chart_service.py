@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chart_stage import Stage, browsing, drawn, serving, shown
 from playwright.sync_api import Page
-from tests.web.chart_stage import Stage, browsing, drawn, serving, shown
-from tests.web.webstage import Visitor, WebStage, demo_stage
+from webstage import Visitor, WebStage, demo_stage
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,14 @@
-"""The chart in use: keyboard, pointer, toolbar, address, size, theme, language; what comes while it is shown."""
+"""The chart in use: keyboard, pointer, toolbar, address, size, theme, language."""
 
-import copy
 import re
 from collections.abc import Iterator
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from chart_answers import Made, answer_of, letters_of
+from chart_stage import Stage, browsing, browsing_beside, drawn, pressed, serving, shown
 from playwright.sync_api import Page
-from tests.web.chart_answers import Json, Made, answer_of, letters_of
-from tests.web.chart_stage import Stage, browsing, browsing_beside, drawn, serving, shown
 
 WEEK = Made(seed=61)
 
@@ -41,15 +39,9 @@ def said(page: Page) -> str:
     return page.locator("#said").inner_text()
 
 
-def press(page: Page, *keys: str) -> Json:
-    for key in keys:
-        page.keyboard.press(key)
-    return drawn(page)
-
-
 def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: Stage, chart: Page) -> None:
     last = stage.answer["sessions"][-1]
-    record = press(chart, "ArrowRight")  # it begins at the newest period, at the POC
+    record = pressed(chart, "ArrowRight")  # it begins at the newest period, at the POC
     newest = last["brackets"][-1]
     poc = row_of(last["levels"]["poc"], record["rowTicks"])
     assert record["cursor"] == {"date": last["date"], "slot": len(last["brackets"]) - 1, "row": poc}
@@ -58,12 +50,12 @@ def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: Stage, 
     assert " ".join(letters) in said(chart)
     assert f"TPO {len(letters)}" in said(chart)
 
-    record = press(chart, "ArrowLeft", "ArrowLeft")
+    record = pressed(chart, "ArrowLeft", "ArrowLeft")
     bracket = last["brackets"][-3]
     assert record["cursor"]["slot"] == len(last["brackets"]) - 3
     assert f"open {bracket['open']:,.2f}, high {bracket['high']:,.2f}" in said(chart)
 
-    record = press(chart, "ArrowUp")
+    record = pressed(chart, "ArrowUp")
     above = poc + record["rowTicks"] * WEEK.tick_e9 / 10**9
     assert record["cursor"]["row"] == above
     assert said(chart).startswith(f"{above:,.2f}")
@@ -71,37 +63,37 @@ def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: Stage, 
 
 def test_the_cursor_goes_by_session(stage: Stage, chart: Page) -> None:
     dates = [session["date"] for session in stage.answer["sessions"]]
-    assert press(chart, "Home")["cursor"]["date"] == dates[0]
-    assert press(chart, "]")["cursor"]["date"] == dates[1]
-    assert press(chart, "]", "]", "[")["cursor"]["date"] == dates[2]
-    assert press(chart, "End")["cursor"]["date"] == dates[-1]
-    first_of_last = press(chart, *["ArrowLeft"] * (WEEK.traded or 0))
+    assert pressed(chart, "Home")["cursor"]["date"] == dates[0]
+    assert pressed(chart, "]")["cursor"]["date"] == dates[1]
+    assert pressed(chart, "]", "]", "[")["cursor"]["date"] == dates[2]
+    assert pressed(chart, "End")["cursor"]["date"] == dates[-1]
+    first_of_last = pressed(chart, *["ArrowLeft"] * (WEEK.traded or 0))
     assert first_of_last["cursor"]["date"] == dates[-2]  # over the open into the session before
-    assert press(chart, "Escape")["cursor"] is None
+    assert pressed(chart, "Escape")["cursor"] is None
 
 
 def test_the_cursor_is_brought_into_sight(chart: Page) -> None:
-    near = press(chart, "End", *["+"] * 8)
+    near = pressed(chart, "End", *["+"] * 8)
     assert len(near["captions"]) < 3
-    far = press(chart, "Home")
+    far = pressed(chart, "Home")
     assert far["cursor"]["date"] in far["sessions"]
 
 
 def test_zoom_and_fit(chart: Page) -> None:
     begun = drawn(chart)
-    assert press(chart, "+")["slot"] > begun["slot"] * 1.2
-    assert press(chart, "-", "-")["slot"] < begun["slot"]
-    assert press(chart, "0")["slot"] == pytest.approx(begun["slot"], rel=0.01)
+    assert pressed(chart, "+")["slot"] > begun["slot"] * 1.2
+    assert pressed(chart, "-", "-")["slot"] < begun["slot"]
+    assert pressed(chart, "0")["slot"] == pytest.approx(begun["slot"], rel=0.01)
 
 
 def test_keys_switch_layout_letters_and_parts_and_the_toolbar_and_address_follow(chart: Page) -> None:
-    assert press(chart, "s")["layout"] == "split"
+    assert pressed(chart, "s")["layout"] == "split"
     assert said(chart) == "Split."
     assert chart.locator('input[name="layout"]:checked').input_value() == "split"
-    assert press(chart, "b", "b")["mode"] == "blocks"
-    assert not any("volume" in facts for facts in press(chart, "v")["sessions"].values())
+    assert pressed(chart, "b", "b")["mode"] == "blocks"
+    assert not any("volume" in facts for facts in pressed(chart, "v")["sessions"].values())
     assert said(chart) == "Volume off."
-    assert all("path" in facts for facts in press(chart, "p")["sessions"].values())
+    assert all("path" in facts for facts in pressed(chart, "p")["sessions"].values())
     query = parse_qs(urlsplit(chart.url).query)
     assert (query["layout"], query["letters"]) == (["split"], ["blocks"])
     assert "path" in query["show"]
@@ -109,7 +101,7 @@ def test_keys_switch_layout_letters_and_parts_and_the_toolbar_and_address_follow
 
 
 def test_the_address_brings_the_same_view_back(stage: Stage, chart: Page) -> None:
-    before = press(chart, "s", "b", "v", "p")
+    before = pressed(chart, "s", "b", "v", "p")
     chart.reload()
     after = drawn(chart)
     volatile = {"revision"}
@@ -139,7 +131,7 @@ def test_keys_with_control_are_the_browsers(chart: Page) -> None:
 
 def test_keys_elsewhere_are_not_the_charts(chart: Page) -> None:
     chart.locator('select[name="sessions"]').focus()
-    assert press(chart, "s")["layout"] == "collapsed"
+    assert pressed(chart, "s")["layout"] == "collapsed"
 
 
 def test_the_pointer_reads_what_is_under_it(stage: Stage, chart: Page) -> None:
@@ -231,64 +223,6 @@ def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: Stage, page: Pa
     assert record["right"] > record["width"] / 2
 
 
-def test_a_newer_answer_of_one_session_is_merged(stage: Stage, chart: Page) -> None:
-    newer = copy.deepcopy(stage.answer)
-    last = newer["sessions"][-1]
-    top = last["levels"]["high"] + 2
-    last["brackets"].append(
-        {**last["brackets"][-1], "letter": "J", "start": last["brackets"][-1]["start"].replace("18:", "19:")}
-    )
-    last["brackets"][-1] |= {"high": top, "close": top}
-    last["levels"] |= {"high": top, "closePrice": top}
-    last["volumes"] += [10] * 8
-    newer |= {"sessions": [last], "lastPrice": top, "missing": []}
-    chart.evaluate("(answer) => window.chart.update(answer)", newer)
-    record = drawn(chart)
-    assert list(record["sessions"]) == [session["date"] for session in stage.answer["sessions"]]
-    facts = record["sessions"][last["date"]]
-    assert facts["ends"]["close"] == top
-    expected = letters_of(last, WEEK.tick_e9, record["rowTicks"])
-    assert {float(price): letters for price, letters in facts["rows"].items()} == expected
-    assert ("last", top) in {(line["kind"], line["price"]) for line in record["lines"]}
-
-
-def test_what_has_been_moved_stays_where_it_is_when_something_comes(stage: Stage, chart: Page) -> None:
-    moved = press(chart, "+", "+")
-    chart.evaluate("(answer) => window.chart.update(answer)", stage.answer | {"lastPrice": 7_000.0})
-    assert drawn(chart)["slot"] == pytest.approx(moved["slot"])
-
-
-def test_a_quote_moves_the_last_price_only(stage: Stage, chart: Page) -> None:
-    before, price = drawn(chart), stage.answer["sessions"][-1]["levels"]["openPrice"]
-    chart.evaluate("(price) => window.chart.quote(price)", price)
-    after = drawn(chart)
-    assert [line["price"] for line in after["lines"] if line["kind"] == "last"] == [price]
-    assert after["sessions"] == before["sessions"]
-
-
-def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(stage: Stage, chart: Page) -> None:
-    older = stage.answer["sessions"][:-1]
-    delayed: dict[str, Any] = {
-        "sessions": older, "live": False, "dataSource": "delayed", "state": "stale_link", "lastPrice": None,
-        "updatedAt": None, "asOf": older[-1]["date"],
-    }  # fmt: skip
-    chart.evaluate("(answer) => window.chart.update(answer)", stage.answer | delayed)
-    record = drawn(chart)
-    assert list(record["sessions"]) == [session["date"] for session in stage.answer["sessions"]]
-    assert record["stale"]["since"] == stage.answer["sessions"][-1]["levels"]["data"]["last"]
-    assert record["stale"]["text"] == "Nothing newer than 13:31"
-    assert not [line for line in record["lines"] if line["kind"] == "last"]
-    chart.evaluate("(answer) => window.chart.update(answer)", stage.answer)
-    assert drawn(chart)["stale"] is None
-
-
-def test_a_page_that_hears_nothing_says_since_when(stage: Stage, chart: Page) -> None:
-    chart.evaluate("window.chart.pause('2026-11-20T18:12:00.000Z')")
-    assert drawn(chart)["stale"]["text"] == "Nothing newer than 13:12"
-    chart.evaluate("window.chart.pause(null)")
-    assert drawn(chart)["stale"] is None
-
-
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_toolbar_and_box_can_be_used_by_all(stage: Stage, chart: Page, theme: str) -> None:
     chart.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
@@ -296,49 +230,12 @@ def test_toolbar_and_box_can_be_used_by_all(stage: Stage, chart: Page, theme: st
     assert found.violations_count == 0, found.generate_report()
 
 
-def test_before_the_open_there_is_the_night_and_what_was_before(stage: Stage, page: Page) -> None:
-    stage.answer = answer = answer_of(WEEK)
-    last = answer["sessions"][-1]
-    last |= {
-        "levels": None, "brackets": [], "low": None, "volumes": [], "path": [], "ibExtensions": [],
-        "poorHigh": None, "poorLow": None,
-    }  # fmt: skip
-    record = shown(page, stage)
-    assert record["captions"][-1]["head"].endswith("Before the open")
-    assert record["sessions"][last["date"]]["night"]["high"] == last["overnight"]["high"]
-    assert {"pvah", "ppoc", "pval", "onh", "onl", "last"} <= {line["kind"] for line in record["lines"]}
-    page.locator("#chart").focus()
-    press(page, "ArrowLeft", "ArrowUp")
-    assert said(page) == "Before the open"
-
-
-def test_a_night_of_which_only_the_range_is_known(stage: Stage, page: Page) -> None:
-    stage.answer = answer = answer_of(WEEK)
-    last = answer["sessions"][-1]
-    last["overnight"] |= {"brackets": [], "volumes": []}
-    night = shown(page, stage)["sessions"][last["date"]]["night"]
-    assert night == {"high": last["overnight"]["high"], "low": last["overnight"]["low"], "rows": {}}
-
-
-def test_with_no_session_there_is_a_sentence(stage: Stage, page: Page) -> None:
-    stage.answer = answer_of(WEEK) | {
-        "sessions": [],
-        "nakedPocs": [],
-        "poorHighs": [],
-        "poorLows": [],
-        "prior": None,
-    }
-    page.goto(stage.base)
-    page.wait_for_function("window.chart")
-    assert page.locator("#chart-note").is_visible()
-    assert "No session of this symbol is known yet." in page.locator("#chart-note").inner_text()
-    page.evaluate("(answer) => window.chart.update(answer)", answer_of(WEEK))
-    drawn(page)
-    assert page.locator("#chart-note").is_hidden()
-
-
 def test_destroyed_it_leaves_the_box_as_it_was(chart: Page) -> None:
-    chart.evaluate("window.chart.destroy()")
+    chart.evaluate("window.chart.press('+'), window.chart.destroy()")
+    chart.evaluate("document.documentElement.dataset.theme = 'light'")
+    chart.evaluate(
+        "new Promise((done) => setTimeout(done, 200))"
+    )  # what was waiting for a frame comes to nothing
     assert chart.locator("#chart canvas").count() == 0
     assert chart.locator("#chart-note").is_visible()
 

@@ -47,7 +47,7 @@ class Chart {
     this.scene = new Scene(Boolean(window.__describe), () => this.fitted && this.fit());
     this.build();
     this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchPointer()];
-    document.fonts.load('500 12px "Geist Mono"').then(() => document.fonts.ready).then(() => this.restyle());
+    Promise.allSettled([document.fonts.load('500 12px "Geist Mono"'), document.fonts.ready]).then(() => this.restyle());
     this.lay(true);
     this.fit();
   }
@@ -102,11 +102,12 @@ class Chart {
 
   destroy() {
     this.ends.forEach((end) => end());
+    this.scene.end();
     this.library.remove();
+    this.library = null;
     this.pane.remove();
     this.readout.remove();
     if (this.note) this.note.hidden = false;
-    this.scene.resized = () => {};
   }
 
   // -- what keys do
@@ -225,6 +226,7 @@ class Chart {
   }
 
   restyle() {
+    if (!this.library) return; // the fonts have come after the end
     forgetGlyphs();
     this.look = { ...this.look, ...readLook(this.box) };
     this.library.applyOptions(optionsOf(this));

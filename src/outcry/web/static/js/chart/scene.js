@@ -71,14 +71,20 @@ export class Scene {
     Object.assign(this, { chart, series, requestUpdate });
   }
 
+  /* Nothing is to be drawn any more, whatever is still waiting for a frame. */
+  end() {
+    this.model = null;
+    this.requestUpdate = this.resized = () => {};
+  }
+
   paneViews() {
     return this.views;
   }
 
   /* The prices to bring into view, for the slots in view. */
   prices() {
-    const range = this.chart.timeScale().getVisibleLogicalRange();
-    if (!this.model || !range) return null;
+    const range = this.model && this.chart.timeScale().getVisibleLogicalRange();
+    if (!range) return null;
     const { from, to } = range;
     const seen = this.model.sessions.filter((day) => day.facts.top !== null && day.end >= from && day.first <= to);
     if (!seen.length) return null;
