@@ -1,0 +1,62 @@
+"""Lighthouse over the pages of the demonstration: `python bench/lighthouse.py`, run by hand before a release.
+
+It needs Node and fetches the version named here through npx; nothing of it is part of the program or its tests. Prints
+the four categories of each page, 0 to 1.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.measuring import Unavailable
+from bench.paint import PUBLIC, chromium, demonstration
+
+LIGHTHOUSE = "lighthouse@12.8.2"
+CATEGORIES = ("performance", "accessibility", "best-practices", "seo")
+LEAST = 0.95
+
+
+def scores(npx: str, address: str, folder: Path) -> dict[str, float]:
+    """The categories of one page, as Lighthouse's desktop preset has them."""
+    report = folder / "report.json"
+    done = subprocess.run(
+        [npx, "--yes", LIGHTHOUSE, address, "--quiet", "--preset=desktop", "--output=json", f"--output-path={report}",
+         f"--only-categories={','.join(CATEGORIES)}", "--chrome-flags=--headless=new --no-sandbox"],
+        env={**os.environ, "CHROME_PATH": chromium()}, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    if done.returncode:
+        raise Unavailable(f"{address}: {done.stderr.strip()[-400:]}")
+    found = json.loads(report.read_text())
+    for category in CATEGORIES:
+        for audit in found["categories"][category]["auditRefs"]:
+            result = found["audits"][audit["id"]]
+            if audit["weight"] and result["score"] is not None and result["score"] < 0.9:
+                print(f"    {category}: {result['title']} {result.get('displayValue', '')}".rstrip())
+    return {name: float(found["categories"][name]["score"]) for name in CATEGORIES}
+
+
+def main() -> int:
+    """Print a line a page; exit status 1 where one is below what is wanted."""
+    npx = shutil.which("npx")
+    if npx is None:
+        print("no npx: Lighthouse needs Node", file=sys.stderr)
+        return 2
+    low = False
+    with demonstration() as (base, _), tempfile.TemporaryDirectory() as name:
+        for path in sys.argv[1:] or PUBLIC:
+            found = scores(npx, base + path, Path(name))
+            low = low or min(found.values()) < LEAST
+            print(
+                f"{path:<24} " + "  ".join(f"{each} {score:.2f}" for each, score in found.items()), flush=True
+            )
+    return 1 if low else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

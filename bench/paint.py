@@ -1,0 +1,144 @@
+"""How soon a page of the demonstration is seen, in a browser that knows nothing of it yet; and how many event streams
+eight tabs hold.
+
+A page is opened five times, each in a context of its own (no cache, no connection); the figure is the median of the
+browser's own first contentful paint. The market runs meanwhile, as it does for everyone.
+"""
+
+import re
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from bench.measuring import Figure, Unavailable, installed_command
+
+TARGET_MS = 1000
+TABS = 8
+PASSWORD = "quiet lamps over Ohio 9"
+PUBLIC = (
+    "/",
+    "/s/ES",
+    "/s/ES?view=table",
+    "/alerts",
+    "/broker-guide",
+    "/docs",
+    "/errors/unauthorized",
+    "/sign-in",
+)
+OWN = ("/account", "/account/keys", "/account/webhooks", "/account/brokers", "/account/security", "/account/log",
+       "/operator/users", "/operator/data", "/operator/feeds")  # fmt: skip
+_PAINTED = """() => new Promise((done) => {
+  const tell = () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime;
+  if (tell()) done(tell());
+  else new PerformanceObserver((_, observer) => { if (tell()) { observer.disconnect(); done(tell()); } })
+    .observe({ type: "paint", buffered: true });
+})"""
+
+
+def chromium() -> str:
+    """Where it is. Raises `Unavailable`."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    raise Unavailable("no Chromium: make browser")
+
+
+@contextmanager
+def demonstration() -> Iterator[tuple[str, Path]]:
+    """The installed command with its invented market: its address and its folder."""
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as log:
+        folder = Path(name)
+        service = subprocess.Popen(
+            [installed_command(), "serve", "--demo", "--port", "0", "--data", str(folder)],
+            stdout=subprocess.PIPE, stderr=log, text=True,
+        )  # fmt: skip
+        try:
+            assert service.stdout is not None
+            said = ""
+            while not (found := re.search(r"http://127\.0\.0\.1:(\d+)", said)):
+                line = service.stdout.readline()
+                if not line:
+                    log.seek(0)
+                    raise Unavailable(f"outcry serve --demo did not start: {log.read()[-300:]}")
+                said += line
+            yield f"http://localhost:{found[1]}", folder
+        finally:
+            service.terminate()
+            service.wait(30)
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    """Chromium. Raises `Unavailable`."""
+    try:
+        from playwright.sync_api import sync_playwright  # noqa: PLC0415 - of the development group
+    except ModuleNotFoundError as problem:
+        raise Unavailable("no playwright: make install") from problem
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def signed_in(browser: Any, base: str, folder: Path) -> Any:
+    """Set the service up as anyone would, and return the cookies of who did."""
+    token = (folder / "setup-token").read_text().strip()
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{base}/set-up")
+    page.locator("#f-token").fill(token)
+    page.locator("#f-email").fill("ann@example.com")
+    page.locator("#f-password").fill(PASSWORD)
+    page.locator("main form button[type=submit]").click()
+    page.locator("form[action='/sign-out']").wait_for()
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """First paints, then the tabs."""
+    rounds = 1 if quick else 5
+    with browsing() as browser, demonstration() as (base, folder):
+        state = signed_in(browser, base, folder)
+        for path in PUBLIC + OWN:
+            times = [
+                first_paint_ms(browser, base + path, state if path in OWN else None) for _ in range(rounds)
+            ]
+            spread = f"{min(times):.0f} to {max(times):.0f}"
+            yield Figure(
+                f"first paint of {path}", statistics.median(times), "ms", spread, TARGET_MS, at_least=False
+            )
+        open_now = streams_of_tabs(browser, base)
+        yield Figure(f"event streams of {TABS} tabs", open_now, "streams", "", 1, at_least=False)
+
+
+def first_paint_ms(browser: Any, address: str, state: Any) -> float:
+    """Of one page, everything cold."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, storage_state=state)
+    page = context.new_page()
+    page.goto(address)
+    painted = page.evaluate(_PAINTED)
+    context.close()
+    return float(painted)
+
+
+def streams_of_tabs(browser: Any, base: str) -> float:
+    """How many streams the service has open once all tabs have what they show."""
+    context = browser.new_context()
+    for number in range(TABS):
+        context.new_page().goto(base + ("/", "/s/ES", "/s/NQ", "/alerts")[number % 4])
+    time.sleep(3)
+    with urlopen(f"{base.replace('localhost', '127.0.0.1')}/metrics", timeout=10) as answer:
+        counted = re.search(r"^outcry_streams_open (\S+)", answer.read().decode(), re.MULTILINE)
+    context.close()
+    if counted is None:
+        raise Unavailable("the service does not count its streams")
+    return float(counted[1])
