@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests.services.memory_identity import MemoryIdentity
 
 from outcry.ports.identity import IdentityStore, Preferences, TokenRow, UserRow
 from outcry.ports.store import AccountStore, StoreBusy
@@ -45,18 +46,32 @@ def sqlite(folder: Path) -> Iterator[People]:
         yield People(SqlIdentityStore(here), SqlIdentityStore(there), SqlStore(here))
 
 
-STORES: list[Callable[[Path], AbstractContextManager[People]]] = [sqlite]
+@contextmanager
+def memory(_folder: Path) -> Iterator[IdentityStore]:
+    yield MemoryIdentity()
 
 
-@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
+@contextmanager
+def sqlite_alone(folder: Path) -> Iterator[IdentityStore]:
+    with sqlite(folder) as people:
+        yield people.store
+
+
+#: What two processes share, and what one has for itself: the tests of identity stand on the one in memory.
+SHARED: list[Callable[[Path], AbstractContextManager[People]]] = [sqlite]
+STORES: list[Callable[[Path], AbstractContextManager[IdentityStore]]] = [sqlite_alone, memory]
+
+
+@pytest.fixture(params=SHARED, ids=lambda make: make.__name__)
 def people(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[People]:
     with request.param(tmp_path) as made:
         yield made
 
 
-@pytest.fixture
-def store(people: People) -> IdentityStore:
-    return people.store
+@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[IdentityStore]:
+    with request.param(tmp_path) as made:
+        yield made
 
 
 def user_of(store: IdentityStore, email: str = "ann@example.com") -> UserRow:
@@ -358,6 +373,23 @@ def test_the_log_is_read_newest_first_by_user_and_page(store: IdentityStore) -> 
     assert [line.details["n"] for line in store.audit(ann.id, lines[-1].id, 9)] == ["1", "0"]
     assert [line.user_id for line in store.audit(None, None, 2)] == [bob.id, ann.id]
     assert len(store.audit(None, None, 99)) == 6
+
+
+def test_lines_are_counted_by_user_event_way_and_time(store: IdentityStore) -> None:
+    ann, bob = user_of(store), user_of(store, "bob@example.com")
+    failed = ("sign_in_failed", "confirm_failed")
+    store.note(ann.id, "sign_in_failed", {"way": "code"}, "", "", NOW)
+    store.note(ann.id, "confirm_failed", {"by": "Ä", "way": "code"}, "", "", NOW + 1)
+    store.note(ann.id, "sign_in_failed", {"way": "password"}, "", "", NOW + 1)
+    store.note(ann.id, "sign_in_failed", {"agent": '"way": "code"'}, "", "", NOW + 1)
+    store.note(ann.id, "sign_in_failed", {"way": "codeword"}, "", "", NOW + 1)
+    store.note(ann.id, "sign_in", {"way": "code"}, "", "", NOW + 1)
+    store.note(bob.id, "sign_in_failed", {"way": "code"}, "", "", NOW + 1)
+    assert store.noted(ann.id, failed, "code", NOW - 1) == 2
+    assert store.noted(ann.id, failed, "code", NOW) == 1
+    assert store.noted(ann.id, failed, "code", NOW + 1) == 0
+    assert store.noted(ann.id, failed, "co_e", NOW - 1) == 0
+    assert store.noted(bob.id, failed, "code", NOW - 1) == 1
 
 
 # -- what other processes and cached answers hear of

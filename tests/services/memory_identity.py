@@ -18,6 +18,7 @@ from outcry.ports.mailer import Mail, MailFailed
 from outcry.ports.store import StoreBusy, Tier
 
 DAY_NS = 24 * 3600 * 10**9
+KEPT_NS = 100 * DAY_NS
 
 
 @dataclass
@@ -88,6 +89,8 @@ class MemoryIdentity:
         with self._lock:
             if self.user_named(email) is not None:
                 return None
+            if any(user.handle == handle for user in self._users.values()):
+                raise StoreBusy("a user of that handle is known")
             number = self._number()
             user = UserRow(number, email.strip().lower(), role, tier, now_ns, None, None, None, handle)
             self._users[number] = user
@@ -189,6 +192,9 @@ class MemoryIdentity:
     # -- browsers signed in
 
     def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
+        over = [row.id for row in self._sessions.values() if row.created_ns < now_ns - KEPT_NS]
+        for row_id in over:
+            del self._sessions[row_id]
         number = self._number()
         self._sessions[number] = SessionRow(
             number, user_id, digest, now_ns, now_ns, now_ns, address, agent, None
@@ -201,7 +207,9 @@ class MemoryIdentity:
 
     def seen(self, times: Mapping[int, int]) -> None:
         for number, at_ns in times.items():
-            self._sessions[number] = replace(self._sessions[number], seen_ns=at_ns)
+            row = self._sessions.get(number)
+            if row is not None and row.seen_ns < at_ns:
+                self._sessions[number] = replace(row, seen_ns=at_ns)
 
     def confirm_session(self, session_id: int, digest: bytes, now_ns: int) -> None:
         self._sessions[session_id] = replace(self._sessions[session_id], digest=digest, confirmed_ns=now_ns)
@@ -226,6 +234,10 @@ class MemoryIdentity:
         with self._lock:
             if any(known.digest == row.digest for known in self._tokens.values()):
                 raise StoreBusy("a token of that digest is known")
+            for over in [
+                known.id for known in self._tokens.values() if known.expires_ns < row.created_ns - KEPT_NS
+            ]:
+                del self._tokens[over]
             number = self._number()
             self._tokens[number] = replace(row, id=number)
             return number
@@ -260,6 +272,15 @@ class MemoryIdentity:
         self, user_id: int, event: str, details: Mapping[str, str], address: str, agent: str, now_ns: int
     ) -> None:
         self.lines.append(AuditRow(self._number(), user_id, now_ns, event, dict(details), address, agent))
+
+    def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
+        return sum(
+            row.user_id == user_id
+            and row.event in events
+            and row.details.get("way") == way
+            and row.at_ns > since_ns
+            for row in self.lines
+        )
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
         rows = [

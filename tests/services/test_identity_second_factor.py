@@ -230,3 +230,18 @@ def test_fifty_wrong_codes_a_day_are_enough_but_a_recovery_code_goes_on_being_ta
     assert stage.identity.second_factor(half_way(stage), codes[0], HERE)
     stage.clock.pass_s(24 * 3600)
     assert stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)
+
+
+def test_wrong_passwords_between_do_not_hide_wrong_codes(stage: IdentityStage) -> None:
+    """Whoever has the password could otherwise push the failures out of sight, and guess for ever."""
+    _, secret, _ = turned_on(stage)
+    for number in range(50):
+        ticket = half_way(stage)
+        for _ in range(3):
+            with refusal(Reason.WRONG):
+                stage.identity.sign_in(MEMBER, OTHER_PASSWORD, HERE)
+        with refusal(Reason.CODE):
+            stage.identity.second_factor(ticket, f"no code {number}", HERE)
+        stage.clock.pass_s(61)
+    with refusal(Reason.TOO_OFTEN, "code"):
+        stage.identity.second_factor(half_way(stage), code_of(stage, secret), HERE)

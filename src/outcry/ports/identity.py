@@ -261,6 +261,11 @@ class IdentityStore(Protocol):
         """Add a line; none is ever changed or removed."""
         ...
 
+    def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
+        """How many lines of these events, with that `way` among their details, a user has from later than then (ns
+        UTC)."""
+        ...
+
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
         """A user's lines, everyone's for None, newest first, with ids less than `before`."""
         ...

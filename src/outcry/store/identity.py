@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, exists, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, exists, func, select, update
 
 from outcry.ports.identity import AuditRow, Preferences, SessionRow, UserRole, UserRow
 from outcry.ports.store import Tier
@@ -154,6 +154,16 @@ class SqlIdentityStore(SqlProofs):
         row |= {"address": address, "agent": agent, "at_ns": now_ns}
         with self._database.write("nothing") as connection:
             connection.execute(schema.audit.insert().values(row))
+
+    def noted(self, user_id: int, events: Sequence[str], way: str, since_ns: int) -> int:
+        """See `IdentityStore`."""
+        table = schema.audit
+        # As `note` writes it. Quotes within a value are escaped, so no value can be taken for this pair.
+        pair = json.dumps({"way": way}, ensure_ascii=False)[1:-1]
+        told = table.c.details.contains(pair, autoescape=True)
+        query = select(func.count()).where(table.c.user_id == user_id, table.c.at_ns > since_ns)
+        with self._database.reading() as connection:
+            return connection.execute(query.where(table.c.event.in_(events), told)).scalar_one()
 
     def audit(self, user_id: int | None, before: int | None, limit: int) -> Sequence[AuditRow]:
         """See `IdentityStore`."""

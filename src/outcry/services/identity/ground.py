@@ -30,6 +30,7 @@ Later = Callable[[Callable[[], None]], object]
 #: Six digits would be guessed in weeks by somebody who has the password, at five tries a minute; so many a day take
 #: eighteen years, and a line of the log each. Recovery codes are too long to guess, and go on being taken.
 WRONG_CODES_A_DAY = 50
+_FAILURES, _BY_CODE = (Event.SIGN_IN_FAILED, Event.CONFIRM_FAILED), "code"
 _HOUR_S = 3600
 _HALF_WAY = "half way"
 
@@ -109,7 +110,7 @@ class Ground:
         worn_out = self._wrong_codes_today(user) >= WRONG_CODES_A_DAY
         factor = self._codes.use(user, code, recovery_only=worn_out)
         if factor is None:
-            self._note_later(user, failure, origin, way="code")
+            self._note_later(user, failure, origin, way=_BY_CODE)
             if worn_out:
                 raise Refused(Reason.TOO_OFTEN, "code", retry_after_s=_HOUR_S)
             raise Refused(Reason.CODE, "code")
@@ -121,8 +122,7 @@ class Ground:
     def _wrong_codes_today(self, user: UserRow) -> int:
         """How many wrong codes followed right passwords within a day, as noted in the audit log."""
         since_ns = self._clock.now_ns() - NANOS_PER_DAY
-        lines = self._store.audit(user.id, None, 2 * WRONG_CODES_A_DAY)
-        return sum(line.at_ns > since_ns and line.details.get("way") == "code" for line in lines)
+        return self._store.noted(user.id, _FAILURES, _BY_CODE, since_ns)
 
     # -- what nobody waits for
 
