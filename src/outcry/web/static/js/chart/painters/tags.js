@@ -4,15 +4,17 @@
 const HEIGHT = 16;
 const LEAD = 22;
 const NARROW = 620;
+/* The part of the pane that tags take at most, where they are more than names. */
+const WIDEST = 0.26;
 
-/* Tags to be drawn: lines at one price share one. */
+/* Tags to be drawn: lines at one price share one, the most important in full, the others by name. */
 export function tagsOf(lines, look) {
   const tags = new Map();
   for (const line of [...lines].sort((a, b) => a.rank - b.rank)) {
     const tag = tags.get(line.ticks);
     if (tag && line.kind !== "last" && tag.kinds[0] !== "last") {
       tag.kinds.push(line.kind);
-      tag.text += ` · ${line.text}`;
+      tag.text += ` · ${line.name}`;
       tag.name += ` · ${line.name}`;
     } else {
       const own = line.kind === "last" ? "last" : line.ticks;
@@ -33,7 +35,7 @@ export function gutterWidth(context, tags, look, paneWidth) {
     const words = context.measureText(paneWidth < NARROW ? tag.name : tag.text).width;
     widest = Math.max(widest, paneWidth < NARROW ? Math.max(words, tag.kinds[0] === "last" ? figure : 0) : figure + 8 + words);
   }
-  return Math.min(Math.ceil(widest) + LEAD + 14, Math.max(56, paneWidth * 0.4));
+  return Math.min(Math.ceil(widest) + LEAD + 14, paneWidth < NARROW ? paneWidth * 0.4 : Math.max(210, paneWidth * WIDEST));
 }
 
 export function paintTags(frame) {
