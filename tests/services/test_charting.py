@@ -14,17 +14,21 @@ from tests.live_views import (
     VIEW,
     MemorySessions,
     Shown,
+    completed,
     eth,
     query,
 )
 
+from outcry.accounts.licences import Grant, Scope
 from outcry.core.ladder import Bracket, Ladder
+from outcry.core.snapshot import dump, load
 from outcry.services.chart_answer import ChartAnswer
 from outcry.services.charting import notation_of
 from outcry.services.errors import NoLicensedSource
 from outcry.services.live.board import Board
 from outcry.services.query import Query
 
+DAY_NS = 86_400 * 10**9
 NIGHT = Ladder((Bracket(0, 27600, 27601, 27599, 27600, 1, 2),), 27599, (5, 0, 7), (), "trades")
 
 
@@ -133,3 +137,29 @@ def test_of_a_feed_that_fell_silent_it_is_known_since_when() -> None:
     assert asked.heard(BOB, "ES") is None  # who may not see the feed is told nothing of it
     shown.stop("closed")
     assert asked.heard(ANN, "ES") is None
+
+
+def test_what_a_session_is_measured_against_is_each_callers_own() -> None:
+    """Two completed sessions; one caller sees both, the other the newer one only: what the newer one opened against is
+    known to the first alone, whoever asked before."""
+    older = completed(0, "dbn")
+    above = load(older.profile)
+    brackets = tuple(
+        Bracket(b.index, 27700, 27700, 27700, 27700, b.first_ns + DAY_NS, b.last_ns + DAY_NS)
+        for b in above.brackets
+    )
+    profile = dump(Ladder(brackets, 27700, (28,), ((27700, 27700),), "trades"))
+    times = {"open_ns": older.open_ns + DAY_NS, "close_ns": older.close_ns + DAY_NS}
+    newer = replace(older, trade_date=DAY, profile=profile, **times)
+    store = MemorySessions()
+    store.rows = [older, newer]
+    both, one = BOB, Scope(3, (Grant("everyone", "completed", (), DAY, None, 0),))
+    for order in ((both, one), (one, both)):
+        asked = query(Board(), store)
+        for scope in order:
+            charted = asked.chart(scope, "ES", 5, NOW_NS + DAY_NS).answer.sessions
+            history = asked.history(scope, "ES", None, None, NOW_NS + DAY_NS).answer.sessions
+            assert [session.levels for session in charted] == history
+    assert [s.open_type for s in asked.history(one, "ES", None, None, NOW_NS + DAY_NS).answer.sessions] != [
+        s.open_type for s in asked.history(both, "ES", None, None, NOW_NS + DAY_NS).answer.sessions[-1:]
+    ]

@@ -143,6 +143,8 @@ async def _watch(receive: Receive, follower: Follower) -> None:
 
 def _bound(transport: asyncio.Transport) -> None:
     """Keep little on its way, so that a slow reader is told what is new and not what was."""
+    if transport.is_closing():  # gone before its stream began
+        return
     transport.set_write_buffer_limits(high=PIECE_BYTES)
     connection = transport.get_extra_info("socket")
     options = (("TCP_NOTSENT_LOWAT", PIECE_BYTES), ("TCP_USER_TIMEOUT", int(PATIENCE_S * 1000)))

@@ -105,7 +105,7 @@ class Door:
         return Caller(subject, "visitor", ANONYMOUS, PAGE_REQUESTS, scope, generation, session=0), None
 
     def _of_page(self, user: UserRow, session: int, generation: int) -> Caller:
-        name, scope = f"user:{user.id}", self._licences.of_user(user.id)
+        name, scope = f"user:{user.id}", self._licences.of_person(user.id, user.tier)
         return Caller(name, name, user.tier, PAGE_REQUESTS, scope, generation, session=session)
 
     def _again_page(self, caller: Caller, session: int, generation: int) -> Caller | None:

@@ -266,6 +266,10 @@ class Licences(Mirror):
             user_id, 0, "free", tuple(g for g in self._grants if not g.grantee.startswith("tier:"))
         )
 
+    def of_person(self, user_id: int, tier: Tier) -> Scope:
+        """Return what a person sees on pages: what the person's own keys see, but for grants to one key."""
+        return resolve(user_id, 0, tier, self._grants)
+
     def of_visitor(self) -> Scope:
         """Return what somebody who is not signed in may see where visitors are let in."""
         return resolve(VISITOR, 0, "free", tuple(g for g in self._grants if g.grantee == "everyone"))

@@ -56,11 +56,12 @@ class _Drawn(TypedDict):
 
 
 class Charts:
-    """Makes chart answers. What is drawn of a completed session is worked out once."""
+    """Makes chart answers. What is drawn of a completed session itself is worked out once."""
 
     def __init__(self, calendar: Calendar) -> None:
         self._calendar = calendar
-        self._made: WeakKeyDictionary[StoredSession, ChartSession] = WeakKeyDictionary()
+        self._made: WeakKeyDictionary[StoredSession, _Drawn] = WeakKeyDictionary()
+        self._nights: WeakKeyDictionary[StoredSession, NightProfile] = WeakKeyDictionary()
 
     def answer(
         self, product: Product, places: Sequence[Place], shelf: Shelf | None, seen: Seen | None, state: str, count: int
@@ -81,19 +82,24 @@ class Charts:
         )  # fmt: skip
 
     def _completed(self, product: Product, place: Place, shelf: Shelf | None) -> ChartSession:
-        stored, tick = place.session, product.tick_e9
+        stored, row, tick = place.session, place.session.row, product.tick_e9
         night = shelf.overnight_of(stored) if shelf is not None else None
-        known = self._made.get(stored)
-        if known is None or (known.overnight is None) != (night is None):
-            row, ladder = stored.row, stored.ladder
-            known = self._made[stored] = ChartSession(
-                date=str(row.trade_date), contract=stored.contract.key,
-                open=describe.instant(row.open_ns), close=describe.instant(row.close_ns), final=True,
-                levels=describe.session(place, night, tick), **self._drawn(product, row.trade_date, ladder),
-                ib_extensions=describe.ib_extensions(stored.profile, tick),
-                overnight=self._night(product, row.trade_date, night.ladder) if night else None,
-            )  # fmt: skip
-        return known
+        # what a session is measured against is the caller's to see or not: only what is its own is kept
+        drawn = self._made.get(stored) or self._made.setdefault(
+            stored, self._drawn(product, row.trade_date, stored.ladder)
+        )
+        return ChartSession(
+            date=str(row.trade_date), contract=stored.contract.key,
+            open=describe.instant(row.open_ns), close=describe.instant(row.close_ns), final=True,
+            levels=describe.session(place, night, tick), **drawn,
+            ib_extensions=describe.ib_extensions(stored.profile, tick),
+            overnight=self._completed_night(product, night) if night else None,
+        )  # fmt: skip
+
+    def _completed_night(self, product: Product, night: StoredSession) -> NightProfile:
+        return self._nights.get(night) or self._nights.setdefault(
+            night, self._night(product, night.row.trade_date, night.ladder)
+        )
 
     def _open(self, product: Product, view: LiveView, feed: str) -> ChartSession:
         opening, tick = view.opening, product.tick_e9

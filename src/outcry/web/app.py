@@ -6,7 +6,7 @@ only addresses this service is known by are answered, so that no other name can 
 
 import ipaddress
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError
 from typing import Any
@@ -20,8 +20,9 @@ from starlette.routing import BaseRoute, Route
 
 from outcry.accounts.licences import Scope
 from outcry.core.instruments import Universe
-from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
+from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
+from outcry.http.errors import STATUS
 from outcry.http.logs import Journal
 from outcry.ports.clock import Clock
 from outcry.ports.connections import Connections
@@ -57,6 +58,9 @@ from outcry.web.static import StaticFiles
 from outcry.web.templates import Templates
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
+
+#: Pages and parts of pages one person, or one client, is given in any 60 seconds.
+PAGES_A_MINUTE = 1200
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def build_pages(services: PageServices) -> AsgiApp:
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return _error(desk, visit_of(desk, request), status)
+        return await _error(desk, visit_of(desk, request), status)
 
     app = Starlette(routes=routes, exception_handlers={HTTPException: on_http_error})
     app.router.redirect_slashes = False
@@ -109,27 +113,30 @@ def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Res
     async def answer(request: Request) -> Response:
         visit = visit_of(desk, request)
         if not _known_here(desk, request):
-            return _error(desk, visit, 421)
+            return await _error(desk, visit, 421)
+        wait_s = _wait_s(desk, visit)
+        if wait_s:
+            return await _error(desk, visit, 429, {"retry-after": str(wait_s)})
         back = quote(visit.path if request.method in ("GET", "HEAD") else request.url.path, safe="/")
         try:
-            return await handler(desk, visit)
+            return await desk.drawn(await handler(desk, visit))
         except NotSignedIn:
             return desk.to(visit, f"/sign-in?next={back}")
         except NotConfirmed:
             return desk.to(visit, f"/confirm?next={back}")
         except NotAllowed:
-            return _error(desk, visit, 403)
+            return await _error(desk, visit, 403)
         except PageMissing:
-            return _error(desk, visit, 404)
+            return await _error(desk, visit, 404)
         except FormRefused:
-            return _error(desk, visit, 400)
+            return await _error(desk, visit, 400)
         except (StoreBusy, StoreUnavailable):
-            return _error(desk, visit, 502)
+            return await _error(desk, visit, 502)
         except ServiceError as refusal:
-            return _error(desk, visit, 404 if refusal.code in {"unknown_symbol", "not_found"} else 409)
+            return await _error(desk, visit, STATUS.get(refusal.code, 500))
         except Exception as error:  # noqa: BLE001 - the reader gets a page, the log the rest
             desk.services.journal.error("unexpected in a page", path=request.url.path, exc_info=error)
-            return _error(desk, visit, 500)
+            return await _error(desk, visit, 500)
 
     return answer
 
@@ -158,7 +165,7 @@ def visit_of(desk: Desk, request: Request) -> Visit:
         preferences=preferences,
         user=user,
         session=session,
-        scope=services.licences.of_user(user.id) if user else services.visitor(),
+        scope=services.licences.of_person(user.id, user.tier) if user else services.visitor(),
         binding=new_binding() if fresh else binding,
         secure=secure,
         fresh=fresh,
@@ -192,5 +199,15 @@ def _host_of(request: Request) -> str:
     return (found.hostname or "").lower() if readable else ""
 
 
-def _error(desk: Desk, visit: Visit, status: int) -> Response:
-    return desk.page(visit, "error.html", status)
+def _wait_s(desk: Desk, visit: Visit) -> int:
+    """Count a page; how long to wait for the next where there were too many from this person or client, else 0."""
+    services, client = desk.services, visit.request.client
+    who = f"pages:{visit.user.id}" if visit.user else anonymous(client.host if client else "").subject
+    verdict = services.limiter.take(f"page:{who}", PAGES_A_MINUTE, services.clock.now_ns())
+    return 0 if verdict.allowed else max(1, -(-verdict.retry_after_ms // 1000))
+
+
+async def _error(desk: Desk, visit: Visit, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    response = await desk.drawn(desk.page(visit, "error.html", status))
+    response.headers.update(headers or {})
+    return response

@@ -7,21 +7,24 @@ back with the complaint.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.ports.identity import Preferences, SessionRow, UserRow
+from outcry.services.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from outcry.web.app import PageServices
@@ -38,6 +41,9 @@ VISIT_COOKIE = "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
 LONGEST_FORM = 64 * 1024
+#: Longer than a password takes to be judged while others wait, shorter than a reader does.
+PATIENCE_S = 15.0
+THREADS = 16
 
 #: Answers one address.
 Handler = Callable[["Desk", "Visit"], Awaitable[Response]]
@@ -92,6 +98,14 @@ class Visit:
         return url.path + (f"?{url.query}" if url.query else "")
 
 
+class Drawn(HTMLResponse):
+    """A page whose template is still to be filled."""
+
+    def __init__(self, fill: Callable[[], str], status: int) -> None:
+        super().__init__("", status)
+        self.fill = fill
+
+
 class Desk:
     """What pages are made with. One for all of them; safe on one event loop."""
 
@@ -102,10 +116,23 @@ class Desk:
         self.templates = templates
         self.static = static
         self.languages = languages
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pages")
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what may wait for the store, in a thread."""
-        return await run_in_threadpool(work, *args, **kwargs)
+        """Do what may wait for the store, in a thread. Raises `StoreUnavailable` where that takes too long."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+        done, _ = await asyncio.wait([running], timeout=PATIENCE_S)
+        if not done:
+            running.cancel()
+            raise StoreUnavailable("upstream_unavailable")
+        return running.result()
+
+    async def drawn(self, response: Response) -> Response:
+        """A response ready to be sent: a page's template is filled beside the event loop, for it takes milliseconds."""
+        if isinstance(response, Drawn):
+            body = response.body = (await self.ask(response.fill)).encode()
+            response.headers["content-length"] = str(len(body))
+        return response
 
     def now_ns(self) -> int:
         """The present by the machine's clock, which sessions and keys go by."""
@@ -116,9 +143,9 @@ class Desk:
     def page(
         self, visit: Visit, template: str, /, status: int = 200, *, secret: bool = False, **values: Any
     ) -> Response:
-        """A whole page. `secret`: it shows something that must be kept nowhere."""
+        """A whole page, filled once its handler is done. `secret`: it shows something that must be kept nowhere."""
         context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, "status": status, **values}
-        response = HTMLResponse(self.templates.render(template, visit.words, context), status)
+        response = Drawn(partial(self.templates.render, template, visit.words, context), status)
         return self.dressed(visit, response, secret=secret)
 
     def fragment(self, visit: Visit, template: str, /, **values: Any) -> Response:

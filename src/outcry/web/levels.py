@@ -177,13 +177,13 @@ async def go(desk: Desk, visit: Visit) -> Response:
     if visit.scope is None:
         raise NotSignedIn
     asked = visit.request.query_params.get("symbol", "").strip()[:64]
-    symbols = desk.services.query.symbols(visit.scope, desk.services.market_clock.now_ns()).answer.symbols
+    query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
+    symbols = (await desk.ask(query.symbols, visit.scope, now_ns)).answer.symbols
     suggestions: Sequence[str] = ()
     if asked:
         exact = [each.symbol for each in symbols if each.name.casefold() == asked.casefold()]
         try:
-            now_ns = desk.services.market_clock.now_ns()
-            desk.services.query.watch(visit.scope, exact[0] if exact else asked, now_ns)
+            await desk.ask(query.watch, visit.scope, exact[0] if exact else asked, now_ns)
             return desk.to(visit, f"/s/{quote(exact[0] if exact else asked, safe='')}")
         except UnknownSymbol as unknown:
             suggestions = cast("Sequence[str]", unknown.details.get("suggestions", ()))

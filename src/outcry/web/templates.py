@@ -34,6 +34,7 @@ class Templates:
             extensions=["jinja2.ext.i18n"],
             trim_blocks=True,
             lstrip_blocks=True,
+            auto_reload=False,
         )
         environment.install_gettext_translations(words, newstyle=True)  # pyright: ignore[reportAttributeAccessIssue]
         environment.filters["instant"] = instant
