@@ -1,13 +1,14 @@
 """Passkeys in a real browser, with an authenticator of its own: made, used to sign in and to prove who it is, removed;
 and what is said where that does not work."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from doorstep import ANN, Doorstep, doorstep
+from doorstep import ANN, Doorstep, csrf, doorstep
 from playwright.sync_api import Browser, CDPSession, Page, expect
 from webstage import PASSWORD
 
@@ -185,3 +186,44 @@ def test_the_way_back_shows_nothing_once_signed_out(tab: Tab) -> None:
     tab.page.go_back()
     expect(tab.page.get_by_label("Password", exact=True)).to_be_visible()
     expect(tab.page.get_by_text(ANN)).to_have_count(0)
+
+
+#: Messages nobody can make anything of.
+UNREADABLE = {
+    "not UTF-8": b'{"ticket": "t", "answer": "\xff\xfe"}',
+    "half a character": b'{"ticket": "t", "answer": {"id": "\xe2\x82"}}',
+    "not UTF-8 in a name": b'{"ticket": "t", "answer": {"\xc0\xaf": 1}}',
+    "lists in lists": b'{"ticket": "t", "answer": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    "objects in objects": b'{"ticket": "t", "answer": ' + b'{"a":' * 9_000 + b"1" + b"}" * 9_000 + b"}",
+    "unasked for": b'{"ticket": "t", "more": ' + b"[" * 20_000 + b"]" * 20_000 + b', "answer": 1}',
+    "half a surrogate": b'{"ticket": "\\ud800", "answer": {}}',
+    "of another form": b'{"ticket": 7, "answer": {}}',
+    "half a surrogate in the answer": b'{"ticket": "t", "answer": "\\ud800"}',
+    "cut off": b'{"ticket": "t", "answer": {',
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("path", ["/sign-in/passkey", "/confirm/passkey", "/account/security/passkeys/new"])
+def test_what_cannot_be_read_is_refused_and_no_fault_of_the_service(step: Doorstep, path: str) -> None:
+    visitor = step.visitor() if path == "/sign-in/passkey" else step.signed_in()
+    page = visitor.get("/sign-in" if path == "/sign-in/passkey" else "/account/security/passkeys")
+    sent = {"content-type": "application/json", "x-csrf": csrf(page.text)}
+    for what, body in UNREADABLE.items():
+        got = visitor.send("POST", path, body, sent)
+        said = json.loads(got.body)["message"]
+        assert (what, got.status, said) == (what, 400, "This page is too old: load it again.")
+    assert step.faults() == []
+
+
+def test_an_answer_that_is_none_is_refused_like_a_wrong_one(step: Doorstep) -> None:
+    for answer in (b"1", b'{"id": "\\u0000", "rawId": []}', b"[" * 900 + b"]" * 900):
+        visitor = step.visitor()
+        sent = {"content-type": "application/json", "x-csrf": csrf(visitor.get("/sign-in").text)}
+        options = visitor.send("POST", "/sign-in/passkey/options", b"{}", sent)
+        ticket = json.loads(options.body)["ticket"].encode()
+        body = b'{"ticket": "' + ticket + b'", "answer": ' + answer + b"}"
+        got = visitor.send("POST", "/sign-in/passkey", body, sent)
+        assert got.status == 422, (answer[:20], got.text)
+        step.minute()
+    assert step.faults() == []

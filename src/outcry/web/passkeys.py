@@ -84,9 +84,11 @@ def _spoken(handler: Handler) -> Handler:
 
 
 async def _answered(desk: Desk, visit: Visit) -> Answered:
+    message = await desk.message(visit)
     try:
-        return msgspec.json.decode(await desk.message(visit), type=Answered)
-    except msgspec.MsgspecError:
+        # As text first: what is passed on unread, `answer`, is not looked at by the decoder.
+        return msgspec.json.decode(message.decode(), type=Answered)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise FormRefused from None
 
 
