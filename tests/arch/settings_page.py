@@ -56,8 +56,9 @@ imported with until `outcry refold` computes it anew.
 Two variables are of the commands that use a service, not of the service: `OUTCRY_URL` (where it runs) and `OUTCRY_KEY`
 (the key).
 
-Whoever changes `secret`, or loses `secret.key`, makes every key that was issued unrecognisable. The service refuses to
-start without the file where keys exist, rather than make a new one.
+Whoever changes `secret`, or loses `secret.key`, makes every key that was issued unrecognisable, and what is kept sealed
+(second factors, webhook addresses) unreadable. Where there are people the service refuses to start without the file,
+rather than make a new one; it says what can be done.
 
 ## Commands
 

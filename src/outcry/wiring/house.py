@@ -24,6 +24,7 @@ from outcry.services.live.board import Board
 from outcry.services.query import Query
 from outcry.settings import BadSettings, Settings
 from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.identity import SqlIdentityStore
 from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
@@ -181,7 +182,7 @@ def open_house(
     try:
         _prepare(engine)
         tape = TapeFolder(folder / "tape")
-        secret = server_secret(settings, store)
+        secret = server_secret(settings, SqlIdentityStore(database))
         yield House(
             settings=settings,
             clock=clock,

@@ -10,27 +10,30 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from outcry.ports.identity import IdentityStore
 from outcry.settings import Settings
-from outcry.store.sql import SqlStore
 
 SECRET_FILE = "secret.key"  # noqa: S105 - a file's name
 SECRET_BYTES = 32
 
 
 class MissingSecret(Exception):
-    """Keys exist but the secret their digests were made with is gone: none of them could be recognised."""
+    """There are people here, but the secret is gone that their keys are recognised and what they keep sealed is opened
+    with."""
 
 
-def server_secret(settings: Settings, store: SqlStore) -> bytes:
+def server_secret(settings: Settings, people: IdentityStore) -> bytes:
     """The server's secret: from the settings, or from its file, made at the first start."""
     if settings.secret:
         return settings.secret.encode()
     path = settings.folder / SECRET_FILE
     if not path.exists():
-        if store.keys():
+        if people.users():  # whose everything is: keys, second factors, webhook addresses, browsers signed in
             raise MissingSecret(
-                f"{path} is gone, and with it the means to recognise the keys that were issued: "
-                "restore it from a backup, or set OUTCRY_SECRET"
+                f"{path} is gone, and with it the means to recognise keys and to open second factors and webhook "
+                "addresses: restore it from a backup, or set OUTCRY_SECRET to the secret there was. If it is lost for "
+                "good, set OUTCRY_SECRET to a new one: keys and webhooks then have to be made anew, and second factors "
+                "turned off in the database"
             )
         _new_secret(path)
     try:

@@ -1,0 +1,56 @@
+"""The server's secret: made once, and never replaced where anything rests on it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from outcry.ports.delivery import Target
+from outcry.services.identity.browsers import Origin
+from outcry.services.subscriptions import Wish
+from outcry.settings import Settings
+from outcry.wiring import SECRET_FILE, House, MissingSecret, open_house
+
+NOW_NS = 1_767_366_245 * 10**9
+
+
+def an_operator(house: House) -> None:
+    identity = house.people.identity
+    identity.set_up(identity.set_up_token(), "ann@example.com", "slow green kettle drum", Origin())
+
+
+def a_key(house: House) -> None:
+    house.keys.create("ann@example.com", "free", NOW_NS)
+
+
+def a_subscription(house: House) -> None:
+    an_operator(house)
+    wish = Wish(Target.EMAIL, "ann@example.com", "Desk", (), "info")
+    house.people.subscriptions.add(1, wish, NOW_NS)
+
+
+@pytest.mark.parametrize("furnish", [an_operator, a_key, a_subscription])
+def test_a_lost_secret_is_not_replaced_where_anything_rests_on_it(
+    tmp_path: Path, furnish: Callable[[House], None]
+) -> None:
+    with open_house(Settings(data=str(tmp_path))) as house:
+        furnish(house)
+    secret = (tmp_path / SECRET_FILE).read_text()
+    (tmp_path / SECRET_FILE).unlink()
+    with pytest.raises(
+        MissingSecret, match=r"secret\.key is gone.*restore it from a backup, or set OUTCRY_SECRET"
+    ):
+        open_house(Settings(data=str(tmp_path))).__enter__()
+    assert not (tmp_path / SECRET_FILE).exists()
+    (tmp_path / SECRET_FILE).write_text(secret)
+    with open_house(Settings(data=str(tmp_path))) as house:
+        assert house.secret == bytes.fromhex(secret)
+
+
+def test_a_secret_nothing_rests_on_yet_is_made_anew(tmp_path: Path) -> None:
+    with open_house(Settings(data=str(tmp_path))) as house:
+        house.people.identity.set_up_token()
+        before = house.secret
+    (tmp_path / SECRET_FILE).unlink()
+    with open_house(Settings(data=str(tmp_path))) as house:
+        assert house.secret != before
