@@ -121,6 +121,7 @@ def test_every_form_takes_anything_without_fault(stage: WebStage, account: Furni
     forms = forms_of(stage, account)
     assert len(forms) >= 15, sorted(forms)
     faults: list[str] = []
+    before = len(stage.faults())
     for (method, action, _), (address, form) in forms.items():
         token = stage.token(account.operator)  # a password that is changed ends the sessions before
         for name, kind in form.kinds.items():
@@ -134,7 +135,7 @@ def test_every_form_takes_anything_without_fault(stage: WebStage, account: Furni
                 if got.status == 422 and there and kind != "hidden":
                     faults += kept(got, what, name, kind, form, fields)
     assert not faults, "\n".join(faults)
-    assert stage.faults() == []
+    assert stage.faults()[before:] == []
 
 
 def send(
@@ -171,6 +172,7 @@ def kept(got: Got, what: str, name: str, kind: str, form: Form, fields: dict[str
 def test_every_address_takes_anything_without_fault(stage: WebStage, account: Furnished, path: str) -> None:
     """In the place of each part of the path, and as each parameter that the page's own links and forms know."""
     faults: list[str] = []
+    before = len(stage.faults())
     for typed in HOSTILE.values():
         asked = path
         while "{" in asked:
@@ -184,7 +186,7 @@ def test_every_address_takes_anything_without_fault(stage: WebStage, account: Fu
             ):
                 faults += sane(visitor.get(address), f"{path} {typed[:30]!r}", typed)
     assert not faults, "\n".join(dict.fromkeys(faults))
-    assert stage.faults() == []
+    assert stage.faults()[before:] == []
 
 
 @pytest.mark.parametrize(
