@@ -1,5 +1,6 @@
 """What every store of subscriptions keeps to: a subscription is its owner's alone, and takes its attempts with it."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -7,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, SubscriptionStore, Target
+from outcry.ports.delivery import (
+    AttemptRow,
+    Change,
+    SubscriptionPhase,
+    SubscriptionRow,
+    SubscriptionStore,
+    Target,
+)
 from outcry.store import migrate as migration
 from outcry.store import schema
 from outcry.store.database import Database, open_engine, sqlite_url
@@ -33,9 +41,11 @@ ATTEMPT = AttemptRow(
 
 @dataclass
 class Kept:
-    """A store of subscriptions, how attempts come into it, and the number that moves with it."""
+    """A store of subscriptions as two processes have it open, how attempts come into it, and the number that moves
+    with it."""
 
     store: SubscriptionStore
+    elsewhere: SubscriptionStore
     attempt: Callable[[AttemptRow], None]
     revision: Callable[[], int]
 
@@ -54,7 +64,9 @@ def sqlite(folder: Path) -> Iterator[Kept]:
         with database.write("nothing") as connection:
             connection.execute(schema.attempts.insert().values(values))
 
-    yield Kept(SqlSubscriptionStore(database), attempt, people.revision)
+    there = Database(open_engine(sqlite_url(folder)))
+    yield Kept(SqlSubscriptionStore(database), SqlSubscriptionStore(there), attempt, people.revision)
+    there.close()
     database.close()
 
 
@@ -85,11 +97,10 @@ def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
     store = kept.store
     number = store.add_subscription(SLACK)
     kept.attempt(replace(ATTEMPT, subscription_id=number))
-    theirs = replace(SLACK, id=number, user_id=BOB, label="mine now")
     assert list(store.subscriptions(BOB)) == []
     assert store.subscription(BOB, number) is None
     assert list(store.attempts(BOB, number, None, 9)) == []
-    assert store.change_subscription(theirs) is False
+    assert store.change_subscription(BOB, number, lambda row: replace(row, label="mine now")) is None
     assert store.remove_subscription(BOB, number) is False
     assert store.subscription(ANN, number) == replace(SLACK, id=number)
     assert len(store.attempts(ANN, number, None, 9)) == 1
@@ -98,9 +109,51 @@ def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
 def test_a_change_replaces_what_was_kept(store: SubscriptionStore) -> None:
     number, other = store.add_subscription(SLACK), store.add_subscription(SLACK)
     changed = replace(HTTPS, id=number, label="anders")
-    assert store.change_subscription(changed) is True
+    assert store.change_subscription(ANN, number, lambda _: changed) == changed
     assert list(store.subscriptions(ANN)) == [changed, replace(SLACK, id=other)]
-    assert store.change_subscription(replace(changed, id=99)) is False
+    assert store.change_subscription(ANN, 99, lambda _: changed) is None
+
+
+def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SubscriptionStore) -> None:
+    number = store.add_subscription(SLACK)
+
+    def refuse(_row: SubscriptionRow) -> SubscriptionRow:
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        store.change_subscription(ANN, number, refuse)
+    assert store.subscription(ANN, number) == replace(SLACK, id=number)
+
+
+def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(kept: Kept) -> None:
+    """One process gives new secrets, as a rotation does, while another edits."""
+    number, rounds = kept.store.add_subscription(HTTPS), 25
+    gate, old = threading.Barrier(2), list[bytes | None]()
+
+    def rotate(row: SubscriptionRow) -> SubscriptionRow:
+        old.append(row.sealed_secret)
+        return replace(row, sealed_secret=b"secret %d" % len(old), sealed_old_secret=row.sealed_secret)
+
+    def run(store: SubscriptionStore, change: Change) -> None:
+        gate.wait(10)
+        for _ in range(rounds):
+            store.change_subscription(ANN, number, change)
+
+    def edit(row: SubscriptionRow) -> SubscriptionRow:
+        return replace(row, label=f"{row.label}.", symbols=(*row.symbols, "ES"))
+
+    threads = [
+        threading.Thread(target=run, args=args) for args in ((kept.store, rotate), (kept.elsewhere, edit))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    row = kept.store.subscription(ANN, number)
+    assert row is not None
+    assert (row.label, len(row.symbols)) == (HTTPS.label + "." * rounds, rounds)
+    assert old == [b"secret", *(b"secret %d" % n for n in range(1, rounds))]
+    assert row.sealed_secret == b"secret %d" % rounds
 
 
 def test_attempts_are_read_newest_first_by_page(kept: Kept) -> None:
@@ -138,7 +191,7 @@ def test_every_change_is_heard_of_and_no_reading_is(kept: Kept) -> None:
     store, seen = kept.store, [kept.revision()]
     number = store.add_subscription(SLACK)
     seen.append(kept.revision())
-    store.change_subscription(replace(SLACK, id=number, label="anders"))
+    store.change_subscription(ANN, number, lambda row: replace(row, label="anders"))
     seen.append(kept.revision())
     store.subscriptions(ANN)
     store.attempts(ANN, number, None, 9)

@@ -1,14 +1,14 @@
 """Subscriptions as use cases, over a store in memory and a deliverer that does as it is told."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from outcry.core.units import NANOS_PER_DAY
 from outcry.deliver.pending import PendingDeliverer
-from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.delivery import TestResult as Result
 from outcry.services.sealing import Seal, SealBroken
 from outcry.services.subscriptions import (
@@ -45,12 +45,14 @@ class MemoryStore:
         self.rows.append(replace(row, id=len(self.rows) + 1))
         return len(self.rows)
 
-    def change_subscription(self, row: SubscriptionRow) -> bool:
+    def change_subscription(
+        self, user_id: int, subscription_id: int, change: Change
+    ) -> SubscriptionRow | None:
         for at, one in enumerate(self.rows):
-            if (one.id, one.user_id) == (row.id, row.user_id):
-                self.rows[at] = row
-                return True
-        return False
+            if (one.id, one.user_id) == (subscription_id, user_id):
+                self.rows[at] = change(one)
+                return self.rows[at]
+        return None
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
         row = self.subscription(user_id, subscription_id)
@@ -75,12 +77,14 @@ class Told(PendingDeliverer):
     def __init__(self) -> None:
         self.verdict, self.code = "", "ok"
         self.sent: list[tuple[str, str | None]] = []
+        self.meanwhile: Callable[[], object] = lambda: None
 
     def judge(self, target: Target, address: str) -> str:
         return self.verdict or super().judge(target, address)
 
     def test(self, row: SubscriptionRow, address: str, secret: str | None) -> Result:
         self.sent.append((address, secret))
+        self.meanwhile()
         return Result(self.code, 200, 5, (), "", "")
 
 
@@ -261,6 +265,48 @@ def test_a_pause_holds_through_a_test(desk: Desk) -> None:
     desk.subscriptions.test(ANN, number)
     assert desk.store.rows[0].phase is SubscriptionPhase.PAUSED
     assert desk.subscriptions.resume(ANN, number).phase is SubscriptionPhase.ACTIVE
+
+
+def test_what_is_changed_while_a_test_is_on_its_way_stays(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    desk.store.rows[0] = replace(desk.store.rows[0], phase=SubscriptionPhase.DISABLED, reason="gone")
+    fresh: list[str] = []
+
+    def edit() -> None:
+        desk.subscriptions.change(ANN, made.id, wish(address="", label="Renamed"))
+        fresh.append(desk.subscriptions.rotate(ANN, made.id, NOW_NS))
+
+    desk.deliverer.meanwhile = edit
+    desk.subscriptions.test(ANN, made.id)
+    row = desk.store.rows[0]
+    assert (row.label, row.phase, row.reason) == ("Renamed", SubscriptionPhase.ACTIVE, "")
+    assert row.sealed_secret is not None
+    assert desk.seal.open(row.sealed_secret, place_of(ANN, NOW_NS)) == fresh[0]
+
+
+def test_a_test_of_the_old_address_tells_nothing_of_the_new_one(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.store.rows[0] = replace(desk.store.rows[0], phase=SubscriptionPhase.DISABLED, reason="gone")
+    elsewhere = wish(address="https://new.mysite.dev/somewhere-else-0043")
+    desk.deliverer.meanwhile = lambda: desk.subscriptions.change(ANN, number, elsewhere)
+    assert desk.subscriptions.test(ANN, number).code == "ok"
+    row = desk.store.rows[0]
+    assert (row.shown, row.phase, row.reason) == ("new.mysite.dev/…0043", SubscriptionPhase.DISABLED, "gone")
+
+
+def test_a_pause_while_a_test_is_on_its_way_holds(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.deliverer.meanwhile = lambda: desk.subscriptions.pause(ANN, number)
+    desk.subscriptions.test(ANN, number)
+    assert desk.store.rows[0].phase is SubscriptionPhase.PAUSED
+
+
+def test_one_removed_while_a_test_is_on_its_way_is_not_there_any_more(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.deliverer.meanwhile = lambda: desk.subscriptions.remove(ANN, number)
+    with pytest.raises(NoSubscription):
+        desk.subscriptions.test(ANN, number)
+    assert desk.store.rows == []
 
 
 def test_every_sign_is_answered_in_every_phase() -> None:

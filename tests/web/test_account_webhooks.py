@@ -247,7 +247,9 @@ def test_five_tests_a_minute(stage: WebStage, tester: Member) -> None:
 def test_a_disabled_webhook_is_enabled_by_a_test_that_arrives(stage: WebStage, tester: Member) -> None:
     row = made(stage, tester)
     store = SqlSubscriptionStore(stage.house.database)
-    store.change_subscription(replace(row, phase=SubscriptionPhase.DISABLED, reason="gone"))
+    store.change_subscription(
+        row.user_id, row.id, lambda now: replace(now, phase=SubscriptionPhase.DISABLED, reason="gone")
+    )
     page = Read(tester.get(f"/account/webhooks/{row.id}")).text
     assert "Nothing is sent: the webhook was disabled." in page
     assert "no longer exists" in page

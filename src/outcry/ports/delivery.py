@@ -4,7 +4,7 @@ Rules kept: an address may hold a secret (chat channels' do), so it is kept seal
 characters; a signing secret is kept sealed, and shown once. A subscription's owner alone sees it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -86,6 +86,10 @@ class TestResult:
     excerpt: str
 
 
+#: What becomes of a subscription. Id, owner and creation time stay.
+Change = Callable[[SubscriptionRow], SubscriptionRow]
+
+
 class SubscriptionStore(Protocol):
     """Subscriptions, by owner. Every method may raise `StoreBusy`."""
 
@@ -102,8 +106,11 @@ class SubscriptionStore(Protocol):
         row's owner and creation time."""
         ...
 
-    def change_subscription(self, row: SubscriptionRow) -> bool:
-        """Put this in the place of the one of its id and owner; False where there is none."""
+    def change_subscription(
+        self, user_id: int, subscription_id: int, change: Change
+    ) -> SubscriptionRow | None:
+        """Keep what `change` makes of one of this user's as it stands then, while nobody else writes; return it, None
+        where there is none. `change` is quick; where it raises, all stays as it was."""
         ...
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:

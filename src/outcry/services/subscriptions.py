@@ -2,7 +2,8 @@
 
 Rules kept: an address is judged when it is saved and when it is tested; a signing secret is shown once, when it is
 made; what is shown of an address afterwards does not let anybody use it. Whose a subscription is decides whether there
-is one: somebody else's number is a number nobody has.
+is one: somebody else's number is a number nobody has. A change is made of what stands when it is kept: none undoes
+another.
 """
 
 import base64
@@ -17,6 +18,7 @@ from outcry.core.structure.machine import move
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.delivery import (
     AttemptRow,
+    Change,
     Deliverer,
     Outcome,
     Severity,
@@ -140,22 +142,25 @@ class Subscriptions:
 
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> SubscriptionRow:
         """Make one as wished; an empty address keeps the one it has, the target stays. Raises `SubscriptionRefused`."""
-        row = self.one(user_id, subscription_id)
-        wish = replace(wish, target=row.target)
+        wish = replace(wish, target=self.one(user_id, subscription_id).target)
         self._judge(wish, address_kept=not wish.address)
-        changed = replace(row, label=wish.label, symbols=wish.symbols, min_severity=wish.min_severity)
-        if wish.address:
+
+        def changed(row: SubscriptionRow) -> SubscriptionRow:
+            row = replace(row, label=wish.label, symbols=wish.symbols, min_severity=wish.min_severity)
+            if not wish.address:
+                return row
             sealed = self._seal.close(wish.address, place_of(user_id, row.created_ns))
-            changed = replace(changed, sealed_address=sealed, shown=shown_of(row.target, wish.address))
-        return self._keep(changed)
+            return replace(row, sealed_address=sealed, shown=shown_of(row.target, wish.address))
+
+        return self._change(user_id, subscription_id, changed)
 
     def pause(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Send nothing until it is resumed."""
-        return self._move(self.one(user_id, subscription_id), Sign.PAUSED)
+        return self._change(user_id, subscription_id, lambda row: _moved(row, Sign.PAUSED))
 
     def resume(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Send again. One that is disabled stays so until a test passes."""
-        return self._move(self.one(user_id, subscription_id), Sign.RESUMED)
+        return self._change(user_id, subscription_id, lambda row: _moved(row, Sign.RESUMED))
 
     def remove(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Forget one, and what is known of its deliveries."""
@@ -169,23 +174,25 @@ class Subscriptions:
 
         Raises `SubscriptionRefused` where the target is not signed for.
         """
-        row = self.one(user_id, subscription_id)
-        if row.sealed_secret is None:
-            raise SubscriptionRefused("not_signed")
         secret = _new_secret()
-        self._keep(
-            replace(
+
+        def rotated(row: SubscriptionRow) -> SubscriptionRow:
+            if row.sealed_secret is None:
+                raise SubscriptionRefused("not_signed")
+            return replace(
                 row,
                 sealed_secret=self._seal.close(secret, place_of(user_id, row.created_ns)),
                 secret_last4=secret[-_SHOWN:],
                 sealed_old_secret=row.sealed_secret,
                 old_until_ns=now_ns + OVERLAP_NS,
             )
-        )
+
+        self._change(user_id, subscription_id, rotated)
         return secret
 
     def test(self, user_id: int, subscription_id: int) -> TestResult:
-        """Send the test alert, now; a subscription that was disabled is active again if it arrives."""
+        """Send the test alert, now; a subscription that was disabled is active again if it arrives, and its address is
+        still the one it arrived at."""
         row = self.one(user_id, subscription_id)
         try:
             address, secret = self._opened(row)
@@ -196,7 +203,7 @@ class Subscriptions:
             return TestResult(verdict, None, 0, (), "", "")
         result = self._deliverer.test(row, address, secret)
         if result.code == "ok":
-            self._move(row, Sign.TEST_PASSED)
+            self._change(user_id, subscription_id, lambda now: _passed(now, row))
         return result
 
     def attempts(
@@ -215,14 +222,9 @@ class Subscriptions:
         address = self._seal.open(row.sealed_address, place)
         return address, self._seal.open(row.sealed_secret, place) if row.sealed_secret else None
 
-    def _move(self, row: SubscriptionRow, sign: Sign) -> SubscriptionRow:
-        phase = move(TRANSITIONS, row.phase, sign)
-        if phase is row.phase:
-            return row
-        return self._keep(replace(row, phase=phase, reason=row.reason if phase is _DISABLED else ""))
-
-    def _keep(self, row: SubscriptionRow) -> SubscriptionRow:
-        if not self._store.change_subscription(row):
+    def _change(self, user_id: int, subscription_id: int, change: Change) -> SubscriptionRow:
+        row = self._store.change_subscription(user_id, subscription_id, change)
+        if row is None:
             raise NoSubscription
         return row
 
@@ -234,6 +236,16 @@ class Subscriptions:
         code = _form_fault(wish.target, wish.address) or self._deliverer.judge(wish.target, wish.address)
         if code != "ok":
             raise SubscriptionRefused(code, "address")
+
+
+def _moved(row: SubscriptionRow, sign: Sign) -> SubscriptionRow:
+    phase = move(TRANSITIONS, row.phase, sign)
+    return replace(row, phase=phase, reason=row.reason if phase is _DISABLED else "")
+
+
+def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
+    """After a test that passed: it tells nothing of an address that was given meanwhile."""
+    return _moved(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row
 
 
 def place_of(user_id: int, created_ns: int) -> str:

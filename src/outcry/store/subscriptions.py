@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping, select, update
 
-from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
 from outcry.store import schema
 from outcry.store.database import Database, new_id
 
@@ -39,11 +39,19 @@ class SqlSubscriptionStore:
         with self._database.write("people") as connection:
             return new_id(connection.execute(schema.subscriptions.insert().values(_plain(row))))
 
-    def change_subscription(self, row: SubscriptionRow) -> bool:
+    def change_subscription(
+        self, user_id: int, subscription_id: int, change: Change
+    ) -> SubscriptionRow | None:
         """See `SubscriptionStore`."""
-        query = update(schema.subscriptions).where(*_own(row.user_id, row.id)).values(_plain(row))
+        own = _own(user_id, subscription_id)
         with self._database.write("people") as connection:
-            return connection.execute(query).rowcount == 1
+            # Read in the turn to write: of two changes the later is made of what the earlier left.
+            kept = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
+            if kept is None:
+                return None
+            row = change(_subscription(kept))
+            connection.execute(update(schema.subscriptions).where(*own).values(_plain(row)))
+            return row
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
         """See `SubscriptionStore`."""

@@ -4,9 +4,9 @@ Rules kept: an address is not given back once it is saved, and an entry left emp
 only by a user who has just proved who it is; somebody else's subscription is one that does not exist.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from starlette.responses import Response
 
@@ -31,6 +31,9 @@ from outcry.web.forms import (
 )
 from outcry.web.moments import Moment, moment
 from outcry.web.webhook_forms import offered, refusal_words, typed_in, wish_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 LIST, NEW = "/account/webhooks", "/account/webhooks/new"
 #: Tests in any minute; a test waits for the other side.
@@ -121,7 +124,7 @@ async def change_webhook(desk: Desk, visit: Visit) -> Response:
     wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
-            row = await desk.ask(desk.services.subscriptions.change, user.id, row.id, wish)
+            row = await _asked(desk, desk.services.subscriptions.change, user.id, row.id, wish)
         except SubscriptionRefused as refusal:
             faults[refusal.field] = refusal_words(visit.words, refusal)
         else:
@@ -134,7 +137,7 @@ async def pause_webhook(desk: Desk, visit: Visit) -> Response:
     """Send nothing until it is resumed."""
     user, row = await _own(desk, visit)
     await desk.form(visit)
-    row = await desk.ask(desk.services.subscriptions.pause, user.id, row.id)
+    row = await _asked(desk, desk.services.subscriptions.pause, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_PAUSED, row)
     return desk.to(visit, f"{LIST}/{row.id}?done=paused")
 
@@ -143,7 +146,7 @@ async def resume_webhook(desk: Desk, visit: Visit) -> Response:
     """Send again; one that was disabled has to pass a test."""
     user, row = await _own(desk, visit)
     await desk.form(visit)
-    row = await desk.ask(desk.services.subscriptions.resume, user.id, row.id)
+    row = await _asked(desk, desk.services.subscriptions.resume, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_RESUMED, row)
     return desk.to(visit, f"{LIST}/{row.id}?done=resumed")
 
@@ -154,7 +157,7 @@ async def rotate_secret(desk: Desk, visit: Visit) -> Response:
     await desk.form(visit)
     try:
         desk.confirmed(visit)
-        secret = await desk.ask(desk.services.subscriptions.rotate, user.id, row.id, desk.now_ns())
+        secret = await _asked(desk, desk.services.subscriptions.rotate, user.id, row.id, desk.now_ns())
     except NotConfirmed:
         return confirm_first(desk, visit, f"{LIST}/{row.id}", {})
     except SubscriptionRefused:
@@ -186,7 +189,7 @@ async def test_webhook(desk: Desk, visit: Visit) -> Response:
         page = desk.page(visit, "account/webhook_test.html", 429, webhook=row, result=None, wait_s=wait_s)
         page.headers["retry-after"] = str(wait_s)
         return page
-    result = await desk.ask(desk.services.subscriptions.test, user.id, row.id)
+    result = await _asked(desk, desk.services.subscriptions.test, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
     _, after = await _own(desk, visit)
     return desk.page(
@@ -210,7 +213,7 @@ async def remove_webhook(desk: Desk, visit: Visit) -> Response:
     """Forget it, and its log."""
     user, row = await _own(desk, visit)
     await desk.form(visit)
-    await desk.ask(desk.services.subscriptions.remove, user.id, row.id)
+    await _asked(desk, desk.services.subscriptions.remove, user.id, row.id)
     await _note(desk, visit, user, Event.SUBSCRIPTION_REMOVED, row)
     return desk.to(visit, f"{LIST}?done=removed")
 
@@ -225,8 +228,13 @@ async def back_to_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def _own(desk: Desk, visit: Visit) -> tuple[UserRow, SubscriptionRow]:
     user, wanted = desk.user(visit), number_in(visit, "webhook_id")
+    return user, await _asked(desk, desk.services.subscriptions.one, user.id, wanted)
+
+
+async def _asked(desk: Desk, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Ask something of one of them, which may be removed at any moment, in another tab."""
     try:
-        return user, await desk.ask(desk.services.subscriptions.one, user.id, wanted)
+        return await desk.ask(work, *args, **kwargs)
     except NoSubscription:
         raise PageMissing from None
 
