@@ -153,3 +153,28 @@ def test_a_visitor_sees_what_visitors_may_and_nothing_where_they_may_not(hall: H
 def test_no_token_is_guessed_or_breaks_anything(hall: Hall, token: str) -> None:
     sent = {"cookie": f"{LOCAL_COOKIE}={token}".encode().decode("latin-1")}
     assert hall.get("/page/symbols", sent) == 401
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "[::1", "127.0.0.1:99999", ""])
+def test_under_a_strangers_name_nothing_of_a_page_and_no_metrics(hall: Hall, host: str) -> None:
+    hall.visitors.append(Scope(VISITOR, ()))
+    cookie = hall.sign_in(hall.person())
+    assert hall.get("/page/symbols") == 200
+    assert hall.get("/page/symbols", {"host": host}) in {400, 401}
+    assert hall.get("/page/symbols", {"host": host, **cookie}) in {400, 401}
+    assert hall.get("/metrics") == 200
+    assert hall.get("/metrics", {"host": host}) in {400, 403}
+
+
+def test_visitors_together_have_so_many_streams(hall: Hall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outcry.api.stream.VISITOR_STREAMS", 3)
+    hall.visitors.append(Scope(VISITOR, ()))
+    ears = [hall.market.ear(None, "/page/stream") for _ in range(3)]
+    try:
+        assert {ear.status for ear in ears} == {200}
+        assert hall.get("/page/stream") == 429
+        with hall.market.ear(None, "/page/stream", cookie=hall.sign_in(hall.person())["cookie"]) as ear:
+            assert ear.status == 200
+    finally:
+        for ear in ears:
+            ear.close()

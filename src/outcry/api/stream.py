@@ -15,7 +15,7 @@ from outcry.api.follower import Follower
 from outcry.api.hub import Hub
 from outcry.api.parameters import read_query, symbol_of
 from outcry.api.tickets import LIFETIME_S, Tickets
-from outcry.http.auth import PAGE_STREAMS, Caller, anonymous
+from outcry.http.auth import PAGE_STREAMS, VISITOR_STREAMS, Caller, anonymous
 from outcry.http.edge import Edge, Headers, Reply
 from outcry.http.errors import (
     JSON_TYPE,
@@ -84,7 +84,10 @@ class Streams:
 
     def full(self, request: Request, caller: Caller) -> bool:
         """Whether this asks for a stream that the caller's key may not have besides those it has."""
-        return request.place == STREAM and caller.scope is not None and self._open(caller) >= _allowed(caller)
+        if request.place != STREAM or caller.scope is None:
+            return False
+        crowded = caller.session == 0 and self._of_visitors() >= VISITOR_STREAMS
+        return crowded or self._open(caller) >= _allowed(caller)
 
     def too_many(self, route: str, request: Request, caller: Caller, verdict: Verdict) -> Reply:
         """Refuse a stream because of those that are open."""
@@ -128,6 +131,9 @@ class Streams:
             (b"cache-control", b"no-store"),
         ]
         return Reply(200, headers, body, TICKET, caller, verdict)
+
+    def _of_visitors(self) -> int:
+        return sum(follower.caller.session == 0 for follower in self._hub.followers)
 
     def _open(self, caller: Caller) -> int:
         return sum(follower.caller.subject == caller.subject for follower in self._hub.followers)

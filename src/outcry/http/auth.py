@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from outcry.accounts.keys import KEY_LENGTH
 from outcry.accounts.licences import Scope
 from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
+from outcry.http.names import is_ours, is_this_machine, name_of
 from outcry.http.redaction import holds_key
 from outcry.http.requests import Asked
 from outcry.ports.clock import Clock
@@ -24,6 +25,8 @@ _REMEMBERED = 4096
 #: What a page may ask in any 60 seconds, and how many streams a person may have open at a time, whatever the tier.
 PAGE_REQUESTS = 600
 PAGE_STREAMS = 20
+#: And all people together who are not signed in: a stream costs memory, and a visitor nothing.
+VISITOR_STREAMS = 200
 #: The cookie of a browser signed in: over https with the prefix that pins it to this very host, else on this machine.
 SECURE_COOKIE = "__Host-outcry"
 LOCAL_COOKIE = "outcry-local"
@@ -50,11 +53,13 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class PageDoor:
-    """Who comes in by a page. `visitor`: what somebody not signed in may see, None: nothing."""
+    """Who comes in by a page. `visitor`: what somebody not signed in may see, None: nothing. `public_url`: what this
+    service is known as, besides this machine's names."""
 
     browsers: Browsers
     clock: Clock
     visitor: Callable[[], Scope | None]
+    public_url: str = ""
 
 
 class Door:
@@ -92,7 +97,7 @@ class Door:
     def admit_page(self, asked: Asked) -> tuple[Caller, KeyRefusal | None]:
         """Return who asks from a page: the user of a browser signed in, or a visitor where visitors see anything."""
         pages = self._pages
-        if pages is None:
+        if pages is None or not is_ours(name_of(_header(asked, b"host")), pages.public_url):
             return anonymous(asked.client), KeyRefusal.MISSING
         generation = self.generation
         found = pages.browsers.find(session_token(asked), pages.clock.now_ns())
@@ -183,8 +188,15 @@ def session_token(asked: Asked) -> str:
     return ""
 
 
+def _header(asked: Asked, wanted: bytes) -> str:
+    """The first of a header's values; empty without one."""
+    return next((value.decode("latin-1") for name, value in asked.scope["headers"] if name == wanted), "")
+
+
 def is_loopback(asked: Asked) -> bool:
-    """Whether this comes from this machine itself and nobody passed it on."""
+    """Whether this comes from this machine itself, under one of its names, and nobody passed it on."""
+    if not is_this_machine(name_of(_header(asked, b"host"))):
+        return False
     forwarded = {b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"}
     if any(name in forwarded for name, _ in asked.scope["headers"]):
         return False

@@ -17,6 +17,7 @@ from outcry.ports.store import StoreBusy
 from outcry.store import schema
 
 BUSY_SECONDS = 5.0
+DATABASE_FILE = "outcry.sqlite3"
 #: What a transaction lets other processes see changed: what answers rest on (sessions of the market, keys, grants), who
 #: is signed in and what people keep for themselves, or nothing. A sign-in must not have every answer computed anew.
 Moves = Literal["answers", "people", "nothing"]
@@ -24,7 +25,7 @@ Moves = Literal["answers", "people", "nothing"]
 
 def sqlite_url(folder: Path) -> URL:
     """The address of the database of a data folder."""
-    return URL.create("sqlite", database=str(folder / "outcry.sqlite3"))
+    return URL.create("sqlite", database=str(folder / DATABASE_FILE))
 
 
 def open_engine(url: URL | str) -> Engine:

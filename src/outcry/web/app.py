@@ -4,13 +4,11 @@ Rules kept: a page's module gives its routes and knows no other page; an error i
 only addresses this service is known by are answered, so that no other name can be made to stand for it.
 """
 
-import ipaddress
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -24,6 +22,7 @@ from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
 from outcry.http.errors import STATUS
 from outcry.http.logs import Journal
+from outcry.http.names import is_ours, name_of
 from outcry.ports.clock import Clock
 from outcry.ports.connections import Connections
 from outcry.ports.identity import Preferences
@@ -57,10 +56,9 @@ from outcry.web.language import LANGUAGES, Languages
 from outcry.web.static import StaticFiles
 from outcry.web.templates import Templates
 
-_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:[0-9]{1,5})?", re.IGNORECASE)
-
-#: Pages and parts of pages one person, or one client, is given in any 60 seconds.
+#: Pages and parts of pages one person, or one client, is given in any 60 seconds, and forms that are taken.
 PAGES_A_MINUTE = 1200
+FORMS_A_MINUTE = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ def build_pages(services: PageServices) -> AsgiApp:
 def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         visit = visit_of(desk, request)
-        if not _known_here(desk, request):
+        if not is_ours(name_of(request.headers.get("host", "")), desk.services.public_url):
             return await _error(desk, visit, 421)
         wait_s = _wait_s(desk, visit)
         if wait_s:
@@ -172,39 +170,18 @@ def visit_of(desk: Desk, request: Request) -> Visit:
     )
 
 
-def _known_here(desk: Desk, request: Request) -> bool:
-    """Whether the name the browser used is ours: a stranger's name that leads here must not be given our pages."""
-    host = _host_of(request)
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    public = urlsplit(desk.services.public_url).hostname
-    if public is not None and host == public.lower():
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True  # a number cannot be made to lead elsewhere
-
-
-def _host_of(request: Request) -> str:
-    """The name the browser used; empty where it is none. Starlette would put in its place the address it listens on,
-    which is this machine's: what is for this machine only must not be had by sending what cannot be read."""
-    header = request.headers.get("host", "")
-    try:
-        found = urlsplit(f"//{header}")
-        readable = _HOST.fullmatch(header) is not None and (found.port is None or found.port > 0)
-    except ValueError:  # a port or an IPv6 address that is none
-        return ""
-    return (found.hostname or "").lower() if readable else ""
-
-
 def _wait_s(desk: Desk, visit: Visit) -> int:
     """Count a page; how long to wait for the next where there were too many from this person or client, else 0."""
     services, client = desk.services, visit.request.client
     who = f"pages:{visit.user.id}" if visit.user else anonymous(client.host if client else "").subject
-    verdict = services.limiter.take(f"page:{who}", PAGES_A_MINUTE, services.clock.now_ns())
-    return 0 if verdict.allowed else max(1, -(-verdict.retry_after_ms // 1000))
+    counted = [(f"page:{who}", PAGES_A_MINUTE)]
+    if visit.request.method == "POST":
+        counted.append((f"form:{who}", FORMS_A_MINUTE))
+    for subject, limit in counted:
+        verdict = services.limiter.take(subject, limit, services.clock.now_ns())
+        if not verdict.allowed:
+            return max(1, -(-verdict.retry_after_ms // 1000))
+    return 0
 
 
 async def _error(desk: Desk, visit: Visit, status: int, headers: Mapping[str, str] | None = None) -> Response:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -41,6 +41,7 @@ VISIT_COOKIE = "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
 LONGEST_FORM = 64 * 1024
+MOST_FIELDS = 200
 #: Longer than a password takes to be judged while others wait, shorter than a reader does.
 PATIENCE_S = 15.0
 THREADS = 16
@@ -204,10 +205,13 @@ class Desk:
         request = visit.request
         self._refuse_foreign(request, "application/x-www-form-urlencoded")
         fields: dict[str, list[str]] = {}
-        async with request.form(max_fields=200) as form:
-            for name, value in form.multi_items():
-                if isinstance(value, str):
-                    fields.setdefault(name, []).append(value)
+        try:
+            async with request.form(max_fields=MOST_FIELDS) as form:
+                for name, value in form.multi_items():
+                    if isinstance(value, str):
+                        fields.setdefault(name, []).append(value)
+        except HTTPException:  # more fields than any form of ours has
+            raise FormRefused from None
         self._refuse_forged(visit, fields.pop("csrf", [""])[-1])
         return fields
 
@@ -228,8 +232,11 @@ class Desk:
         site = request.headers.get("sec-fetch-site")
         if site is not None and site not in {"same-origin", "none"}:
             raise FormRefused
-        origin = request.headers.get("origin", "null")
-        if origin != "null" and urlsplit(origin).netloc != request.url.netloc:
+        url = request.url
+        if request.headers.get("origin", "null").lower() not in {
+            "null",
+            f"{url.scheme}://{url.netloc}".lower(),
+        }:
             raise FormRefused
         length = request.headers.get("content-length", "")
         if not length.isascii() or not length.isdigit() or int(length) > LONGEST_FORM:

@@ -4,7 +4,6 @@ Rules kept: a password is asked for only where nobody on the way can read it; a 
 tied to new forms and a new token; a refusal keeps what was typed, but for secrets.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from functools import wraps
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from outcry.http.names import is_number, is_this_machine, name_of
 from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.refusals import Reason, Refused
 from outcry.services.identity.service import HalfWay
@@ -85,7 +85,7 @@ def next_of(visit: Visit) -> str:
 
 def host_of(visit: Visit) -> str:
     """The name the browser used for this service."""
-    return visit.request.url.hostname or ""
+    return name_of(visit.request.headers.get("host", ""))
 
 
 def site_of(visit: Visit) -> str:
@@ -96,23 +96,12 @@ def site_of(visit: Visit) -> str:
 
 def passkeys_work(visit: Visit) -> bool:
     """Whether passkeys can be used under this name: they belong to a name, not to a number."""
-    return not _is_number(host_of(visit)) and _private_line(visit)
+    return not is_number(host_of(visit)) and _private_line(visit)
 
 
 def _private_line(visit: Visit) -> bool:
     """Whether nobody on the way can read along: https, or this very machine."""
-    host = host_of(visit)
-    if visit.secure or host == "localhost" or host.endswith(".localhost"):
-        return True
-    return _is_number(host) and ipaddress.ip_address(host).is_loopback
-
-
-def _is_number(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
+    return visit.secure or is_this_machine(host_of(visit))
 
 
 def guarded(handler: Handler) -> Handler:

@@ -23,7 +23,7 @@ from outcry.services.accounts import KeyRing, Licences
 from outcry.services.live.board import Board
 from outcry.services.query import Query
 from outcry.settings import BadSettings, Settings
-from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import migrate
@@ -175,6 +175,8 @@ def open_house(
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     reference = load_reference(folder, variants=settings.session_variants)
+    if not settings.database_url:
+        _keep_private(folder / DATABASE_FILE)
     engine = _engine(settings)
     database = Database(engine)
     store, alerts, board = SqlStore(database), SqlLiveStore(database), Board()
@@ -210,6 +212,14 @@ def _engine(settings: Settings) -> Engine:
         raise BadSettings(
             f"OUTCRY_DATABASE_URL cannot be used: {type(problem).__name__}; only SQLite is built in"
         ) from None
+
+
+def _keep_private(path: Path) -> None:
+    """Passwords' digests and sealed secrets are in it: for its owner only, in whatever folder, and so are the files
+    SQLite puts beside it."""
+    path.touch(mode=0o600)
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
 
 
 def _prepare(engine: Engine) -> None:

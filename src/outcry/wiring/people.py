@@ -42,7 +42,7 @@ class People:
     @property
     def door(self) -> PageDoor:
         """Who comes in by a page."""
-        return PageDoor(self.browsers, self.house.clock, self.visitor)
+        return PageDoor(self.browsers, self.house.clock, self.visitor, self.house.settings.public_url)
 
     def visitor(self) -> Scope | None:
         """What somebody who is not signed in may see."""
