@@ -217,12 +217,15 @@ def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: Stage, pag
         assert ray["to"] == record["right"]
 
 
-def test_the_age_of_a_naked_poc_is_in_days(stage: Stage, page: Page) -> None:
+def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: Stage, page: Page) -> None:
     stage.answer = answer = answer_of(Made(seed=47))
     answer["nakedPocs"] = [{"price": answer["sessions"][0]["levels"]["poc"], "date": "2026-11-16"}]
     record = shown(page, stage)
     tag = next(tag for tag in record["tags"] if "npoc" in tag["kinds"])
-    assert "nPOC Mon 16 · 4 d" in tag["text"]
+    assert "nPOC Mon 16 Nov" in tag["text"]  # as long as the page says nothing of it
+    page.evaluate("window.chart.note({ '2026-11-16': 'Nov 16 · 4 sessions' })")
+    tag = next(tag for tag in drawn(page)["tags"] if "npoc" in tag["kinds"])
+    assert "nPOC Nov 16 · 4 sessions" in tag["text"]
 
 
 def test_only_the_sessions_asked_for_are_in_sight(stage: Stage, page: Page) -> None:

@@ -20,6 +20,20 @@ def test_boxes_are_unticked_only_where_they_were_there() -> None:
     assert view_of({}, ["ib"]).show == USUAL_PARTS
 
 
+def test_the_slots_in_view_are_read_where_both_ends_are_there_and_in_order() -> None:
+    assert view_of({"from": "57.6", "to": "-20.3"}, []).span == (57.6, -20.3)
+    for first, last in [
+        ("5", ""),
+        ("5", "5"),
+        ("5", "6"),
+        ("1e9", "1"),
+        ("nan", "1"),
+        ("123456", "1"),
+        ("5", "1.25"),
+    ]:
+        assert view_of({"from": first, "to": last}, []).span is None
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

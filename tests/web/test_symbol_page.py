@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from browsing import Opened
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from webstage import SHOWS, WebStage
 
 from outcry.services.charting import Notation
@@ -84,17 +84,21 @@ def test_a_hostile_symbol_is_shown_as_it_is_and_does_nothing(stage: WebStage) ->
 
 
 def test_what_an_address_has_wrong_is_as_if_it_were_not_there(stage: WebStage) -> None:
-    page(stage, "/s/ES?layout=%00&row=-1&sessions=9e9&letters='&date=yesterday&view=%3Cb%3E&show=&parts=%22")
+    page(
+        stage,
+        "/s/ES?layout=%00&row=-1&sessions=9e9&letters='&date=yesterday&view=%3Cb%3E&show=&parts=%22&from=1e9&to=nan",
+    )
     page(stage, "/s/ES?view=table&date=1999-01-01&sessions=1000000")
 
 
 def test_how_it_is_looked_at_comes_back_from_its_own_address() -> None:
     usual = ChartView()
-    view = ChartView("split", "blocks", 4, 20, frozenset({"volume", "path"}))
+    view = ChartView("split", "blocks", 4, 20, frozenset({"volume", "path"}), (120.0, -8.5))
     assert Looked(usual, table=False, date="").entries() == []
     assert Looked(view, table=True, date="2026-03-03").entries() == [
         ("layout", "split"), ("letters", "blocks"), ("row", "4"), ("sessions", "20"), ("date", "2026-03-03"),
         ("view", "table"), ("parts", "1"), ("show", "volume"), ("show", "path"),
+        ("from", "120.0"), ("to", "-8.5"),
     ]  # fmt: skip
 
 
@@ -415,3 +419,141 @@ def test_a_lost_connection_is_told_with_its_time_and_forgotten_when_it_is_back(
     tab.context.set_offline(False)
     expect(tab.page.locator("#lost")).to_be_hidden(timeout=40_000)
     expect(tab.page.locator("#symbol.is-stale")).to_have_count(0)
+
+
+# -- pages that stay open
+
+
+#: Keeps a page from being told of states, as a stream that is resumed may not tell of one that has come and gone.
+MISSING_STATE = """(() => {
+  const listen = EventSource.prototype.addEventListener;
+  EventSource.prototype.addEventListener = function (name, ...rest) {
+    if (name !== "state") listen.call(this, name, ...rest);
+  };
+})()"""
+_FOLLOW_ALL = """async () => {
+  const scripts = [...document.querySelectorAll("script[type=module]")];
+  const { follow } = await import(new URL("stream.js", scripts[0].src));
+  follow(null, () => {});
+}"""
+
+
+def head_of(page: Page) -> tuple[str, str]:
+    """The change in points as it stands, and the prior close it is measured from."""
+    return page.evaluate(
+        "() => { const box = document.querySelector('[data-change]');"
+        " return [box.querySelector('[data-change-points]').textContent, box.dataset.priorClose]; }"
+    )
+
+
+def test_the_change_is_measured_from_the_prior_close_of_the_head_as_it_is_now(
+    own_stage: WebStage, tabs: Any
+) -> None:
+    tab = tabs(own_stage)
+    tab.go("/s/ES")
+    first = asked(own_stage, "/page/history?symbol=ES")["sessions"][-1]
+    assert float(head_of(tab.page)[1]) == first["closePrice"]
+    # another day's head, as a page that stands open overnight is given one
+    moved = f'data-prior-close="{first["closePrice"] - 100}"'
+
+    def another_day(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=re.sub(r'data-prior-close="[\d.]+"', moved, answer.text()))
+
+    tab.page.route("**/s/ES/rail*", another_day)
+    until(tab.page, lambda: moved.split('"')[1] == head_of(tab.page)[1], "the head is not swapped")
+    tab.page.wait_for_timeout(1500)
+    points, last = head_of(tab.page)[0], tab.page.locator(".symbol-last").inner_text()
+    expected = float(last.replace(",", "")) - (first["closePrice"] - 100)
+    assert float(points.replace("−", "-")) == pytest.approx(expected)
+
+
+def test_a_state_missed_while_nothing_was_heard_is_in_the_next_snapshot(
+    own_stage: WebStage, tabs: Any
+) -> None:
+    tab = tabs(own_stage)
+    tab.context.add_init_script(MISSING_STATE)
+    tab.go("/s/ES")
+    expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Live")
+    tab.page.wait_for_timeout(1500)
+    own_stage.force("ES", "closed")
+    tab.page.wait_for_timeout(1000)
+    tab.page.evaluate(_FOLLOW_ALL)  # more is wanted: the stream begins anew, with a snapshot
+    expect(tab.page.locator(".symbol-head .chip")).to_contain_text("Closed")
+    expect(tab.page.locator(".rail-part").first).to_contain_text("Paused")
+
+
+def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: WebStage, tabs: Any) -> None:
+    tab = tabs(own_stage)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    tab.page.route("**/page/chart*", hold)
+    tab.go("/s/ES")
+    note = tab.page.locator("#chart-note")
+    expect(note).to_contain_text("The chart is being loaded.")
+    until(tab.page, lambda: bool(held), "the chart is not asked for")
+    held[0].abort()
+    expect(note).to_contain_text("The chart cannot be loaded at the moment")
+    expect(note.get_by_role("link")).to_be_visible()
+    tab.page.unroute("**/page/chart*")
+    tab.ear.expects.add(503)
+    tab.page.route("**/page/chart*", lambda route: route.fulfill(status=503, body="{}"))
+    for route in held[1:]:
+        route.abort()
+    tab.page.wait_for_timeout(3000)
+    expect(note).to_contain_text("The chart cannot be loaded at the moment")
+    tab.page.unroute("**/page/chart*")
+    expect(tab.page.locator("#chart canvas").first).to_be_visible(timeout=15_000)
+    expect(note).to_be_hidden()
+    assert tab.ear.errors == []
+
+
+def test_a_contract_that_the_stream_does_not_tell_of_is_asked_for_now_and_then(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outcry.web.symbol._follows", lambda *_: False)
+    with opened() as tab:
+        asked_for: list[str] = []
+        tab.page.on("request", lambda request: asked_for.append(request.url))
+        tab.go("/s/ESH2026")
+        until(tab.page, lambda: sum("/page/chart" in url for url in asked_for) > 1, "the chart stands still")
+        until(tab.page, lambda: any("/rail" in url for url in asked_for), "the rail stands still")
+
+
+def test_what_is_in_view_is_kept_in_the_address(opened: Opened) -> None:
+    with opened() as tab:
+        tab.go("/s/ES")
+        tab.page.wait_for_selector("#chart canvas")
+        assert tab.page.url.endswith("/s/ES")
+        tab.page.locator("#chart").focus()
+        tab.page.keyboard.press("+")
+        tab.page.keyboard.press("+")
+        tab.page.wait_for_url("**from=*")
+        tab.page.wait_for_timeout(600)
+        url = tab.page.url
+        assert "from=" in (tab.page.locator("#to-table").get_attribute("href") or "")
+        tab.go(url.removeprefix(tab.stage.base))
+        tab.page.wait_for_selector("#chart canvas")
+        tab.page.wait_for_timeout(1000)
+        assert tab.page.url == url
+        tab.page.locator("#chart").focus()
+        tab.page.keyboard.press("0")
+        tab.page.wait_for_url(lambda found: "from=" not in found)
+
+
+def test_a_tag_says_how_old_a_level_is_in_the_words_of_the_ladder(stage: WebStage, opened: Opened) -> None:
+    text = page(stage, "/s/ES")
+    words = json.loads(re.findall(r'id="dated-words">(.*?)</script>', text, re.DOTALL)[0])
+    levels = asked(stage, "/page/levels?symbol=ES")
+    dates = {each["date"] for kind in ("nakedPocs", "poorHighs", "poorLows") for each in levels[kind]}
+    assert dates
+    assert set(words) == dates
+    days = [session["date"] for session in asked(stage, "/page/history?symbol=ES")["sessions"]]
+    today = asked(stage, "/page/context?symbol=ES")["session"]["date"]
+    for date, said in words.items():
+        ago = sum(date <= day < today for day in days)
+        month_day = datetime.fromisoformat(date).strftime("%b %-d")
+        assert said == f"{month_day} · {ago} session{'' if ago == 1 else 's'}"

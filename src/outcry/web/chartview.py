@@ -4,6 +4,7 @@ Rules kept: the toolbar is a form whose fields are this address, so a view is th
 an address has wrong is as if it were not there.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -18,16 +19,22 @@ SESSIONS = (1, 2, 5, 10, 20, 60)
 #: Rows of so many ticks. A row always holds whole ticks, counted from price zero.
 ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 100, 200, 500, 1000)
 
+#: As few slots as are ever in view.
+LEAST_SLOTS = 1.0
+_SLOTS = re.compile(r"-?[0-9]{1,5}(\.[0-9])?")
+
 
 @dataclass(frozen=True, slots=True)
 class ChartView:
-    """What is chosen. `row`: ticks a row, None: as fits. `show`: the parts drawn."""
+    """What is chosen. `row`: ticks a row, None: as fits. `show`: the parts drawn. `span`: the slots in view, first and
+    last, counted back from the newest; None: as fits."""
 
     layout: Layout = "collapsed"
     letters: Letters = "auto"
     row: int | None = None
     sessions: int = 5
     show: frozenset[Part] = USUAL_PARTS
+    span: tuple[float, float] | None = None
 
 
 def view_of(query: Mapping[str, str], shown: Sequence[str]) -> ChartView:
@@ -44,4 +51,12 @@ def view_of(query: Mapping[str, str], shown: Sequence[str]) -> ChartView:
         row=next((ticks for ticks in ROWS if str(ticks) == row), usual.row),
         sessions=next((count for count in SESSIONS if str(count) == sessions), usual.sessions),
         show=frozenset(part for part in PARTS if part in shown) if "parts" in query else usual.show,
+        span=_span(query.get("from", ""), query.get("to", "")),
     )
+
+
+def _span(first: str, last: str) -> tuple[float, float] | None:
+    if not (_SLOTS.fullmatch(first) and _SLOTS.fullmatch(last)):
+        return None
+    found = float(first), float(last)
+    return found if found[0] - found[1] >= LEAST_SLOTS else None

@@ -14,7 +14,7 @@ from babel.numbers import format_decimal
 from outcry.core.instruments import MONTH_CODES
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.services.chart_answer import Notation
-from outcry.web.figures import MINUS, price_text, signed
+from outcry.web.figures import MINUS, date_text, price_text, signed
 from outcry.web.language import Words
 
 
@@ -98,6 +98,10 @@ class Pen:
     def day(self, day: str) -> str:
         """See `Clock`."""
         return self.clock.day(day)
+
+    def date(self, day: str) -> str:
+        """A trade date without its weekday, as short as a mark of a chart has to be."""
+        return date_text(day, self.clock.words.language)
 
     def month(self, contract: str) -> str:
         """The delivery month of a contract key: `Dec 2026`."""

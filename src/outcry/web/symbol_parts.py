@@ -16,7 +16,7 @@ from outcry.web.alert_lines import alert_lines
 from outcry.web.chartview import PARTS, ROWS, SESSIONS, ChartView
 from outcry.web.desk import Desk, Visit
 from outcry.web.figures import price_text
-from outcry.web.ladder import rungs
+from outcry.web.ladder import Age, rungs
 from outcry.web.language import Words
 from outcry.web.outlook import Gatherer, Outlook
 from outcry.web.pen import Clock, Pen, iso, left
@@ -54,6 +54,8 @@ class Looked:
         ]
         if view.show != usual.show:
             found += [("parts", "1"), *(("show", part) for part in PARTS if part in view.show)]
+        if view.span is not None:
+            found += [("from", str(view.span[0])), ("to", str(view.span[1]))]
         return [(name, value) for name, value in found if value]
 
 
@@ -105,10 +107,18 @@ def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) 
         "bias": phrases.named(phrases.BIASES, outlook.context.bias, words),
         "reasons": phrases.reasons(votes, words) if votes else [],
         "rungs": rungs(outlook, words, age),
+        "dated": _dated(outlook, age),
         "near_points": NEAR * (outlook.chart.average_range or 0),
         "cards": playbook_words.cards(playbook.scenarios, words, pen.price, pen.day) if playbook else [],
         "alerts": alert_lines(alerts, lambda _: pen, {root: outlook.levels}),
     }
+
+
+def _dated(outlook: Outlook, age: Age) -> dict[str, int]:
+    """The days that levels still listed were made on, and how many sessions ago that is."""
+    levels = outlook.levels
+    every = (*levels.naked_pocs, *levels.poor_highs, *levels.poor_lows)
+    return {level.date: age(level.date) for level in every}
 
 
 def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
@@ -200,15 +210,16 @@ def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
 
 def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, Any]:
     """What the script needs: no words but those it shows itself. follows: the stream tells of this very contract."""
-    prior, notation = outlook.prior, outlook.chart.notation
+    notation = outlook.chart.notation
     return {
         "symbol": outlook.symbol, "root": outlook.product.root, "live": outlook.live,
         "follow": follows, "lastPrice": outlook.levels.last_price, "zone": outlook.product.zone,
-        "priorClose": prior.close_price if prior else None, "tickSize": outlook.chart.tick_size,
         "notation": {"kind": notation.kind, "decimals": notation.decimals, "parts": notation.parts},
         "updatedAt": outlook.levels.updated_at,
         "words": {
             "lost": visit.words("The connection to Outcry is lost. What stands here is of %(time)s.", time="{time}"),
+            "chart_coming": visit.words("The chart is being loaded."),
+            "chart_failed": visit.words("The chart cannot be loaded at the moment; it is tried again."),
             "copied": visit.words("Copied."),
             "not_copied": visit.words("The browser did not allow copying; the link beside it gives the same."),
         },

@@ -6,8 +6,10 @@
 
 import { onKey } from "./keys.js";
 import { swapParts } from "./morph.js";
+import { paced } from "./pace.js";
 import { filled, language, marketNow, refreshAges, say, words } from "./page.js";
 import { formatPoints, formatPrice } from "./prices.js";
+import { showProfile } from "./profile.js";
 import { follow } from "./stream.js";
 
 const data = words("symbol-data");
@@ -16,8 +18,19 @@ const address = `/s/${encodeURIComponent(data.symbol)}`;
 const chartBox = document.getElementById("chart");
 const each = (selector, act) => page.querySelectorAll(selector).forEach(act);
 
+/** How often what the stream does not tell of is asked for. */
+const EVERY_MS = 5000;
+
 let last = data.lastPrice;
-let chart = null;
+
+/** The way to the table takes along how the chart is looked at. */
+function keepLinks() {
+  const query = new URLSearchParams(location.search);
+  query.set("view", "table");
+  document.getElementById("to-table").href = `${address}?${query}`;
+}
+
+const chart = chartBox && showProfile(chartBox, data.symbol, data.words, keepLinks);
 
 // -- the time of the feed: of its newest event, and what has gone by since
 
@@ -60,15 +73,16 @@ function showPrice(price) {
 
 function showChange(price) {
   const box = page.querySelector("[data-change]");
-  if (!box || data.priorClose === null) return;
-  const change = price - data.priorClose;
+  if (!box) return;
+  const close = Number(box.dataset.priorClose); // of the head as it is now: the next trade date has another
+  const change = price - close;
   box.classList.toggle("up", change > 0);
   box.classList.toggle("down", change < 0);
   box.querySelector("[data-arrow]").textContent = change > 0 ? "▲" : change < 0 ? "▼" : "■";
-  box.querySelector("[data-change-points]").textContent = formatPoints(price, data.priorClose, data.notation);
+  box.querySelector("[data-change-points]").textContent = formatPoints(price, close, data.notation);
   const percent = box.querySelector("[data-change-percent]");
   if (!percent) return;
-  const share = change / data.priorClose;
+  const share = change / close;
   const size = new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 2, maximumFractionDigits: 2 });
   const text = size.format(Math.abs(share));
   percent.textContent = /[1-9]/.test(text) ? (share < 0 ? "\u2212" : "+") + text : text;
@@ -98,28 +112,6 @@ function countDown() {
 
 const newestAlert = () => Math.max(0, ...[...page.querySelectorAll("[data-seq]")].map((row) => Number(row.dataset.seq)));
 
-/** Does something now and then: when asked, but not sooner after the last time than `pause` ms, and only while seen. */
-function paced(pause, act) {
-  let timer = 0;
-  let done = -Infinity;
-  let wanted = false;
-  async function run() {
-    timer = 0;
-    if (document.hidden) return;
-    wanted = false;
-    done = performance.now();
-    await act();
-    done = performance.now();
-    if (wanted) want();
-  }
-  function want(least = pause) {
-    wanted = true;
-    if (!timer) timer = setTimeout(run, Math.max(0, done + Math.max(least, 1000) - performance.now()));
-  }
-  document.addEventListener("visibilitychange", () => !document.hidden && wanted && want());
-  return want;
-}
-
 const wantRail = paced(2000, async () => {
   const newest = newestAlert();
   try {
@@ -130,30 +122,24 @@ const wantRail = paced(2000, async () => {
     return; // what is lost comes back with the stream
   }
   prepare();
+  if (chart) {
+    chart.note(words("dated-words"));
+    keepLinks();
+  }
   if (last !== null && page.querySelector("[data-change]")) showPrice(last);
   const fresh = [...page.querySelectorAll("[data-seq]")].filter((row) => Number(row.dataset.seq) > newest);
   for (const row of fresh) row.classList.add("is-new");
   if (fresh.length) say(fresh[0].innerText, { urgent: fresh[0].querySelector(".severity.critical") !== null });
 });
 
-const chartUrl = (sessions) => `/page/chart?symbol=${encodeURIComponent(data.symbol)}&sessions=${sessions}`;
-
-async function fetchChart(sessions) {
-  const answer = await fetch(chartUrl(sessions));
-  return answer.ok ? answer.json() : null;
-}
-
-const wantChart = paced(2000, async () => {
-  const answer = chart && (await fetchChart(1).catch(() => null));
-  if (answer) chart.update(answer);
-});
-
 // -- the stream
 
 function onEvent(name, event) {
   if (name === "snapshot") {
-    const mine = event.levels.find((levels) => levels.symbol === data.root);
-    if (mine && mine.updatedAt !== data.updatedAt) onLevels(mine);
+    const isMine = (each) => each.symbol === data.root;
+    const [levels, state] = [event.levels.find(isMine), event.states.find(isMine)];
+    if (levels && levels.updatedAt !== data.updatedAt) onLevels(levels);
+    if (state && state.live !== data.live) onState(state); // what was not told of it while nothing could be heard
   } else if (name === "quote") {
     hear(event.updatedAt);
     if (data.live) {
@@ -163,13 +149,8 @@ function onEvent(name, event) {
     showAge(event.updatedAt);
   } else if (name === "levels") {
     onLevels(event);
-  } else if (name === "state" && event.dataSource === null) {
-    location.reload(); // nothing of it may be shown any more: another page says why
   } else if (name === "state") {
-    data.live = event.live;
-    if (!event.live) [heard, last] = [null, null];
-    wantRail(1000);
-    wantChart(0);
+    onState(event);
   } else if (name === "alert") {
     wantRail(1000);
   } else if (name === "lost") {
@@ -179,15 +160,27 @@ function onEvent(name, event) {
   }
 }
 
+function onState({ dataSource, live }) {
+  if (dataSource === null) return location.reload(); // nothing of it may be shown any more: another page says why
+  stand(live);
+  wantRail(1000);
+  chart?.refresh(0);
+}
+
+function stand(live) {
+  data.live = live;
+  if (!live) [heard, last] = [null, null];
+}
+
 function onLevels(levels) {
-  if (levels.live !== data.live) data.live = levels.live;
+  stand(levels.live);
   if (levels.live) {
     hear(levels.updatedAt);
     showPrice(levels.lastPrice);
     showAge(levels.updatedAt);
   }
   wantRail();
-  wantChart();
+  chart?.refresh();
 }
 
 function showAge(updatedAt) {
@@ -212,46 +205,7 @@ function showBack() {
   page.classList.remove("is-stale");
   chart?.pause(null);
   wantRail(0);
-  wantChart(0);
-}
-
-// -- the chart
-
-async function drawChart() {
-  const [{ mount }, { bind, viewIn, write: writeView }] = await Promise.all([
-    import("./chart/chart.js"),
-    import("./chart/controls.js"),
-  ]);
-  const form = document.getElementById("chart-tools");
-  let view = viewIn(form);
-  const answer = await fetchChart(view.sessions);
-  if (!answer) return;
-  chart = mount(chartBox, answer, view, words("chart-words"), {
-    view: (changed) => {
-      writeView(form, changed);
-      moved(changed);
-    },
-    say: (text) => say(text),
-  });
-  bind(form, (changed) => {
-    chart.set(changed);
-    moved(changed);
-  });
-  async function moved(changed) {
-    const more = changed.sessions !== view.sessions;
-    view = changed;
-    keepLinks();
-    if (!more) return;
-    const wider = await fetchChart(view.sessions).catch(() => null);
-    if (wider) chart.update(wider);
-  }
-}
-
-/** The way to the table takes along how the chart is looked at. */
-function keepLinks() {
-  const query = new URLSearchParams(location.search);
-  query.set("view", "table");
-  document.getElementById("to-table").href = `${address}?${query}`;
+  chart?.refresh(0);
 }
 
 // -- keys and copying
@@ -290,5 +244,4 @@ page.addEventListener("click", (event) => {
 prepare();
 setInterval(() => document.hidden || countDown(), 1000);
 if (data.follow) follow([data.root], onEvent);
-else setInterval(() => wantRail(), 5000); // another month than the one the stream tells of
-if (chartBox) drawChart();
+else setInterval(() => [wantRail(), chart?.refresh()], EVERY_MS); // another month than the one the stream tells of

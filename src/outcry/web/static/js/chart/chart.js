@@ -1,9 +1,11 @@
 /* The market profile of a symbol, in a box of a page.
 
-     mount(box, answer, view, words, callbacks) -> {update(answer), quote(price), set(view), press(key), pause(since), describe(), destroy()}
+     mount(box, answer, view, words, callbacks) ->
+       {update(answer), quote(price), set(view), press(key), pause(since), note(dated), describe(), destroy()}
 
-   answer: of /page/chart. view: of controls.js. words: the page's `chart-words`. callbacks: view(view), when a key has
-   changed it, and say(text), for the page's live region; both may be left out.
+   answer: of /page/chart. view: of controls.js; its `span` counts in the beginning only. words: the page's `chart-words`,
+   and `dated`: what is said of levels made on a day, by its date. callbacks: view(view), when a key has changed it,
+   span(span), when other slots have come into view, and say(text), for the page's live region; each may be left out.
 
    Rules kept: axes, zoom and crosshair are the library's; what is drawn is of the answer alone. The library may
    neither put styles into the page nor anything foreign. */
@@ -30,6 +32,7 @@ export function mount(box, answer, view, words, callbacks = {}) {
     press: (key) => press(chart, key),
     quote: (price) => chart.quote(price),
     pause: (since) => chart.pause(since),
+    note: (dated) => chart.writeDated(dated),
     describe: () => chart.scene.record,
     destroy: () => chart.destroy(),
   };
@@ -39,17 +42,17 @@ export function mount(box, answer, view, words, callbacks = {}) {
 
 class Chart {
   constructor(box, answer, view, words, callbacks) {
-    Object.assign(this, { box, answer, view, callbacks, since: null, fitted: true });
+    Object.assign(this, { box, answer, view, callbacks, since: null, fitted: !view.span, span: view.span ?? null });
     this.wording = new Wording(words, document.documentElement.lang);
     this.model = layOut(answer, view.show.has("overnight"));
     this.fed = null;
     this.cursor = new Cursor(this);
-    this.scene = new Scene(Boolean(window.__describe), () => this.fitted && this.fit());
+    this.scene = new Scene(Boolean(window.__describe), () => this.settle());
     this.build();
-    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchPointer()];
+    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchPointer(), this.watchSpan()];
     Promise.allSettled([document.fonts.load('500 12px "Geist Mono"'), document.fonts.ready]).then(() => this.restyle());
     this.lay(true);
-    this.fit();
+    this.settle();
   }
 
   build() {
@@ -100,6 +103,11 @@ class Chart {
     this.lay();
   }
 
+  writeDated(dated) {
+    this.wording.words = { ...this.wording.words, dated };
+    this.lay();
+  }
+
   destroy() {
     this.ends.forEach((end) => end());
     this.scene.end();
@@ -128,7 +136,7 @@ class Chart {
     const middle = this.heldSlot(range);
     const width = Math.max(CLOSEST, (range.to - range.from) / by);
     const share = (middle - range.from) / (range.to - range.from);
-    this.fitted = false;
+    this.free();
     this.bring({ from: middle - width * share, to: middle + width * (1 - share) });
   }
 
@@ -161,7 +169,30 @@ class Chart {
     const right = (slots * (width - room)) / room;
     this.series.priceScale().applyOptions({ autoScale: true });
     this.bring({ from: first, to: times.length - 1 + right });
-    this.fitted = true;
+    [this.fitted, this.span] = [true, null];
+  }
+
+  /* What is in view as long as nobody has moved it: what fits, or what the address says: slots counted back from the
+     newest, which stay the same whatever comes or is left out before. */
+  settle() {
+    const count = this.model.times.length;
+    if (this.span) this.bring({ from: count - this.span.from, to: count - this.span.to });
+    else if (this.fitted) this.fit();
+  }
+
+  /* Somebody moves it. */
+  free() {
+    [this.fitted, this.span] = [false, null];
+  }
+
+  watchSpan() {
+    const scale = this.library.timeScale();
+    const onMove = (range) => {
+      const count = this.model.times.length;
+      if (range && count && !this.span) this.callbacks.span?.(this.fitted ? null : { from: count - range.from, to: count - range.to });
+    };
+    scale.subscribeVisibleLogicalRangeChange(onMove);
+    return () => scale.unsubscribeVisibleLogicalRangeChange(onMove);
   }
 
   showCursor(place, slot = null) {
@@ -170,7 +201,7 @@ class Chart {
     const range = this.range();
     if (slot !== null && range && (slot < range.from + 1 || slot > range.to - 1)) {
       const half = (range.to - range.from) / 2;
-      this.fitted = false;
+      this.free();
       this.bring({ from: slot - half, to: slot + half });
     }
     this.scene.requestUpdate();
@@ -236,7 +267,7 @@ class Chart {
 
   /* What somebody has moved stays where it is, whatever the pane's width becomes. */
   watchMoves() {
-    const moved = () => { this.fitted = false; };
+    const moved = () => this.free();
     const names = ["wheel", "pointerdown"];
     for (const name of names) this.pane.addEventListener(name, moved, { passive: true });
     return () => names.forEach((name) => this.pane.removeEventListener(name, moved));

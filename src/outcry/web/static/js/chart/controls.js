@@ -4,7 +4,8 @@
 
 const PARTS = "parts";
 
-/* The view that the form's fields say: {layout, letters, row: ticks or null, sessions, show: a set of parts}. */
+/* The view that the form's fields say: {layout, letters, row: ticks or null, sessions, show: a set of parts, span: the
+   slots in view, counted back from the newest ({from, to}), null: as fits}. */
 export function viewIn(form) {
   const fields = new FormData(form);
   return {
@@ -13,6 +14,7 @@ export function viewIn(form) {
     row: Number(fields.get("row")) || null,
     sessions: Number(fields.get("sessions")),
     show: new Set(fields.getAll("show")),
+    span: fields.has("from") ? { from: Number(fields.get("from")), to: Number(fields.get("to")) } : null,
   };
 }
 
@@ -24,6 +26,14 @@ export function write(form, view) {
   form.elements.namedItem("row").value = view.row ?? "";
   form.elements.namedItem("sessions").value = String(view.sessions);
   for (const box of form.querySelectorAll('input[name="show"]')) box.checked = view.show.has(box.value);
+  address(form);
+}
+
+/* Put the slots in view (null: as fits) into the fields, and where they are others into the address. */
+export function writeSpan(form, span) {
+  const ends = ["from", "to"].map((name) => [form.elements.namedItem(name), span?.[name].toFixed(1) ?? ""]);
+  if (ends.every(([field, text]) => field.value === text)) return;
+  for (const [field, text] of ends) [field.value, field.disabled] = [text, text === ""];
   address(form);
 }
 

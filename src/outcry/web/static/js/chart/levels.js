@@ -52,7 +52,6 @@ function addPoor(add, day) {
 
 function addCarried(add, model, view, wording) {
   const { answer, last } = model;
-  const described = last?.date ?? answer.asOf;
   const endOf = (date) => model.sessions.find((day) => day.date === date)?.end ?? null;
   if (view.show.has("overnight") && answer.overnight) {
     add("onh", answer.overnight.high, last?.first ?? null);
@@ -62,8 +61,8 @@ function addCarried(add, model, view, wording) {
     const before = model.sessions.at(-2);
     for (const level of ["poc", "vah", "val"]) add(`p${level}`, answer.prior[level], before?.end ?? last.first);
   }
-  const noted = (dated) => `${wording.day(dated.date)} · ${wording.age(dated.date, described)}`;
-  const carried = (kind, dated) => add(kind, dated.price, endOf(dated.date), dated.date === last?.date ? "" : noted(dated), dated.date);
+  const carried = (kind, dated) =>
+    add(kind, dated.price, endOf(dated.date), dated.date === last?.date ? "" : wording.dated(dated.date), dated.date);
   if (view.show.has("naked")) answer.nakedPocs.forEach((dated) => carried("npoc", dated));
   if (view.show.has("poor")) {
     answer.poorHighs.forEach((dated) => carried("poor-high", dated));

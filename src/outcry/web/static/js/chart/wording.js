@@ -2,7 +2,7 @@
 
 import { formatPrice } from "../prices.js";
 
-/* "{days} d" with {days: 3} is "3 d". */
+/* "R {range}" with {range: "6.75"} is "R 6.75". */
 export function fill(text, values) {
   return text.replace(/\{([\w]+)\}/g, (whole, name) => String(values[name] ?? whole));
 }
@@ -52,9 +52,9 @@ export class Wording {
     return notation.kind === "decimal" && text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   }
 
-  /* Days from one date to another. */
-  age(from, to) {
-    return fill(this.words.age, { days: Math.round((Date.parse(to) - Date.parse(from)) / 86_400_000) });
+  /* Which day a level is of, and how long ago, as the page says it; the day alone where it does not say it yet. */
+  dated(date) {
+    return this.words.dated?.[date] ?? this.dayMonth(date);
   }
 }
 
