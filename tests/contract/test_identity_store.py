@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -186,16 +187,70 @@ def test_a_time_step_counts_once_and_none_before_it(people: People) -> None:
 def test_there_is_one_first_operator(people: People) -> None:
     store = people.store
     users = [user_of(store, f"{n}@example.com") for n in range(4)]
-    assert store.first_operator(99) is False
+    assert store.first_operator(99, "hash") is False
     assert at_once(
-        *(lambda n=n, user=user: (store, people.elsewhere)[n % 2].first_operator(user.id)
+        *(lambda n=n, user=user: (store, people.elsewhere)[n % 2].first_operator(user.id, f"hash {user.id}")
           for n, user in enumerate(users))
     ) == 1  # fmt: skip
     assert [user.role for user in store.users()].count("operator") == 1
-    assert not any(store.first_operator(user.id) for user in users)
+    assert not any(store.first_operator(user.id, "other") for user in users)
     (first,) = (user.id for user in store.users() if user.role == "operator")
+    assert [user.password_hash for user in store.users()] == [
+        f"hash {user.id}" if user.id == first else None for user in users
+    ]
     store.change_user(first, role="member")
-    assert store.first_operator(users[0].id) is True
+    assert store.first_operator(users[0].id, "hash") is True
+
+
+def test_the_last_operator_does_not_go(store: IdentityStore) -> None:
+    ann, bob, eve = (user_of(store, f"{name}@example.com") for name in ("ann", "bob", "eve"))
+    for user in (ann, bob):
+        store.change_user(user.id, role="operator")
+    store.set_password(ann.id, "hash")
+    assert store.change_user(eve.id, role="member", leaving="with proof") is True  # goes nowhere
+    assert store.change_user(ann.id, disabled_ns=NOW, leaving="with proof") is False  # Bob cannot come in
+    assert store.user(ann.id) == replace(ann, role="operator", password_hash="hash")
+    assert store.change_user(bob.id, role="member", leaving="with proof") is True
+    store.change_user(bob.id, role="operator", disabled_ns=NOW)
+    assert store.change_user(ann.id, role="member", leaving="enabled") is False  # Bob is disabled
+    assert store.change_user(bob.id, role="member", leaving="enabled") is True
+    store.change_user(bob.id, role="operator", disabled_ns=0)
+    store.add_passkey(bob.id, b"bob", b"", 0, [], "", NOW)
+    assert store.change_user(ann.id, role="member", leaving="with proof") is True
+    assert store.change_user(bob.id, role="member", leaving="enabled") is False
+    assert store.change_user(bob.id, role="member") is True
+
+
+def test_of_two_operators_who_take_it_from_each_other_one_remains(people: People) -> None:
+    store = people.store
+    ann, bob = user_of(store), user_of(store, "bob@example.com")
+    for n in range(20):
+        for user in (ann, bob):
+            store.change_user(user.id, role="operator", disabled_ns=0)
+        gone: dict[str, Any] = {"role": "member"} if n % 2 else {"disabled_ns": NOW}
+        assert at_once(
+            lambda gone=gone: store.change_user(ann.id, leaving="enabled", **gone),
+            lambda gone=gone: people.elsewhere.change_user(bob.id, leaving="enabled", **gone),
+        ) == 1  # fmt: skip
+
+
+def test_the_last_passkey_goes_only_where_there_is_a_password(people: People) -> None:
+    store = people.store
+    user = user_of(store)
+    for _ in range(10):
+        for name in (b"one", b"two"):
+            store.add_passkey(user.id, name, b"", 0, [], "", NOW)
+        one, two = (row.id for row in store.passkeys(user.id))
+        assert store.remove_passkey(99, one, unless_last=True) is False
+        assert at_once(
+            lambda one=one: store.remove_passkey(user.id, one, unless_last=True),
+            lambda two=two: people.elsewhere.remove_passkey(user.id, two, unless_last=True),
+        ) == 1  # fmt: skip
+        (left,) = (row.id for row in store.passkeys(user.id))
+        assert store.remove_passkey(user.id, left, unless_last=True) is False
+        store.set_password(user.id, "hash")
+        assert store.remove_passkey(user.id, left, unless_last=True) is True
+        store.set_password(user.id, None)
 
 
 # -- recovery codes
@@ -406,7 +461,7 @@ def test_a_sign_in_is_seen_elsewhere_and_no_answer_is_computed_anew_for_it(peopl
         lambda: store.add_session(user.id, b"1", "", "", NOW),
         lambda: store.confirm_session(1, b"2", NOW),
         lambda: store.end_sessions(user.id, NOW),
-        lambda: store.first_operator(user.id),
+        lambda: store.first_operator(user.id, "hash"),
     ):
         seen.append(people.elsewhere.revision())
         write()

@@ -9,6 +9,7 @@ from outcry.ports.identity import (
     PasskeyRow,
     Preferences,
     Purpose,
+    Remaining,
     SessionRow,
     TokenRow,
     UserRole,
@@ -99,12 +100,15 @@ class MemoryIdentity:
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None, tier: Tier | None = None,
-        disabled_ns: int | None = None,
+        disabled_ns: int | None = None, leaving: Remaining | None = None,
     ) -> bool:  # fmt: skip
         with self._lock:
             user = self._users.get(user_id)
             other = self.user_named(email) if email else None
             if user is None or (other is not None and other.id != user_id):
+                return False
+            others = [one for one in self._operators(leaving) if one.id != user_id] if leaving else [user]
+            if user in self._operators("enabled") and not others:
                 return False
             self._keep(
                 replace(
@@ -113,6 +117,15 @@ class MemoryIdentity:
                 )
             )  # fmt: skip
             return True
+
+    def _operators(self, which: Remaining) -> list[UserRow]:
+        return [
+            user
+            for user in self._users.values()
+            if user.role == "operator"
+            and user.disabled_ns is None
+            and (which == "enabled" or user.password_hash is not None or self.passkeys(user.id))
+        ]
 
     def _keep(self, user: UserRow) -> None:
         self._users[user.id] = user
@@ -132,11 +145,11 @@ class MemoryIdentity:
             self._steps[user_id] = step
             return True
 
-    def first_operator(self, user_id: int) -> bool:
+    def first_operator(self, user_id: int, password_hash: str) -> bool:
         with self._lock:
             if any(user.role == "operator" for user in self._users.values()):
                 return False
-            self._keep(replace(self._users[user_id], role="operator"))
+            self._keep(replace(self._users[user_id], role="operator", password_hash=password_hash))
             return True
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
@@ -182,12 +195,19 @@ class MemoryIdentity:
         row = self._passkeys[passkey_id]
         self._passkeys[passkey_id] = replace(row, sign_count=sign_count, last_used_ns=now_ns)
 
-    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
-        row = self._passkeys.get(passkey_id)
-        if row is None or row.user_id != user_id:
-            return False
-        del self._passkeys[passkey_id]
-        return True
+    def remove_passkey(self, user_id: int, passkey_id: int, *, unless_last: bool = False) -> bool:
+        with self._lock:
+            row = self._passkeys.get(passkey_id)
+            if row is None or row.user_id != user_id:
+                return False
+            if (
+                unless_last
+                and len(self.passkeys(user_id)) == 1
+                and self._users[user_id].password_hash is None
+            ):
+                return False
+            del self._passkeys[passkey_id]
+            return True
 
     # -- browsers signed in
 

@@ -133,6 +133,19 @@ def test_the_last_operator_stays_one(stage: IdentityStage) -> None:
         stage.identity.change_user(None, other.id, HERE, disabled=True)
 
 
+def test_an_operator_who_cannot_come_in_does_not_count(stage: IdentityStage) -> None:
+    owner = stage.owner().user
+    made = stage.store.add_user("keys@example.com", "operator", "free", b"k" * 32, stage.clock.now_ns())
+    assert made is not None
+    for wish in ({"role": "member"}, {"disabled": True}):
+        with refusal(Reason.LAST_OPERATOR):
+            stage.identity.change_user(owner, owner.id, HERE, **wish)
+    assert stage.user(owner) == owner
+    stage.store.add_passkey(made.id, b"key", b"", 0, [], "", stage.clock.now_ns())
+    stage.identity.change_user(owner, owner.id, HERE, role="member")
+    assert stage.user(owner).role == "member"
+
+
 def test_a_reset_link_of_the_operators_chooses_a_password_even_where_there_was_none(
     stage: IdentityStage,
 ) -> None:

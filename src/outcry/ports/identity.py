@@ -3,7 +3,8 @@
 Rules kept: no secret is kept as it is. What only has to be recognised (session tokens, one-time links, recovery codes)
 is kept as a keyed digest, what has to be used again (a TOTP secret) sealed, a password as its argon2id hash. Every
 method may raise `StoreBusy`. What may happen once only (`spend`, `use_recovery_code`, `use_totp_step`,
-`first_operator`) is one atomic statement: of two at the same instant one succeeds.
+`first_operator`), and what must not happen to the last (`change_user`, `remove_passkey`), is found out and done in one
+turn: of two at the same instant one succeeds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,10 @@ from outcry.ports.store import Tier
 UserRole = Literal["member", "operator"]
 #: What a one-time link or token is for; `passkey`: a challenge that was answered.
 Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey"]
+
+
+#: Which operators count when another one goes: those not disabled, or of these the ones with a password or a passkey.
+Remaining = Literal["enabled", "with proof"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +148,11 @@ class IdentityStore(Protocol):
         role: UserRole | None = None,
         tier: Tier | None = None,
         disabled_ns: int | None = None,
+        leaving: Remaining | None = None,
     ) -> bool:
         """Change what is given; a new tier is that of the user's live keys too, and a disabled user's keys stop.
-        `disabled_ns` 0: enable again. False where the address is taken or the user unknown."""
+        `disabled_ns` 0: enable again. False where the address is taken or the user unknown, and where `leaving` an
+        operator is asked for and this one is the last."""
         ...
 
     def set_password(self, user_id: int, password_hash: str | None) -> None:
@@ -160,8 +167,8 @@ class IdentityStore(Protocol):
         """Note that the code of a time step was used; False where that one or a later one was used before."""
         ...
 
-    def first_operator(self, user_id: int) -> bool:
-        """Make this user the operator if there is no operator yet, atomically; False where there is one."""
+    def first_operator(self, user_id: int, password_hash: str) -> bool:
+        """Make this user the operator, with this password, if there is no operator yet; False where there is one."""
         ...
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
@@ -203,8 +210,9 @@ class IdentityStore(Protocol):
         """Note a use."""
         ...
 
-    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
-        """Forget one of this user's; False where it is none of them."""
+    def remove_passkey(self, user_id: int, passkey_id: int, *, unless_last: bool = False) -> bool:
+        """Forget one of this user's; False where it is none of them, and `unless_last` where nothing remains, another
+        passkey or a password, to come in by."""
         ...
 
     # -- browsers signed in

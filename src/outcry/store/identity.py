@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, exists, func, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, exists, func, or_, select, update
 
-from outcry.ports.identity import AuditRow, Preferences, SessionRow, UserRole, UserRow
+from outcry.ports.identity import AuditRow, Preferences, Remaining, SessionRow, UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.store import schema
 from outcry.store.database import new_id
@@ -55,7 +55,7 @@ class SqlIdentityStore(SqlProofs):
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
-        tier: Tier | None = None, disabled_ns: int | None = None,
+        tier: Tier | None = None, disabled_ns: int | None = None, leaving: Remaining | None = None,
     ) -> bool:  # fmt: skip
         """See `IdentityStore`."""
         given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
@@ -65,6 +65,8 @@ class SqlIdentityStore(SqlProofs):
         keys = schema.keys
         with self._database.write() as connection:
             if email is not None and _taken(connection, email, but=user_id):
+                return False
+            if leaving is not None and _is_last_operator(connection, user_id, leaving):
                 return False
             if tier is not None:
                 live = keys.c.user_id == user_id, keys.c.revoked_ns.is_(None)
@@ -85,11 +87,12 @@ class SqlIdentityStore(SqlProofs):
         """See `IdentityStore`."""
         self._set(user_id, **asdict(preferences) | {"shortcuts": int(preferences.shortcuts)})
 
-    def first_operator(self, user_id: int) -> bool:
+    def first_operator(self, user_id: int, password_hash: str) -> bool:
         """See `IdentityStore`."""
         others = schema.users.alias()
         nobody = ~exists(select(others.c.id).where(others.c.role == "operator"))
-        query = update(schema.users).where(schema.users.c.id == user_id, nobody).values(role="operator")
+        query = update(schema.users).where(schema.users.c.id == user_id, nobody)
+        query = query.values(role="operator", password_hash=password_hash)
         with self._database.write("people") as connection:
             return connection.execute(query).rowcount == 1
 
@@ -190,6 +193,17 @@ def _lower(email: str) -> str:
 def _taken(connection: Connection, email: str, but: int | None) -> bool:
     query = select(schema.users.c.id).where(schema.users.c.email == _lower(email))
     return connection.execute(query).scalar() not in (None, but)
+
+
+def _is_last_operator(connection: Connection, user_id: int, remaining: Remaining) -> bool:
+    users, passkeys = schema.users, schema.passkeys
+    operators = select(users.c.id).where(users.c.role == "operator", users.c.disabled_ns.is_(None))
+    others = operators.where(users.c.id != user_id)
+    if remaining == "with proof":
+        with_passkey = exists(select(passkeys.c.id).where(passkeys.c.user_id == users.c.id))
+        others = others.where(or_(users.c.password_hash.is_not(None), with_passkey))
+    is_one = connection.execute(operators.where(users.c.id == user_id)).first() is not None
+    return is_one and connection.execute(others.limit(1)).first() is None
 
 
 def _user(row: RowMapping) -> UserRow:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import RowMapping, func, or_, select, update
+from sqlalchemy import RowMapping, exists, func, or_, select, update
 
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.identity import PasskeyRow, Purpose, TokenRow
@@ -99,10 +99,19 @@ class SqlProofs:
         with self._database.write("nothing") as connection:
             connection.execute(named.values(sign_count=sign_count, last_used_ns=now_ns))
 
-    def remove_passkey(self, user_id: int, passkey_id: int) -> bool:
+    def remove_passkey(self, user_id: int, passkey_id: int, *, unless_last: bool = False) -> bool:
         """See `IdentityStore`."""
-        table = schema.passkeys
+        table, users = schema.passkeys, schema.users
         query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
+        if unless_last:
+            others = table.alias()
+            another = exists(
+                select(others.c.id).where(others.c.user_id == user_id, others.c.id != passkey_id)
+            )
+            password = exists(
+                select(users.c.id).where(users.c.id == user_id, users.c.password_hash.is_not(None))
+            )
+            query = query.where(or_(another, password))
         with self._database.write("people") as connection:
             return connection.execute(query).rowcount == 1
 

@@ -50,9 +50,8 @@ class Entrance(Ground):
         )
         if user is None:
             raise Refused(Reason.EMAIL_TAKEN, "email")
-        if not self._store.first_operator(user.id):
+        if not self._store.first_operator(user.id, hashed):
             raise Refused(Reason.SET_UP)
-        self._store.set_password(user.id, hashed)
         self.note(user, Event.SET_UP, origin)
         return self._enter(self._fresh(user), origin, way="set_up")
 

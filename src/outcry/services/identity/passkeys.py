@@ -137,11 +137,10 @@ class Passkeys(Ground):
         mine = {row.id: row for row in self._store.passkeys(user.id)}
         if passkey_id not in mine:
             return
-        now = self._store.user(user.id)
-        if len(mine) == 1 and self._openid is None and (now is None or now.password_hash is None):
-            raise Refused(Reason.LAST_WAY_IN)
-        if self._store.remove_passkey(user.id, passkey_id):
+        if self._store.remove_passkey(user.id, passkey_id, unless_last=self._openid is None):
             self.note(user, Event.PASSKEY_REMOVED, origin, label=mine[passkey_id].label)
+        elif any(row.id == passkey_id for row in self._store.passkeys(user.id)):
+            raise Refused(Reason.LAST_WAY_IN)
 
     # -- checking an answer
 

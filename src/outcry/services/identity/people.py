@@ -109,10 +109,12 @@ class People(Ground):
         if user is None:
             return
         now_ns = self._clock.now_ns()
-        if (disabled or role == "member") and self._is_last_operator(user):
-            raise Refused(Reason.LAST_OPERATOR)
         when_ns = None if disabled is None else now_ns if disabled else 0
-        self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns)
+        # Who comes in by the provider needs neither password nor passkey.
+        remaining = "enabled" if self._openid is not None else "with proof"
+        leaving = remaining if disabled or role == "member" else None
+        if not self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns, leaving=leaving):
+            raise Refused(Reason.LAST_OPERATOR)
         if disabled:
             self._links.void_all_of(user_id)
             self._browsers.end(user_id, now_ns)
@@ -135,9 +137,3 @@ class People(Ground):
         if operator is not None and operator.id != user.id:
             self.note(operator, Event.RESET_LINK_MADE, origin, email=user.email, by=by)
         return self._links.address("reset", token)
-
-    def _is_last_operator(self, user: UserRow) -> bool:
-        operators = [
-            row.id for row in self._store.users() if row.role == "operator" and row.disabled_ns is None
-        ]
-        return operators == [user.id]
