@@ -7,8 +7,8 @@ first digit of a half, quarter or eighth of one.
 from typing import Any
 
 import pytest
+from browsing import Opened
 
-from conftest import Opened
 from outcry.services.charting import Notation
 from outcry.web.figures import age_text, points_text, price_text, share_text, ticks_between, ticks_text
 
@@ -49,6 +49,23 @@ SHARES = [
     (99.0, 100.0, 200.0, "−1"),
     (80.0, 100.0, 16.0, "−125"),
 ]
+#: ms, in English, in German
+AGES = [
+    (-500, "0.0 s", "0,0 s"),
+    (310, "0.3 s", "0,3 s"),
+    (250, "0.3 s", "0,3 s"),
+    (9_900, "9.9 s", "9,9 s"),
+    (9_960, "10 s", "10 s"),
+    (44_500, "45 s", "45 s"),
+    (99_600, "2 min", "2 min"),
+    (150_000, "3 min", "3 min"),
+    (240_000, "4 min", "4 min"),
+    (5_400_000, "2 h", "2 h"),
+    (9_000_000, "3 h", "3 h"),
+    (129_600_000, "2 d", "2 d"),
+    (216_000_000, "3 d", "3 d"),
+    (300_000_000, "3 d", "3 d"),
+]
 
 
 def _notation(decimals: int) -> Notation:
@@ -81,20 +98,35 @@ def test_no_price_is_a_dash() -> None:
     assert price_text(None, _notation(2)) == "–"
 
 
-@pytest.mark.parametrize(
-    ("age_s", "english", "german"),
-    [
-        (0.31, "0.3 s", "0,3 s"),
-        (9.9, "9.9 s", "9,9 s"),
-        (45, "45 s", "45 s"),
-        (240, "4 min", "4 min"),
-        (7200, "2 h", "2 h"),
-        (300_000, "3 d", "3 d"),
-    ],
-)
-def test_an_age_is_written_in_the_readers_language(age_s: float, english: str, german: str) -> None:
-    assert age_text(int(age_s * 10**9), "en") == english
-    assert age_text(int(age_s * 10**9), "de") == german
+@pytest.mark.parametrize(("age_ms", "english", "german"), AGES)
+def test_an_age_is_written_in_the_readers_language(age_ms: int, english: str, german: str) -> None:
+    assert age_text(age_ms * 10**6, "en") == english
+    assert age_text(age_ms * 10**6, "de") == german
+
+
+@pytest.mark.parametrize(("language", "column"), [("en", 1), ("de", 2)])
+def test_an_age_keeps_its_form_when_the_page_comes_to_life(
+    opened: Opened, language: str, column: int
+) -> None:
+    with opened(language=language) as tab:
+        tab.page.clock.set_fixed_time(1_700_000_000_000)  # ages are those of the table, and stay so
+        tab.go("/errors")
+        found = tab.page.evaluate(
+            """async (ages) => {
+              const js = await import(document.querySelector('script[src*="js/page.js"]').src);
+              const part = document.createElement("div");
+              for (const ms of ages) {
+                const time = document.createElement("time");
+                time.dataset.since = "";
+                time.dateTime = new Date(js.marketNow() - ms).toISOString();
+                part.append(time);
+              }
+              js.refreshAges(part);
+              return [...part.children].map((time) => time.textContent);
+            }""",
+            [case[0] for case in AGES],
+        )
+    assert found == [case[column] for case in AGES]
 
 
 def _as_script(decimals: int) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from browsing import Opened
 from playwright.sync_api import Page
 from webstage import SHOWS, WebStage
 
-from conftest import Opened
 from outcry.services.wording import STATES
 from outcry.web.language import Languages
 from outcry.web.states import state_of

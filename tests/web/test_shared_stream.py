@@ -4,10 +4,9 @@ import re
 import time
 from collections.abc import Callable
 
+from browsing import Opened
 from playwright.sync_api import BrowserContext, Page
 from webstage import WebStage
-
-from conftest import Opened
 
 #: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `told`.
 _FOLLOW = """async (symbols) => {

@@ -70,14 +70,19 @@ def share_text(level: float, reference: float, average_range: float) -> str:
 
 def age_text(age_ns: int, language: str) -> str:
     """How long ago something was: 0.3 s, 45 s, 4 min, 2 h, 3 d. `page.js` goes on with it."""
-    seconds = max(0, age_ns) / NANOS_PER_SECOND
-    if seconds < 10:
-        return f"{format_decimal(round(seconds, 1), format='0.0', locale=language)} s"
-    if seconds < 100:
-        return f"{round(seconds)} s"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{round(seconds / 3600)} h" if seconds < 129_600 else f"{round(seconds / 86_400)} d"
+    tenths = max(0, _nearest(age_ns, NANOS_PER_SECOND // 10))
+    if tenths < 100:
+        return f"{format_decimal(tenths / 10, format='0.0', locale=language)} s"
+    if _nearest(tenths, 10) < 100:
+        return f"{_nearest(tenths, 10)} s"
+    if tenths < 54_000:
+        return f"{_nearest(tenths, 600)} min"
+    return f"{_nearest(tenths, 36_000)} h" if tenths < 1_296_000 else f"{_nearest(tenths, 864_000)} d"
+
+
+def _nearest(size: int, step: int) -> int:
+    """How many steps a size is, halves upwards, as Math.round of a browser has it."""
+    return (2 * size + step) // (2 * step)
 
 
 def instant_ns(text: str) -> int:
