@@ -1,5 +1,7 @@
 """Ways in by mail: links to sign in with, new passwords, another address."""
 
+import contextlib
+
 import pytest
 from tests.services.identity_stage import (
     HERE,
@@ -15,7 +17,7 @@ from tests.services.memory_identity import PostBox
 
 from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.letters import TEXTS, letter
-from outcry.services.identity.refusals import Reason
+from outcry.services.identity.refusals import Reason, Refused
 from outcry.services.identity.service import HalfWay
 
 BROWSER, OTHER_BROWSER = "the browser that asked", "another browser"
@@ -68,12 +70,57 @@ def test_a_link_works_once_and_for_ten_minutes(stage: IdentityStage) -> None:
         stage.identity.follow_link(late, BROWSER, HERE)
 
 
-def test_a_newer_link_makes_the_older_void(stage: IdentityStage) -> None:
+def test_a_newer_link_makes_the_older_one_of_the_same_browser_void(stage: IdentityStage) -> None:
     stage.member()
     older, newer = link(stage), link(stage)
     with refusal(Reason.LINK):
         stage.identity.follow_link(older, BROWSER, HERE)
     assert isinstance(stage.identity.follow_link(newer, BROWSER, HERE), Signed)
+
+
+def test_a_stranger_who_asks_for_links_does_not_make_the_persons_own_void(stage: IdentityStage) -> None:
+    """Whoever knows an address may ask, as often as mails are sent, in the middle of somebody's coming in."""
+    stage.member()
+    own, own_reset = link(stage), reset_token(stage)
+    for number in range(8):
+        stage.clock.pass_s(60)
+        stage.identity.send_link(MEMBER, f"{OTHER_BROWSER} {number}", Origin(f"198.51.100.{number}"))
+        stage.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
+    assert isinstance(stage.identity.follow_link(own, BROWSER, HERE), Signed)
+    assert isinstance(stage.identity.reset(own_reset, OTHER_PASSWORD, HERE), Signed)
+
+
+def test_a_stranger_who_asks_does_not_make_the_operators_link_void(stage: IdentityStage) -> None:
+    user = stage.member().user
+    token = stage.identity.reset_link(stage.store.user_named(OWNER), user.id, HERE).partition("?token=")[2]
+    stage.identity.send_reset(MEMBER, Origin("198.51.100.1"))
+    assert isinstance(stage.identity.reset(token, OTHER_PASSWORD, HERE), Signed)
+
+
+def test_links_that_hold_are_bounded_by_the_mails_an_address_is_sent(stage: IdentityStage) -> None:
+    """Two a minute: twenty hold at once that last ten minutes, sixty that last half an hour."""
+    stage.member()
+    for number in range(40):
+        asker = Origin(f"198.51.100.{number}")
+        with contextlib.suppress(Refused):
+            for one in range(3):
+                stage.identity.send_link(MEMBER, f"browser {number}.{one}", asker)
+        stage.clock.pass_s(60)
+    assert len(stage.identity._links.open("sign_in")) <= 20
+    for number in range(40):
+        with contextlib.suppress(Refused):
+            for _ in range(3):
+                stage.identity.send_reset(MEMBER, Origin(f"198.51.100.{number}"))
+        stage.clock.pass_s(60)
+    assert len(stage.identity._links.open("reset")) <= 60
+
+
+def test_a_new_password_makes_every_link_to_choose_one_void(stage: IdentityStage) -> None:
+    stage.member()
+    first, second = reset_token(stage), reset_token(stage)
+    assert isinstance(stage.identity.reset(first, OTHER_PASSWORD, HERE), Signed)
+    with refusal(Reason.LINK):
+        stage.identity.reset(second, PASSWORD, HERE)
 
 
 def test_a_link_does_not_replace_the_second_factor(stage: IdentityStage) -> None:
@@ -289,3 +336,11 @@ def test_a_person_is_written_to_in_the_language_of_the_account(stage: IdentitySt
     stage.identity.prefer(user, type(user.preferences)(language="de"))
     stage.identity.send_reset(MEMBER, HERE)
     assert box(stage).mails[-1].subject == "Neues Passwort für Outcry"
+
+
+def test_a_link_bound_to_no_browser_signs_nobody_in(stage: IdentityStage) -> None:
+    stage.member()
+    stage.identity.send_link(MEMBER, "", HERE)
+    assert stage.post is not None
+    with refusal(Reason.LINK):
+        stage.identity.follow_link(stage.post.link(MEMBER), "", HERE)

@@ -1,6 +1,7 @@
 """One-time links: 256 random bits in an address, their keyed digest here.
 
-Rules kept: a link works once, for one purpose, for a time; who asks for a new way in makes the old ones void.
+Rules kept: a link works once, for one purpose, for a time; asking for a new one never makes void what another browser
+asked for, or an operator made.
 """
 
 import hashlib
@@ -90,10 +91,11 @@ class Links:
         now_ns = self._clock.now_ns()
         return [row for row in self._store.tokens(purpose) if row.expires_ns > now_ns]
 
-    def void(self, purpose: Purpose, user_id: int | None = None) -> None:
-        """Take back all of a purpose; of one user where one is given."""
+    def void(self, purpose: Purpose, user_id: int | None = None, browser: str | None = None) -> None:
+        """Take back all of a purpose; those of one user, and of one browser, where these are given."""
+        asked_by = None if browser is None else self.digest(browser)
         for row in self._store.tokens(purpose):
-            if user_id is None or row.user_id == user_id:
+            if user_id in (None, row.user_id) and asked_by in (None, row.browser):
                 self._store.revoke_token(row.id, self._clock.now_ns())
 
     def void_all_of(self, user_id: int) -> None:

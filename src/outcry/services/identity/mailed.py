@@ -1,8 +1,9 @@
 """Ways in by mail: a link to sign in with, one to choose a new password with, one that proves a new address.
 
 Rules kept: asking tells nobody whether an address has an account, by answer or by time: everything that depends on it
-is done afterwards. A link to sign in works only in the browser that asked; a new password ends every session and leaves
-the second factor in force.
+is done afterwards. Nor can a stranger who asks do harm: links that somebody else asked for hold on, as many as an
+address is mailed while they last. A link to sign in works only in the browser that asked; a new password ends every
+session and makes all links void, and leaves the second factor in force.
 """
 
 from outcry.accounts.audit import Event
@@ -18,13 +19,14 @@ class MailedLinks(Ground):
     """Coming in, and changing the address, by mailed links."""
 
     def send_link(self, email: str, browser: str, origin: Origin) -> None:
-        """Mail a link to sign in with, if that address has an account; nobody can tell which from outside."""
+        """Mail a link to sign in with, if that address has an account; nobody can tell which from outside. `browser`:
+        what the one that asks is known by, never empty."""
         email = self._asked(email, origin)
 
         def send() -> None:
             user = self._one_who_came_in(email)
             if user is not None:
-                self._links.void("sign_in", user.id)
+                self._links.void("sign_in", user.id, browser)
                 token = self._links.make("sign_in", user_id=user.id, email=user.email, browser=browser)
                 link = self._links.address("sign_in", token)
                 mail = letter("sign_in", _language(user), user.email, link=link, site=self._public_url)
@@ -36,6 +38,8 @@ class MailedLinks(Ground):
         """Sign in with a mailed link, in the browser that asked for it."""
         self._tries.take(origin)
         row = self._links.need("sign_in", token, browser)
+        if row.browser is None:
+            raise Refused(Reason.LINK)
         user = self._of_link(row.user_id, row.email)
         self._links.spend(row)
         return self._arrive(user, "link", origin)
@@ -47,7 +51,6 @@ class MailedLinks(Ground):
         def send() -> None:
             user = self._one_who_came_in(email)
             if user is not None:
-                self._links.void("reset", user.id)
                 token = self._links.make("reset", user_id=user.id, email=user.email)
                 link = self._links.address("reset", token)
                 mail = letter("reset", _language(user), user.email, link=link, site=self._public_url)
