@@ -65,6 +65,17 @@ def test_a_mailed_link_signs_in_the_browser_that_asked_once_and_only_by_its_butt
     assert opened(step.visitor(), link).status == 422
 
 
+def test_a_link_a_signed_in_browser_asks_for_is_bound_to_it_too(step: Doorstep) -> None:
+    """Signed in for weeks, and opened anew: the cookie a visitor's forms are tied to went with the last window."""
+    visitor, other = step.signed_in(), step.visitor()
+    del visitor.cookies["outcry-visit"]
+    submit(visitor, "/sign-in/link", {"email": ANN})
+    link = step.mailbox.link(ANN, "/link")
+    other.get("/sign-in")
+    assert opened(other, link).status == 422
+    assert opened(visitor, link).headers["location"] == "/"
+
+
 @pytest.mark.parametrize(
     ("wanted", "led"),
     [("/account/log?before=7", "/account/log?before=7"), ("//evil.example", "/"), ("/a%0d%0ab", "/")],

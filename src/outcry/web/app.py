@@ -152,7 +152,8 @@ def visit_of(desk: Desk, request: Request) -> Visit:
     session, user = found or (None, None)
     preferences = user.preferences if user else Preferences()
     binding = cookies.get(VISIT_COOKIE, "")
-    fresh = user is None and not 16 <= len(binding) <= 64
+    # Whether signed in or not: this cookie goes with the browser's last window, that of the session stays.
+    fresh = not 16 <= len(binding) <= 64
     theme = preferences.theme if user else cookies.get(THEME_COOKIE, "auto")
     return Visit(
         request=request,

@@ -36,7 +36,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-#: A browser not signed in: what its forms are tied to.
+#: A browser, signed in or not: what mailed links are tied to, and the forms of a visitor.
 VISIT_COOKIE = "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
