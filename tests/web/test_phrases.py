@@ -189,22 +189,6 @@ def test_a_kind_of_alert_this_page_does_not_know_is_told_as_the_api_tells_it() -
     assert phrases.event(unknown, ENGLISH) == "later"
 
 
-@pytest.mark.parametrize(
-    ("now", "prior", "place"),
-    [
-        ((110, 105), (104, 100), "higher"),
-        ((99, 95), (104, 100), "lower"),
-        ((106, 101), (104, 100), "overlapping_higher"),
-        ((103, 99), (104, 100), "overlapping_lower"),
-        ((103, 101), (104, 100), "inside"),
-        ((105, 99), (104, 100), "outside"),
-        ((104, 100), (104, 100), "same"),
-    ],
-)
-def test_where_value_lies(now: tuple[float, float], prior: tuple[float, float], place: str) -> None:
-    assert phrases.value_place(*now, *prior) == place
-
-
 def test_figures_of_a_pen() -> None:
     assert pen().difference(6) == "+6.00"
     assert pen().difference(-14.25) == "−14.25"

@@ -12,9 +12,12 @@ from outcry.services.answers import ContextAnswer, LevelsAnswer, ProfileAnswer, 
 from outcry.services.chart_answer import ChartAnswer
 from outcry.services.meaning import utc_date
 from outcry.services.opening_hours import Hours, OpeningHours
+from outcry.services.placement import ValuePlace, tpos_around, value_place
 from outcry.services.query import Query
 from outcry.web.figures import instant_ns
-from outcry.web.phrases import ValuePlace, value_place
+
+#: How often two answers are asked for until they are of the same feed; one coming or going takes a second try.
+_MOST_ASKED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,7 @@ class Outlook:
     @property
     def tpos(self) -> tuple[int, int]:
         """TPOs above and below the POC."""
-        poc, rows = self.session.poc, self.profile.rows
-        return (
-            sum(row.tpos for row in rows if row.price > poc),
-            sum(row.tpos for row in rows if row.price < poc),
-        )
+        return tpos_around(self.session.poc, self.profile.rows)
 
     @property
     def value_place(self) -> ValuePlace | None:
@@ -139,11 +138,12 @@ class Gatherer:
 
     def _both(self, scope: Scope, symbol: str, now_ns: int) -> tuple[ContextAnswer, LevelsAnswer]:
         """The answer and what is behind it; asked again where the feed came or went between the two."""
-        while True:
+        for _ in range(_MOST_ASKED):
             context = self.query.context(scope, symbol, now_ns).answer
             levels = self.query.levels(scope, symbol, now_ns).answer
             if levels.live == context.live and levels.data_source == context.data_source:
                 return context, levels
+        raise RuntimeError(f"context and levels of {symbol} are of different feeds, however often asked")
 
     def age(self, root: str, made_on: str, today: str) -> int:
         """How many regular sessions ago a level was made."""

@@ -6,7 +6,6 @@ plain facts, never advice. The playbook has a module of its own, `playbook_words
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import BiasVotes
@@ -155,26 +154,6 @@ def reasons(votes: BiasVotes, words: Words) -> list[Reason]:
         if (sign := int(getattr(votes, name))) in {-1, 0, 1}
     ]
     return sorted(found, key=lambda reason: reason.sign == 0)
-
-
-ValuePlace = Literal[
-    "higher", "lower", "overlapping_higher", "overlapping_lower", "inside", "outside", "same"
-]
-
-
-def value_place(vah: float, val: float, prior_vah: float, prior_val: float) -> ValuePlace:
-    """How value lies against prior value; prices are only compared."""
-    if val > prior_vah:
-        return "higher"
-    if vah < prior_val:
-        return "lower"
-    if vah == prior_vah and val == prior_val:
-        return "same"
-    if vah >= prior_vah and val >= prior_val:
-        return "overlapping_higher"
-    if vah <= prior_vah and val <= prior_val:
-        return "overlapping_lower"
-    return "inside" if vah < prior_vah else "outside"
 
 
 def event(alert: AlertEntry, words: Words) -> str:

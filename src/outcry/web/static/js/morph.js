@@ -14,7 +14,7 @@ export function swapParts(html, page = document) {
 }
 
 /** Make a node the same as another. */
-export function morph(old, fresh) {
+function morph(old, fresh) {
   if (old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
     old.replaceWith(document.importNode(fresh, true));
   } else if (old.nodeType === Node.TEXT_NODE) {

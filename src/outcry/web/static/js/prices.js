@@ -9,7 +9,7 @@ const POINT_32ND = 31_250_000;
 const MINUS = "\u2212";
 
 /** A price in 10⁻⁹, exact: answers hold the double nearest to it. */
-export const priceE9 = (price) => Math.round(price * SCALE);
+const priceE9 = (price) => Math.round(price * SCALE);
 
 const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 

@@ -2,7 +2,7 @@
 
 const SIDE = 1024;
 
-export class Glyphs {
+class Glyphs {
   constructor(font, size) {
     this.size = size;
     this.font = `500 ${size}px ${font}`;

@@ -8,14 +8,14 @@
    the exchange's wall clock, taken for UTC. */
 
 export const PERIOD_S = 1800;
-export const GUTTER = 4;
+const GUTTER = 4;
 const NO_GUTTER = 1;
 const GAP = 6;
 
 const known = new WeakMap();
 
 /* Prices as whole ticks, and back: to the very number the service writes. */
-export function unitsOf(answer) {
+function unitsOf(answer) {
   const tick = Math.round(answer.tickSize * 1e9);
   return {
     ticks: (price) => Math.round((price * 1e9) / tick),

@@ -61,7 +61,7 @@ function chosen(tags, most) {
 }
 
 /* Where each goes: in order of price, `apart` from each other, as near to its own place as the others let it. */
-export function spread(tags, apart, { from, to }) {
+function spread(tags, apart, { from, to }) {
   const blocks = [];
   for (const tag of [...tags].sort((a, b) => a.at - b.at || a.rank - b.rank)) {
     blocks.push({ tags: [tag], top: tag.at - apart / 2, height: apart });

@@ -1,0 +1,34 @@
+"""Where things lie in an auction: value against the value before it, prints around the POC.
+
+Rule kept: prices and counts of answers are only compared and added up.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from outcry.services.answers import ProfileRow
+
+ValuePlace = Literal[
+    "higher", "lower", "overlapping_higher", "overlapping_lower", "inside", "outside", "same"
+]
+
+
+def value_place(vah: float, val: float, prior_vah: float, prior_val: float) -> ValuePlace:
+    """How value lies against prior value; prices are only compared."""
+    if val > prior_vah:
+        return "higher"
+    if vah < prior_val:
+        return "lower"
+    if vah == prior_vah and val == prior_val:
+        return "same"
+    if vah >= prior_vah and val >= prior_val:
+        return "overlapping_higher"
+    if vah <= prior_vah and val <= prior_val:
+        return "overlapping_lower"
+    return "inside" if vah < prior_vah else "outside"
+
+
+def tpos_around(poc: float, rows: Sequence[ProfileRow]) -> tuple[int, int]:
+    """TPOs above and below a POC; those at it are neither."""
+    above = sum(row.tpos for row in rows if row.price > poc)
+    return above, sum(row.tpos for row in rows if row.price < poc)
