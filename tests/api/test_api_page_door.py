@@ -46,7 +46,7 @@ class Hall:
 @pytest.fixture
 def hall() -> Iterator[Hall]:
     people, clock, visitors = MemoryIdentity(), HandClock(), list[Scope]()
-    browsers = Browsers(people, SERVER_SECRET)
+    browsers = Browsers(people, SERVER_SECRET, clock)
     door = PageDoor(browsers, clock, lambda: visitors[0] if visitors else None)
     market = Market({"browsers": door})
     with served(market.stage):
@@ -128,6 +128,22 @@ def test_a_stream_ends_with_its_session(hall: Hall) -> None:
         assert ear.status == 200
         assert ear.until("snapshot").data["states"][0]["live"] is True
         hall.browsers.end(user.id, hall.clock.now_ns())
+        assert ear.until("error").data == {"code": "unauthorized"}
+
+
+@pytest.mark.parametrize("after_ns", [IDLE_NS, LONGEST_NS])
+def test_a_stream_ends_when_its_sessions_time_is_over(hall: Hall, after_ns: int) -> None:
+    cookie = hall.sign_in(hall.person())
+    with hall.market.ear(None, "/page/stream", cookie=cookie["cookie"]) as ear:
+        assert ear.until("snapshot")
+        if after_ns == LONGEST_NS:  # in use all the time, in other tabs
+            for _ in range(9):
+                hall.clock.at_ns += 9 * DAY_NS
+                assert hall.get("/page/symbols", cookie) == 200
+                time.sleep(0.3)
+            hall.clock.at_ns += 9 * DAY_NS
+        else:
+            hall.clock.at_ns += after_ns
         assert ear.until("error").data == {"code": "unauthorized"}
 
 

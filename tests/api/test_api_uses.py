@@ -84,7 +84,7 @@ def test_a_browsers_use_is_written_once_and_counts_on_after_that(tmp_path: Path)
     store = SqlIdentityStore(Database(engine))
     user = store.add_user("ann@example.com", "member", "free", b"handle", START_NS)
     assert user is not None
-    browsers = Browsers(store, SERVER_SECRET)
+    browsers = Browsers(store, SERVER_SECRET, HandClock())
     token = browsers.open(user, Origin("192.0.2.1", "a browser"), START_NS).token
     used_ns = START_NS + 2 * NOTED_NS
     assert browsers.find(token, used_ns) is not None

@@ -35,7 +35,7 @@ class IdentityStage:
     costly: bool = False
 
     def __post_init__(self) -> None:
-        self.browsers = Browsers(self.store, SECRET)
+        self.browsers = Browsers(self.store, SECRET, self.clock)
         self.identity = Identity(
             self.store, self.browsers, SlidingLog(), self.clock, SECRET, self.post, SITE if self.post else "",
             later=self._later, openid=self.openid,

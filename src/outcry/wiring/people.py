@@ -73,7 +73,7 @@ class People:
 def people_of(house: "House") -> People:
     """Put this side of the house together."""
     store = SqlIdentityStore(house.database)
-    browsers = Browsers(store, derived(house.secret, "sessions"))
+    browsers = Browsers(store, derived(house.secret, "sessions"), house.clock)
     limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
     public_url = house.settings.public_url
     identity = Identity(

@@ -9,6 +9,7 @@ import secrets
 from dataclasses import dataclass
 
 from outcry.core.units import NANOS_PER_MINUTE
+from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, SessionRow, UserRow
 from outcry.ports.store import StoreBusy
 from outcry.services.mirror import Mirror
@@ -40,15 +41,18 @@ class Signed:
 
 
 class Browsers(Mirror):
-    """All sessions by keyed digest, from memory. `secret`: what digests are keyed with, 16 to 64 bytes."""
+    """All sessions by keyed digest, from memory. `secret`: what digests are keyed with, 16 to 64 bytes. `clock`: what
+    sessions end by."""
 
-    def __init__(self, store: IdentityStore, secret: bytes) -> None:
+    def __init__(self, store: IdentityStore, secret: bytes, clock: Clock) -> None:
         super().__init__(store.revision)
-        self._store, self._secret = store, secret
+        self._store, self._secret, self._clock = store, secret, clock
         self._sessions: dict[bytes, SessionRow] = {}
         self._users: dict[int, UserRow] = {}
         self._seen: dict[int, int] = {}
         self._unwritten: set[int] = set()
+        self._in_force: set[int] = set()
+        self._next_end_ns: int | None = None
 
     def digest(self, token: str) -> bytes:
         """What is kept of a token."""
@@ -81,8 +85,12 @@ class Browsers(Mirror):
 
     def in_force(self, row: SessionRow, now_ns: int) -> bool:
         """Whether a session's time is not over."""
+        return row.ended_ns is None and now_ns < self._end_ns(row)
+
+    def _end_ns(self, row: SessionRow) -> int:
+        """When it ends by itself, if it is not used again."""
         seen_ns = max(row.seen_ns, self._seen.get(row.id, 0))
-        return row.ended_ns is None and now_ns < seen_ns + IDLE_NS and now_ns < row.created_ns + LONGEST_NS
+        return min(seen_ns + IDLE_NS, row.created_ns + LONGEST_NS)
 
     def recent(self, row: SessionRow, now_ns: int) -> bool:
         """Whether its user was confirmed within ten minutes."""
@@ -135,4 +143,19 @@ class Browsers(Mirror):
         )
         self._sessions, self._users = sessions, users
         self._seen = {row.id: self._seen[row.id] for row in sessions.values() if row.id in self._seen}
+        self._reckon()
         return fewer  # who came is looked up anyway; who went must be forgotten everywhere
+
+    def _lapse(self) -> bool:
+        if self._next_end_ns is None or self._clock.now_ns() < self._next_end_ns:
+            return False
+        before = self._in_force
+        self._reckon()
+        return bool(before - self._in_force)
+
+    def _reckon(self) -> None:
+        """Find out which sessions are in force now, and when the next of them would end, were none used again."""
+        now_ns = self._clock.now_ns()
+        live = [row for row in self._sessions.values() if self.in_force(row, now_ns)]
+        self._in_force = {row.id for row in live}
+        self._next_end_ns = min((self._end_ns(row) for row in live), default=None)
