@@ -1,6 +1,7 @@
 """Coming in by an OpenID provider: real tokens over real sockets, and every way one of them could be wrong."""
 
 import base64
+import contextlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +10,11 @@ from urllib.parse import quote_plus
 import pytest
 from joserfc.jwk import RSAKey
 from tests.deliver.provider import CLIENT, SECRET, Provider, new_key, provider
-from tests.services.identity_stage import HERE, MEMBER, OWNER, SITE, IdentityStage, refusal
+from tests.services.identity_stage import HERE, MEMBER, OWNER, PASSWORD, SITE, IdentityStage, refusal
 from tests.services.memory_identity import HandClock
 
 from outcry.deliver.openid import KEPT_NS, LONGEST_ANSWER, WebOpenIdProvider
-from outcry.services.identity.browsers import Signed
+from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.openid import Answered
 from outcry.services.identity.refusals import Reason
 from outcry.services.identity.service import HalfWay
@@ -40,7 +41,7 @@ def stage(clock: HandClock, there: Provider) -> IdentityStage:
 
 def come(stage: IdentityStage, there: Provider, **begin: Any) -> Answered:
     """Go to the provider and come back."""
-    address, ticket = stage.identity.begin_openid("/alerts?x=1", HERE, **begin)
+    address, ticket = stage.identity.begin_openid("/alerts?x=1", **begin)
     return stage.identity.finish_openid(ticket, there.authorize(address), begin.get("session"), HERE)
 
 
@@ -64,7 +65,7 @@ def test_somebody_with_an_account_comes_in(stage: IdentityStage, there: Provider
 
 def test_what_is_asked_names_us_and_nothing_secret(stage: IdentityStage, there: Provider) -> None:
     stage.member()
-    address, ticket = stage.identity.begin_openid("/", HERE)
+    address, ticket = stage.identity.begin_openid("/")
     query = there.codes[there.authorize(address)["code"]]
     assert query["redirect_uri"] == f"{SITE}/sign-in/openid/callback"
     assert query["scope"] == "openid email"
@@ -229,9 +230,9 @@ def test_what_it_says_of_itself_is_asked_once_an_hour(stage: IdentityStage, ther
 
 def test_what_comes_back_belongs_to_the_browser_that_went(stage: IdentityStage, there: Provider) -> None:
     stage.member()
-    address, ticket = stage.identity.begin_openid("/", HERE)
+    address, ticket = stage.identity.begin_openid("/")
     given = there.authorize(address)
-    _, other = stage.identity.begin_openid("/", HERE)
+    _, other = stage.identity.begin_openid("/")
     for wrong, said in ((other, given), (ticket, given | {"state": "another"}), ("", given), (ticket, {})):
         with refusal(Reason.LINK):
             stage.identity.finish_openid(wrong, said, None, HERE)
@@ -240,9 +241,27 @@ def test_what_comes_back_belongs_to_the_browser_that_went(stage: IdentityStage, 
         stage.identity.finish_openid(ticket, given, None, HERE)
 
 
+def test_what_any_page_can_have_a_browser_ask_is_not_counted_as_a_try(
+    stage: IdentityStage, there: Provider
+) -> None:
+    """Pictures of another site that lead here would otherwise use up the tries of whoever looks at it; they bring no
+    ticket, for a cookie of ours does not go with them."""
+    stage.member()
+    for _ in range(30):
+        stage.identity.begin_openid("/")
+        with refusal(Reason.LINK):
+            stage.identity.finish_openid("", {"state": "guessed", "code": "guessed"}, None, HERE)
+    assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    elsewhere = Origin("198.51.100.1")
+    for n in range(21):
+        address, ticket = stage.identity.begin_openid("/")
+        with contextlib.nullcontext() if n < 20 else refusal(Reason.TOO_OFTEN):
+            stage.identity.finish_openid(ticket, there.authorize(address), None, elsewhere)
+
+
 def test_a_code_counts_once(stage: IdentityStage, there: Provider) -> None:
     stage.member()
-    address, ticket = stage.identity.begin_openid("/", HERE)
+    address, ticket = stage.identity.begin_openid("/")
     given = there.authorize(address)
     stage.identity.finish_openid(ticket, given, None, HERE)
     with refusal(Reason.SIGN_IN_SERVICE):
@@ -250,7 +269,7 @@ def test_a_code_counts_once(stage: IdentityStage, there: Provider) -> None:
 
 
 def test_somebody_who_declines_is_told_so(stage: IdentityStage, there: Provider) -> None:
-    address, ticket = stage.identity.begin_openid("/", HERE)
+    address, ticket = stage.identity.begin_openid("/")
     state = there.authorize(address)["state"]
     for said in ({"error": "access_denied"}, {"code": ""}, {"code": "x" * 5000}):
         with refusal(Reason.SIGN_IN_SERVICE):
@@ -262,7 +281,7 @@ def test_without_a_provider_there_is_no_such_way() -> None:
     stage = IdentityStage()
     assert stage.identity.openid_name() == ""
     with refusal(Reason.SIGN_IN_SERVICE):
-        stage.identity.begin_openid("/", HERE)
+        stage.identity.begin_openid("/")
 
 
 # -- proving anew
@@ -279,6 +298,22 @@ def test_proving_anew_asks_for_it_there_and_rotates_the_token(stage: IdentitySta
     assert stage.browsers.recent(session, stage.clock.now_ns())
 
 
+def test_with_a_second_factor_the_provider_alone_proves_nothing_anew(
+    stage: IdentityStage, there: Provider
+) -> None:
+    """Also where it was turned on while its user was there."""
+    member = stage.member()
+    session = stage.session(member)
+    address, ticket = stage.identity.begin_openid("/", session=session)
+    given = there.authorize(address)
+    stage.store.set_totp(member.user.id, b"sealed")
+    with refusal(Reason.CODE_TOO):
+        stage.identity.finish_openid(ticket, given, session, HERE)
+    with refusal(Reason.CODE_TOO):
+        stage.identity.begin_openid("/", session=session)
+    assert stage.in_force(member.token)
+
+
 @pytest.mark.parametrize("seconds", [None, -61, -86_400])
 def test_a_proof_of_earlier_proves_nothing_anew(
     stage: IdentityStage, there: Provider, seconds: int | None
@@ -293,7 +328,7 @@ def test_only_the_very_user_proves_it_in_the_very_session(stage: IdentityStage, 
     owner, member = stage.session(stage.owner()), stage.session(stage.member())
     with refusal(Reason.SIGN_IN_SERVICE):
         come(stage, there, session=owner)  # Ann at the provider, the owner here
-    address, ticket = stage.identity.begin_openid("/", HERE, session=member)
+    address, ticket = stage.identity.begin_openid("/", session=member)
     with refusal(Reason.LINK):
         stage.identity.finish_openid(ticket, there.authorize(address), owner, HERE)
     stage.identity.sign_out(member, HERE)
@@ -377,7 +412,7 @@ def test_a_provider_that_is_not_there_is_reported_without_a_secret(
     away = WebOpenIdProvider("Example", "http://127.0.0.1:1", CLIENT, SECRET, stage.clock)
     other = IdentityStage(openid=away)
     with refusal(Reason.SIGN_IN_SERVICE):
-        other.identity.begin_openid("/", HERE)
+        other.identity.begin_openid("/")
     assert other.reports == [
         "sign-in by the OpenID provider failed: 127.0.0.1 did not answer: ClientConnectorError"
     ]

@@ -22,6 +22,7 @@ from webstage import PASSWORD, Got, Visitor
 from outcry.ports.identity import UserRow
 from outcry.ports.openid import OpenIdAnswer
 from outcry.services.identity.browsers import Origin
+from outcry.store.identity import SqlIdentityStore
 
 SITE = "http://localhost"
 
@@ -363,3 +364,25 @@ def test_an_address_typed_before_a_confirmation_is_not_lost(step: Doorstep) -> N
     refused = submit(visitor, "/account/security/email", {"email": "no <address>"})
     assert refused.status == 422
     assert 'value="no &lt;address&gt;"' in refused.text
+
+
+@pytest.mark.parametrize("password", [True, False])
+def test_with_an_authenticator_the_sign_in_service_is_not_offered_as_a_proof(
+    named: Doorstep, service: SignInService, password: bool
+) -> None:
+    """It would let in whoever sits at a computer left alone, without a code. Signing out and in again asks for one."""
+    visitor = named.signed_in()
+    store = SqlIdentityStore(named.house.database)
+    person = next(row for row in named.identity.users() if row.email == ANN)
+    store.set_totp(person.id, b"sealed")
+    if not password:
+        store.set_password(person.id, None)
+    named.clock.forward(11 * 60)
+    named.house.people.browsers.refresh(named.clock.now_ns(), force=True)
+    page = visitor.get("/confirm?next=/account/security/password").text
+    assert "Confirm with Example ID" not in page
+    assert ("Sign out and in again" in page) is not password
+    got = visitor.get("/sign-in/openid?next=/account/security/password")
+    assert got.status == 422
+    assert "With an authenticator" in got.text
+    assert service.asked == []

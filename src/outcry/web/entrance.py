@@ -59,6 +59,10 @@ _REFUSALS = {
     Reason.SIGN_IN_SERVICE: later(
         "The sign-in service did not say who you are. Try again, or use another way."
     ),
+    Reason.CODE_TOO: later(
+        "With an authenticator switched on, the sign-in service alone proves nothing here. Use the password with a "
+        "code, or a passkey, or sign out and in again."
+    ),
 }
 #: What says more at one entry of a form.
 _THERE = {

@@ -27,7 +27,6 @@ async def leave(desk: Desk, visit: Visit) -> Response:
         address, ticket = await desk.ask(
             identity.begin_openid,
             next_of(visit),
-            origin_of(visit),
             invitation=invitation,
             session=None if invitation else visit.session,  # who is invited need not be who is signed in
         )

@@ -161,7 +161,7 @@ async def _proofs(desk: Desk, visit: Visit) -> dict[str, Any]:
         "has_password": user.password_hash is not None,
         "has_code": user.totp_sealed is not None,
         "passkeys": has_passkey and passkeys_work(visit),
-        "openid": desk.services.identity.openid_name(),
+        "openid": "" if user.totp_sealed else desk.services.identity.openid_name(),
     }
 
 

@@ -2,7 +2,8 @@
 
 Rules kept: the provider says who somebody is, not who may come in: that is whoever has an account or an invitation. An
 account is recognised by an address the provider has verified. Question and answer belong to one browser, by a ticket
-in its cookie; a second factor turned on here is wanted still.
+in its cookie; a second factor turned on here is wanted still, and whoever has one does not prove anew by the provider
+alone who it is.
 """
 
 import hmac
@@ -46,12 +47,13 @@ class OpenId(People):
         return self._openid.name if self._openid is not None and self._public_url else ""
 
     def begin_openid(
-        self, next_path: str, origin: Origin, *, invitation: str = "", session: SessionRow | None = None
+        self, next_path: str, *, invitation: str = "", session: SessionRow | None = None
     ) -> tuple[str, str]:
         """Where to send the browser, and the ticket to keep in its cookie for ten minutes. `session`: to prove anew who
         it is; `invitation`: the token to come in by, if there is no account yet."""
         provider = self._provider()
-        self._tries.take(origin)
+        if session is not None:
+            self._no_second_factor(session)
         facts = {
             "state": secrets.token_urlsafe(24),
             "nonce": secrets.token_urlsafe(24),
@@ -72,10 +74,11 @@ class OpenId(People):
     ) -> Answered:
         """The browser came back with what the provider `given` in the address. `session`: of this browser, if any."""
         provider = self._provider()
-        self._tries.take(origin)
         facts = self._tickets.read(_ASKED, ticket)
         if facts is None or not hmac.compare_digest(given.get("state", "").encode(), facts["state"].encode()):
             raise Refused(Reason.LINK)
+        # Only now, and not when it began: any site can have a browser open these addresses, but none with a ticket.
+        self._tries.take(origin)
         code = given.get("code", "")
         if not code or len(code) > _LONGEST_CODE:  # the person declined, or the provider did
             raise Refused(Reason.SIGN_IN_SERVICE)
@@ -101,9 +104,16 @@ class OpenId(People):
         fresh = answer.authenticated_ns is not None and answer.authenticated_ns >= since_ns
         if session is None or user is None or facts["session"] != str(session.id):
             raise Refused(Reason.LINK)
+        self._no_second_factor(session)
         if user.email != email or not fresh:
             raise Refused(Reason.SIGN_IN_SERVICE)
         return self._browsers.confirm(session, now_ns)
+
+    def _no_second_factor(self, session: SessionRow) -> None:
+        """Pass who has none: the provider's word is one factor. Raises `Refused`."""
+        user = self._store.user(session.user_id)
+        if user is not None and user.totp_sealed is not None:
+            raise Refused(Reason.CODE_TOO)
 
     def _newcomer(self, email: str, token: str, origin: Origin) -> UserRow:
         """Make the account of somebody invited: by the link, or by an invitation of that address."""

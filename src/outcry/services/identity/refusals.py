@@ -28,6 +28,7 @@ class Reason(StrEnum):
     CODE = "code"  # of an authenticator or recovery
     NOT_INVITED = "not_invited"  # proved at the provider, but without account or invitation here
     SIGN_IN_SERVICE = "sign_in_service"  # the OpenID provider
+    CODE_TOO = "code_too"  # the OpenID provider's word alone, of somebody who has a second factor here
 
 
 class Refused(Exception):
