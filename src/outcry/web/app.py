@@ -5,9 +5,7 @@ only addresses this service is known by are answered, so that no other name can 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from http.cookies import CookieError
-from typing import Any
 from urllib.parse import quote
 
 from starlette.applications import Starlette
@@ -16,27 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from outcry.accounts.licences import Scope
-from outcry.core.instruments import Universe
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
 from outcry.http.errors import STATUS
-from outcry.http.logs import Journal
 from outcry.http.names import is_ours, name_of
-from outcry.ports.clock import Clock
-from outcry.ports.connections import Connections
 from outcry.ports.identity import Preferences
-from outcry.ports.limiter import Limiter
 from outcry.ports.store import StoreBusy
-from outcry.services.accounts import KeyRing, Licences
-from outcry.services.datasets import Datasets
 from outcry.services.errors import ServiceError, StoreUnavailable
-from outcry.services.identity.browsers import Browsers
-from outcry.services.identity.service import Identity
-from outcry.services.live.board import Board
-from outcry.services.opening_hours import OpeningHours
-from outcry.services.query import Query
-from outcry.services.subscriptions import Subscriptions
 from outcry.web import pages
 from outcry.web.desk import (
     LANGUAGE_COOKIE,
@@ -54,39 +38,12 @@ from outcry.web.desk import (
 )
 from outcry.web.language import LANGUAGES, Languages
 from outcry.web.static import StaticFiles
+from outcry.web.supplies import PageServices
 from outcry.web.templates import Templates
 
 #: Pages and parts of pages one person, or one client, is given in any 60 seconds, and forms that are taken.
 PAGES_A_MINUTE = 1200
 FORMS_A_MINUTE = 240
-
-
-@dataclass(frozen=True, slots=True)
-class PageServices:
-    """What the pages are made from. `clock`: the machine's, `market_clock`: that of the market shown. `visitor`: what
-    somebody who is not signed in may see, None: nothing. `public_url`: where this service is known to be, empty: only
-    on this machine and at the addresses it listens on. `openapi`: makes the document of the API."""
-
-    query: Query
-    hours: OpeningHours
-    board: Board
-    universe: Universe
-    keys: KeyRing
-    licences: Licences
-    identity: Identity
-    subscriptions: Subscriptions
-    connections: Connections
-    datasets: Datasets
-    browsers: Browsers
-    limiter: Limiter
-    clock: Clock
-    market_clock: Clock
-    journal: Journal
-    form_secret: bytes
-    openapi: Callable[[], dict[str, Any]]
-    visitor: Callable[[], Scope | None] = lambda: None
-    public_url: str = ""
-    demo: bool = False
 
 
 def build_pages(services: PageServices) -> AsgiApp:

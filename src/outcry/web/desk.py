@@ -27,9 +27,9 @@ from outcry.ports.identity import Preferences, SessionRow, UserRow
 from outcry.services.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from outcry.web.app import PageServices
     from outcry.web.language import Languages, Words
     from outcry.web.static import StaticFiles
+    from outcry.web.supplies import PageServices
     from outcry.web.templates import Templates
 
 POLICY = (
@@ -97,6 +97,14 @@ class Visit:
         """Path and query, to come back to."""
         url = self.request.url
         return url.path + (f"?{url.query}" if url.query else "")
+
+    @property
+    def line(self) -> str:
+        """What tabs call the stream they share, no secret: another for each sign-in, so that nobody is told what was
+        told to whoever was at this browser before."""
+        if self.session is None:
+            return "visitor"
+        return blake2b(self.session.digest, digest_size=8, person=b"stream line").hexdigest()
 
 
 class Drawn(HTMLResponse):

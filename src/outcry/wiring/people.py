@@ -52,7 +52,8 @@ class People:
     def pages(self, journal: Journal) -> AsgiApp:
         """The pages over these parts."""
         from outcry.api.openapi import build_document  # noqa: PLC0415
-        from outcry.web.app import PageServices, build_pages  # noqa: PLC0415
+        from outcry.web.app import build_pages  # noqa: PLC0415
+        from outcry.web.supplies import PageServices  # noqa: PLC0415
 
         house = self.house
         self.identity.report_to(journal.warning)
