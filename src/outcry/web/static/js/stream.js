@@ -5,13 +5,17 @@
  * Names are those of the stream (snapshot, levels, quote, alert, state) and `lost`, `back` with {at}: when something was
  * last heard (ms). A follower's first event is a snapshot of its symbols; another one replaces all it knows.
  *
- * How: whoever gets the lock `outcry-stream` leads: holds the stream of all symbols wanted by any tab and tells every tab
- * what it hears (BroadcastChannel). Every tab remembers what was told, so any can lead next, from the last event on, and a
- * late follower is served from memory. Without locks (plain http under a name) a tab holds its own, while it is seen.
+ * How: among tabs of one sign-in (`<html data-line>`), for what one person was told is not for the next, whoever gets the
+ * lock leads: holds the stream of all symbols wanted by any tab and tells every tab what it hears (BroadcastChannel). Every
+ * tab remembers what was told, so any can lead next, from the last event on, and a late follower is served from memory.
+ * Without locks (plain http under a name) a tab holds its own, while it is seen.
  */
 
 import { Line } from "./line.js";
 
+/** How many alerts are remembered: more than a snapshot has, for a page that stands open for days. */
+const MOST_ALERTS = 1000;
+const ours = `outcry-stream-${document.documentElement.dataset.line}`;
 const me = crypto.getRandomValues(new Uint32Array(2)).join("-");
 const shared = "locks" in navigator && "BroadcastChannel" in window;
 const followers = new Set();
@@ -86,6 +90,7 @@ function hear({ name, data, id, symbols }) {
 function remember(alert) {
   const old = known.alerts.some((each) => each.key === alert.key && each.dataSource === alert.dataSource);
   if (!old) known.alerts.unshift(alert);
+  known.alerts.splice(MOST_ALERTS);
   return !old;
 }
 
@@ -104,13 +109,13 @@ function hearSnapshot(data, symbols) {
 
 function begin() {
   if (!shared) return beginAlone();
-  channel = new BroadcastChannel("outcry-stream");
+  channel = new BroadcastChannel(ours);
   channel.onmessage = ({ data }) => receive(data);
   const ended = new Promise((resolve) => (giveUp = resolve));
   const still = new AbortController();
   ended.then(() => still.abort());
   navigator.locks.request(`outcry-tab-${me}`, () => ended);
-  navigator.locks.request("outcry-stream", { signal: still.signal }, () => lead(ended)).catch(() => {});
+  navigator.locks.request(ours, { signal: still.signal }, () => lead(ended)).catch(() => {});
   want();
 }
 
