@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 from argon2 import PasswordHasher
@@ -189,6 +189,41 @@ def test_no_more_than_two_hashes_are_worked_at_once(stage: IdentityStage) -> Non
     for thread in threads:
         thread.join()
     assert most == 2
+
+
+def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
+    """Two are worked and six wait: half of the threads that answer pages, so that the others go on doing so."""
+    stage = IdentityStage()
+    stage.member()
+    go_on = Event()
+
+    class Held:
+        def verify(self, kept: str, password: bytes) -> bool:
+            return go_on.wait(10) and False
+
+    stage.identity._passwords._hasher = Held()  # type: ignore[assignment]
+    reasons = list[Reason]()
+
+    def sign_in(number: int) -> None:
+        try:
+            stage.identity.sign_in(f"n{number}@example.com", PASSWORD, Origin(f"192.0.2.{number}"))
+        except Refused as no:
+            reasons.append(no.reason)
+
+    threads = [Thread(target=sign_in, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads[:-1]:
+        thread.join(0.05)
+    sent_away, began = len(reasons), time.monotonic()
+    with refusal(Reason.TOO_OFTEN):
+        stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert time.monotonic() - began < 0.5
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert sent_away == 12
+    assert sorted(reasons) == [Reason.TOO_OFTEN] * 12 + [Reason.WRONG] * 8
 
 
 def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(stage: IdentityStage) -> None:

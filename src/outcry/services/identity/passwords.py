@@ -1,7 +1,8 @@
 """Passwords and the work of checking them: argon2id, 64 MiB each.
 
 Rules kept: whoever asks, and whether or not there is such an account, one check costs one hash; no more than two are
-worked at once, so that strangers cannot fill the memory by knocking.
+worked at once, so that strangers cannot fill the memory by knocking, and no more than six wait, so that they cannot
+keep everybody else's pages waiting either.
 """
 
 import base64
@@ -20,7 +21,9 @@ MEMORY_KIB = 64 * 1024
 PASSES = 3
 LANES = 1
 AT_ONCE = 2
-#: How long one waits for a turn. Longer queues would hold every thread that answers pages.
+#: With the two that are worked these hold half of the threads that answer pages. Whoever comes on top is sent away.
+MOST_WAITING = 6
+#: How long one waits for a turn.
 LONGEST_WAIT_S = 5.0
 _REASONS = {
     Fault.SHORT: Reason.PASSWORD_SHORT,
@@ -34,6 +37,7 @@ class Passwords:
 
     def __init__(self) -> None:
         self._hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
+        self._places = BoundedSemaphore(AT_ONCE + MOST_WAITING)
         self._turns = BoundedSemaphore(AT_ONCE)
         self._nobodys = _hash_of_nothing()
 
@@ -62,12 +66,18 @@ class Passwords:
 
     @contextmanager
     def _turn(self) -> Generator[None]:
-        if not self._turns.acquire(timeout=LONGEST_WAIT_S):
-            raise Refused(Reason.TOO_OFTEN, retry_after_s=int(LONGEST_WAIT_S))
-        try:
+        with _held(self._places, 0), _held(self._turns, LONGEST_WAIT_S):
             yield
-        finally:
-            self._turns.release()
+
+
+@contextmanager
+def _held(semaphore: BoundedSemaphore, wait_s: float) -> Generator[None]:
+    if not semaphore.acquire(timeout=wait_s):
+        raise Refused(Reason.TOO_OFTEN, retry_after_s=int(LONGEST_WAIT_S))
+    try:
+        yield
+    finally:
+        semaphore.release()
 
 
 def _bytes(password: str) -> bytes:
