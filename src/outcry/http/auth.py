@@ -9,6 +9,7 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from outcry.accounts.clients import network
 from outcry.accounts.keys import KEY_LENGTH
 from outcry.accounts.licences import Scope
 from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
@@ -106,7 +107,7 @@ class Door:
         scope = pages.visitor()
         if scope is None:
             return anonymous(asked.client), KeyRefusal.MISSING
-        subject = f"visitor:{_network(asked.client)}"
+        subject = f"visitor:{network(asked.client)}"
         return Caller(subject, "visitor", ANONYMOUS, PAGE_REQUESTS, scope, generation, session=0), None
 
     def _of_page(self, user: UserRow, session: int, generation: int) -> Caller:
@@ -160,20 +161,7 @@ class Door:
 
 def anonymous(client: str) -> Caller:
     """Return the caller without a key at this address."""
-    return Caller(f"ip:{_network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None, 0)
-
-
-def _network(client: str) -> str:
-    """One subscriber has one IPv4 address, but at least 2**64 of IPv6: those count as one."""
-    try:
-        address = ipaddress.ip_address(client)
-    except ValueError:
-        return client or "unknown"
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return str(address.ipv4_mapped)
-        return str(ipaddress.ip_network((int(address), 64), strict=False).network_address)
-    return client
+    return Caller(f"ip:{network(client)}", ANONYMOUS, ANONYMOUS, requests_allowed(ANONYMOUS), None, 0)
 
 
 def session_token(asked: Asked) -> str:

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from outcry.ports.store import Tier
 
 UserRole = Literal["member", "operator"]
+Theme = Literal["auto", "dark", "light"]
 #: What a one-time link or token is for; `passkey`: a challenge that was answered.
 Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey"]
 
@@ -29,7 +30,7 @@ class Preferences:
 
     language: str = ""
     time_zone: str = "America/New_York"
-    theme: Literal["auto", "dark", "light"] = "auto"
+    theme: Theme = "auto"
     digest_hour: int = 17
     shortcuts: bool = True
 

@@ -7,20 +7,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, get_args
+from typing import get_args
 from zoneinfo import available_timezones
 
 from starlette.responses import Response
 
 from outcry.accounts.licences import Scope
-from outcry.ports.identity import Preferences
+from outcry.ports.identity import Preferences, Theme
 from outcry.web.desk import Desk, Page, Visit
 from outcry.web.feed_words import next_step
 from outcry.web.forms import Faults, line, note_of
 from outcry.web.language import LANGUAGES, Words
 from outcry.web.states import State, state_of
 
-Theme = Literal["auto", "dark", "light"]
 _ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
 
 

@@ -22,6 +22,7 @@ from outcry.services.errors import NoLicensedSource
 from outcry.services.meaning import utc_date
 from outcry.web.alert_lines import AlertLine, alert_lines
 from outcry.web.desk import Desk, NotSignedIn, Page, Visit
+from outcry.web.forms import whole
 from outcry.web.language import Words
 from outcry.web.pen import Clock, Pen
 from outcry.web.phrases import EVENTS
@@ -78,7 +79,7 @@ class Listed:
 async def alerts_page(desk: Desk, visit: Visit) -> Response:
     """`/alerts`."""
     filters, faults = filters_of(visit)
-    before = _whole(visit.request.query_params.get("before", ""))
+    before = whole(visit.request.query_params.get("before", ""))
     found = Listed([], None, 0)
     if not faults:
         found = await desk.ask(_listed, desk, _scope(visit), filters, before, None)
@@ -103,7 +104,7 @@ async def alerts_page(desk: Desk, visit: Visit) -> Response:
 async def alert_rows(desk: Desk, visit: Visit) -> Response:
     """Rows recorded after one of that `seq`, for the script."""
     filters, faults = filters_of(visit)
-    after = _whole(visit.request.query_params.get("after", "")) or 0
+    after = whole(visit.request.query_params.get("after", "")) or 0
     found = Listed([], None, after)
     if not faults:
         found = await desk.ask(_listed, desk, _scope(visit), filters, None, after)
@@ -230,10 +231,6 @@ def _scope(visit: Visit) -> Scope:
 def _city(zone: str) -> str:
     """A time zone as people call it: by its city."""
     return zone.rpartition("/")[2].replace("_", " ")
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def _is_day(text: str) -> bool:

@@ -21,13 +21,12 @@ from outcry.web.feed_words import connection_state
 from outcry.web.forms import (
     Faults,
     confirm_first,
-    forget_secret,
     forget_typed,
     hand_over,
-    handed_over,
     line,
     note_of,
     number_in,
+    show_once,
     typed_before,
 )
 from outcry.web.keys import Shown, made_key, shown, wished
@@ -141,14 +140,7 @@ async def make_key(desk: Desk, visit: Visit) -> Response:
 
 async def show_made(desk: Desk, visit: Visit) -> Response:
     """The key just made, the only time it is on a page."""
-    desk.user(visit)
-    held = handed_over(desk, visit, MADE)
-    if held is None:
-        return desk.to(visit, f"{LIST}?done=shown")
-    return forget_secret(
-        visit,
-        desk.page(visit, "account/key_made.html", secret=True, held=held, back=LIST, site=site_of(visit)),
-    )
+    return show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
 
 
 # -- brokers

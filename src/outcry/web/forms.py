@@ -17,6 +17,7 @@ from starlette.responses import Response
 from outcry.core.units import NANOS_PER_MINUTE
 from outcry.services.sealing import Seal, SealBroken
 from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
+from outcry.web.entrance import forget
 from outcry.web.language import Words
 
 TYPED_COOKIE = "outcry-typed"
@@ -27,6 +28,7 @@ _SECRET_S = 2 * 60
 _MOST_COOKIE = 3800
 #: Ids are counted by a database that keeps them in 32 bits, or 64.
 _MOST_ID = 2**31 - 1
+_MOST_DIGITS = 15
 
 Faults = dict[str, str]
 
@@ -41,18 +43,27 @@ def line(form: Mapping[str, str], name: str, faults: Faults, words: Words, most:
     return text
 
 
+def whole(text: str) -> int | None:
+    """A whole number as programs write it, not longer than a store counts; None of what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+
+
+def id_of(text: str) -> int:
+    """The number something is known by. Raises `PageMissing` for one that nothing can have."""
+    number = whole(text)
+    if number is None or not 0 < number <= _MOST_ID:
+        raise PageMissing
+    return number
+
+
 def number_in(visit: Visit, name: str) -> int:
     """A number of the address. Raises `PageMissing` for one that nothing can have."""
-    text = str(visit.request.path_params[name])
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 0 < int(text) <= _MOST_ID):
-        raise PageMissing
-    return int(text)
+    return id_of(str(visit.request.path_params[name]))
 
 
 def before_in(visit: Visit) -> int | None:
     """From where a list goes on; None: from its beginning, also where the address says what cannot be."""
-    text = visit.request.query_params.get("before", "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
+    return whole(visit.request.query_params.get("before", ""))
 
 
 def note_of(visit: Visit) -> str:
@@ -81,7 +92,7 @@ def typed_before(desk: Desk, visit: Visit, path: str) -> dict[str, str]:
 def forget_typed(visit: Visit, response: Response) -> Response:
     """It stands in the form again: the browser need not keep it."""
     if TYPED_COOKIE in visit.request.cookies:
-        _forget(visit, response, TYPED_COOKIE)
+        forget(visit, response, TYPED_COOKIE)
     return response
 
 
@@ -102,14 +113,20 @@ def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
     return None if found is None else {str(name): str(value) for name, value in found.items()}
 
 
+def show_once(desk: Desk, visit: Visit, template: str, path: str, back: str, **values: Any) -> Response:
+    """The page at `path` with the secret handed over to it as `held`; back to where it came from where there is none
+    any more."""
+    desk.user(visit)
+    held = handed_over(desk, visit, path)
+    if held is None:
+        return desk.to(visit, f"{back}?done=shown")
+    return forget_secret(visit, desk.page(visit, template, secret=True, held=held, back=back, **values))
+
+
 def forget_secret(visit: Visit, response: Response) -> Response:
     """It was shown: the browser gives it up."""
-    _forget(visit, response, SECRET_COOKIE)
+    forget(visit, response, SECRET_COOKIE)
     return response
-
-
-def _forget(visit: Visit, response: Response, name: str) -> None:
-    response.delete_cookie(name, path="/", secure=visit.secure, httponly=True, samesite="lax")
 
 
 def _sealed(desk: Desk, visit: Visit, purpose: str, values: dict[str, str], lasts_s: int) -> str:

@@ -7,17 +7,16 @@ still does. What this version does not connect yet is called so.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 
-from babel.dates import format_datetime, get_timezone
 from starlette.responses import Response
 
-from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.connections import ConnectionRow
 from outcry.ports.store import StoreBusy
 from outcry.services.answers import SymbolState
 from outcry.services.errors import StoreUnavailable
 from outcry.web.desk import Desk, Page, Visit
+from outcry.web.moments import moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,12 @@ async def guide(desk: Desk, visit: Visit) -> Response:
     except (StoreBusy, StoreUnavailable):
         status, failed = None, True
     return desk.page(
-        visit, "guide/guide.html", sources=SOURCES, standing=status, failed=failed, when=_Moments(visit).text
+        visit,
+        "guide/guide.html",
+        sources=SOURCES,
+        standing=status,
+        failed=failed,
+        when=partial(moment, visit),
     )
 
 
@@ -89,18 +93,6 @@ def told(symbols: Sequence[SymbolState], feeds: Sequence[ConnectionRow]) -> Stat
         reasons=tuple(reasons.most_common(4)),
         feeds=feeds,
     )
-
-
-class _Moments:
-    """Words an instant (ns UTC) by the reader's clock."""
-
-    def __init__(self, visit: Visit) -> None:
-        self._language = visit.words.language
-        self._zone = get_timezone(visit.preferences.time_zone)
-
-    def text(self, at_ns: int) -> str:
-        at = datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC)
-        return format_datetime(at, "medium", tzinfo=self._zone, locale=self._language)
 
 
 PAGES: tuple[Page, ...] = (("/broker-guide", ("GET",), guide),)

@@ -12,22 +12,21 @@ from starlette.responses import Response
 
 from outcry.accounts.audit import Event
 from outcry.accounts.keys import LONGEST_LABEL
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
+from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.identity import UserRow
 from outcry.ports.store import KeyRow, Role
-from outcry.services.accounts import KeyRefused
+from outcry.services.accounts import GRACES_NS, KeyRefused
 from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of, site_of
 from outcry.web.forms import (
     Faults,
     confirm_first,
-    forget_secret,
     forget_typed,
     hand_over,
-    handed_over,
     line,
     note_of,
     number_in,
+    show_once,
     typed_before,
 )
 from outcry.web.language import Words
@@ -41,8 +40,8 @@ LIFETIMES_NS: Mapping[str, int | None] = {
     "365": 365 * NANOS_PER_DAY,
     "never": None,
 }
-#: How long a key that is replaced goes on to work.
-GRACES_NS: Mapping[str, int] = {"0": 0, "1h": NANOS_PER_HOUR, "24h": NANOS_PER_DAY, "7d": 7 * NANOS_PER_DAY}
+#: How long a key that is replaced goes on to work, as forms say it.
+GRACES: Mapping[str, int] = dict(zip(("0", "1h", "24h", "7d"), GRACES_NS, strict=True))
 _USUAL = {"label": "", "lifetime": "90"}
 #: A key this near its end is pointed out.
 _SOON_NS = 7 * NANOS_PER_DAY
@@ -162,14 +161,7 @@ async def made_key(desk: Desk, visit: Visit, user: UserRow, wish: Wish, role: Ro
 
 async def show_made(desk: Desk, visit: Visit) -> Response:
     """The key just made, the only time it is on a page."""
-    desk.user(visit)
-    held = handed_over(desk, visit, MADE)
-    if held is None:
-        return desk.to(visit, f"{LIST}?done=shown")
-    return forget_secret(
-        visit,
-        desk.page(visit, "account/key_made.html", secret=True, held=held, back=LIST, site=site_of(visit)),
-    )
+    return show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
 
 
 # -- one of them
@@ -201,12 +193,12 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
     form = await desk.form(visit)
     faults: Faults = {}
     grace = line(form, "grace", faults, visit.words)
-    if grace not in GRACES_NS:
+    if grace not in GRACES:
         faults["grace"] = visit.words("Choose how long the old key works.")
         return await _one(desk, visit, faults, {"grace": grace})
     try:
         desk.confirmed(visit)
-        key = await desk.ask(desk.services.keys.rotate, user.id, row.id, GRACES_NS[grace], desk.now_ns())
+        key = await desk.ask(desk.services.keys.rotate, user.id, row.id, GRACES[grace], desk.now_ns())
     except NotConfirmed:
         return confirm_first(desk, visit, f"{LIST}/{row.id}", {"grace": grace})
     except KeyRefused:

@@ -15,6 +15,7 @@ from outcry.ports.identity import UserRow
 from outcry.services.identity.refusals import Refused
 from outcry.web.desk import Desk, Page, PageMissing, Visit, said
 from outcry.web.entrance import guarded, origin_of, passkeys_work, refused
+from outcry.web.forms import id_of
 from outcry.web.moments import moment
 
 SECURITY = "/account/security"
@@ -34,11 +35,9 @@ async def remove_passkey(desk: Desk, visit: Visit) -> Response:
     """Forget one."""
     user = desk.confirmed(visit)
     form = await desk.form(visit)
-    number = form.get("passkey", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise PageMissing
+    number = id_of(form.get("passkey", ""))
     try:
-        await desk.ask(desk.services.identity.remove_passkey, user, int(number), origin_of(visit))
+        await desk.ask(desk.services.identity.remove_passkey, user, number, origin_of(visit))
     except Refused as refusal:
         return refused(desk, visit, "security/passkeys.html", refusal, **await _listed(desk, visit, user))
     return desk.to(visit, f"{SECURITY}?done=passkey-removed")

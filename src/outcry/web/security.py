@@ -12,7 +12,7 @@ from outcry.services.identity.refusals import Refused
 from outcry.web.agents import device
 from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit, said
 from outcry.web.entrance import guarded, origin_of, passkeys_work, refused, secret_in
-from outcry.web.forms import confirm_first, forget_typed, note_of, typed_before
+from outcry.web.forms import confirm_first, forget_typed, id_of, note_of, typed_before
 from outcry.web.language import later
 from outcry.web.moments import moment
 
@@ -70,10 +70,8 @@ async def end_sessions(desk: Desk, visit: Visit) -> Response:
     if "others" in form:
         await desk.ask(identity.end_other_sessions, user, visit.session, origin_of(visit))
         return desk.to(visit, f"{_HERE}?done=sessions")
-    number = form.get("session", "")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        raise PageMissing
-    await desk.ask(identity.end_session, user, int(number), origin_of(visit))
+    number = id_of(form.get("session", ""))
+    await desk.ask(identity.end_session, user, number, origin_of(visit))
     return desk.to(visit, f"{_HERE}?done=session")
 
 

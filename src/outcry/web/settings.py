@@ -5,15 +5,14 @@ Rule kept: a choice is one of those offered, and leads back to the page it was m
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, cast, get_args
+from typing import cast, get_args
 
 from starlette.responses import Response
 
-from outcry.ports.identity import Preferences
+from outcry.ports.identity import Preferences, Theme
 from outcry.web.desk import LANGUAGE_COOKIE, THEME_COOKIE, Desk, FormRefused, Page, Visit, safe_path
 from outcry.web.language import LANGUAGES
 
-Theme = Literal["auto", "dark", "light"]
 _YEAR_S = 365 * 24 * 3600
 
 

@@ -4,9 +4,9 @@ Rules kept: within any minute five tries for one account and twenty from one cli
 does not exist is counted like one that does.
 """
 
-import ipaddress
 from threading import Lock
 
+from outcry.accounts.clients import network
 from outcry.ports.clock import Clock
 from outcry.ports.limiter import Limiter
 from outcry.services.identity.browsers import Origin
@@ -37,14 +37,3 @@ class Tries:
             verdict = self._limiter.take(subject, limit, self._clock.now_ns())
         if not verdict.allowed:
             raise Refused(Reason.TOO_OFTEN, retry_after_s=-(-verdict.retry_after_ms // 1000))
-
-
-def network(address: str) -> str:
-    """What counts as one client: an address, of IPv6 the 64 bits that a household is given."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address[:64]
-    if found.version == 4:
-        return str(found)
-    return str(found.ipv4_mapped or ipaddress.ip_network((int(found) >> 64 << 64, 64)))
