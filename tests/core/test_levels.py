@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from outcry.core.ladder import Bracket, Ladder
-from outcry.core.levels import Completed, carried
+from outcry.core.levels import Carried, Completed, carried, spent
 from outcry.core.profile import profile_of
 
 FIRST = date(2024, 3, 4)
@@ -104,3 +104,20 @@ def test_a_partial_session_tests_and_repairs_but_makes_no_level() -> None:
     found = carried([old, piece, last])
     assert prices(found.naked_pocs) == [last.profile.poc]
     assert (prices(found.poor_highs), prices(found.poor_lows)) == ([], [])
+
+
+def test_what_the_open_session_has_used_up() -> None:
+    """A POC at 15 and a poor range from 10 to 20. 15 is traded, not gapped over; the high is met, the low passed by one
+    tick."""
+    before = carried([completed(0, (10, 20), (10, 20), (15, 15))])
+    assert (prices(before.naked_pocs), prices(before.poor_highs), prices(before.poor_lows)) == (
+        [15],
+        [20],
+        [10],
+    )
+    inside = completed(1, (12, 20), touched=((12, 14), (16, 20))).ladder
+    assert spent(before, inside) == Carried((), (), ())
+    down = completed(1, (9, 20)).ladder
+    assert spent(before, down) == Carried(before.naked_pocs, (), before.poor_lows)
+    up = completed(1, (16, 21)).ladder
+    assert spent(before, up) == Carried((), before.poor_highs, ())

@@ -1,6 +1,7 @@
 """What a chart is given of the session open now, and how prices of a product are written."""
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 from tests.live_views import (
@@ -10,10 +11,12 @@ from tests.live_views import (
     ESH26,
     LADDER,
     NOW_NS,
+    PRIOR_DAY,
     REFERENCE,
     VIEW,
     MemorySessions,
     Shown,
+    alert_row,
     completed,
     eth,
     query,
@@ -21,7 +24,10 @@ from tests.live_views import (
 
 from outcry.accounts.licences import Grant, Scope
 from outcry.core.ladder import Bracket, Ladder
+from outcry.core.levels import Carried, Dated
+from outcry.core.live import LiveView
 from outcry.core.snapshot import dump, load
+from outcry.core.structure.machine import AlertType
 from outcry.services.chart_answer import ChartAnswer
 from outcry.services.charting import notation_of
 from outcry.services.errors import NoLicensedSource
@@ -82,6 +88,34 @@ def test_before_the_open_there_is_the_night_and_no_levels() -> None:
     assert newest.open == "2026-01-06T14:30:00.000Z"
     assert newest.overnight is not None
     assert newest.overnight.volumes == list(LADDER.volume)
+
+
+def used(view: LiveView) -> LiveView:
+    """The same after naked POCs at 6910 and 6890, a poor high at 6913 and a poor low at 6909.75: the session of 6909.5
+    to 6913.25 has traded at the first POC, and beyond both extremes."""
+    pocs = Dated(27640, PRIOR_DAY), Dated(27560, date(2025, 12, 30))
+    extremes = (Dated(27652, PRIOR_DAY),), (Dated(27639, PRIOR_DAY),)
+    return replace(view, opening=replace(view.opening, carried=Carried(pocs, *extremes)))
+
+
+def test_what_the_open_session_has_used_up_is_said_beside_what_stood_when_the_last_completed() -> None:
+    board = Board()
+    shown = Shown(board, view=used(VIEW))
+    found = chart(query(board))
+    assert [level.price for level in found.naked_pocs] == [6910.0, 6890.0]
+    assert [(poc.price, poc.date, poc.at) for poc in found.touched_pocs] == [(6910.0, str(PRIOR_DAY), None)]
+    assert [(level.price, level.date) for level in found.repaired_highs] == [(6913.0, str(PRIOR_DAY))]
+    assert [(level.price, level.date) for level in found.repaired_lows] == [(6909.75, str(PRIOR_DAY))]
+    fired = alert_row(7, type=AlertType.NAKED_POC, ref=str(PRIOR_DAY), price_e9=6910_000_000_000)
+    board.post([replace(fired, seq=6, ref="2025-12-30"), fired])
+    assert chart(query(board)).touched_pocs[0].at == "2026-01-06T14:30:07.000Z"
+    scanned = {row.state.symbol: row.touched for row in query(board).scan(ANN, NOW_NS)}
+    assert [(level.price, level.date) for level in scanned["ES"]] == [(6910.0, str(PRIOR_DAY))]
+    assert all(not touched for symbol, touched in scanned.items() if symbol != "ES")
+    shown.view = eth(used(VIEW))  # trades of the night use nothing up
+    shown.channel.version += 1
+    night = chart(query(board))
+    assert (night.touched_pocs, night.repaired_highs, night.repaired_lows) == ([], [], [])
 
 
 def test_without_a_live_feed_it_ends_with_the_newest_completed_session() -> None:

@@ -129,6 +129,7 @@ ANSWERS: dict[str, Answer] = {
                 data_source="shared",
                 invented=True,
                 params={"vah": 6912.5, "val": 6889.75, "poc": 6900.25, "tolTicks": 2, "approach": "inside"},
+                recorded_at="2026-01-05T15:04:05.310Z",
             )
         ],
         next_before=None,
@@ -184,6 +185,9 @@ ANSWERS: dict[str, Answer] = {
         naked_pocs=[_POC],
         poor_highs=[_HIGH],
         poor_lows=[],
+        touched_pocs=[],
+        repaired_highs=[],
+        repaired_lows=[],
         sessions=[
             ChartSession(
                 date=_DAY,

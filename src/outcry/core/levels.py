@@ -79,3 +79,12 @@ def carried(sessions: Sequence[Completed]) -> Carried:
         beyond_high, beyond_low = max(beyond_high, profile.high), min(beyond_low, profile.low)
         age += session.whole
     return Carried(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))
+
+
+def spent(levels: Carried, ladder: Ladder) -> Carried:
+    """Those of `levels` that a later RTH session of the contract, as far as `ladder` has it, has used up."""
+    return Carried(
+        tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),
+        tuple(level for level in levels.poor_highs if ladder.high_ticks > level.price_ticks),
+        tuple(level for level in levels.poor_lows if ladder.low_ticks < level.price_ticks),
+    )

@@ -82,11 +82,21 @@ class ChartSession(Answer, frozen=True, kw_only=True):
     poor_low: Extreme | None = None
 
 
+class TouchedPoc(DatedLevel, frozen=True, kw_only=True):
+    """A naked POC at which the open regular session has traded. `at`: of its first trade there (ISO 8601 UTC), as its
+    alert has it; null where that was not watched, as while a feed catches up."""
+
+    at: str | None
+
+
 class ChartAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/chart`: sessions oldest first. `missing`: trade dates between them whose session is not known.
 
     `naked_pocs`, `poor_highs`, `poor_lows`, `prior` and `overnight` as in `GET /api/levels`. `average_range`: the mean
         range of up to twenty regular sessions before the newest, null where there are none.
+
+    `touched_pocs`, `repaired_highs`, `repaired_lows`: those of `naked_pocs`, `poor_highs` and `poor_lows`, which are as
+        they stood when the last session completed, that the regular session open now has traded at or beyond.
     """
 
     symbol: str
@@ -108,6 +118,9 @@ class ChartAnswer(Answer, frozen=True, kw_only=True):
     naked_pocs: list[DatedLevel]
     poor_highs: list[DatedLevel]
     poor_lows: list[DatedLevel]
+    touched_pocs: list[TouchedPoc]
+    repaired_highs: list[DatedLevel]
+    repaired_lows: list[DatedLevel]
     sessions: list[ChartSession]
     missing: list[str]
     method: Method

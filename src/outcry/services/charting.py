@@ -19,6 +19,7 @@ from outcry.core.live import LiveView
 from outcry.core.profile import levels_of
 from outcry.core.units import price_text
 from outcry.ports.feed import INVENTED_SOURCES
+from outcry.ports.live import AlertRow
 from outcry.services import describe
 from outcry.services.answers import DataSource, DatedLevel, Method, Overnight, PriorLevels, number
 from outcry.services.chart_answer import (
@@ -29,6 +30,7 @@ from outcry.services.chart_answer import (
     NightProfile,
     Notation,
     PathPoint,
+    TouchedPoc,
 )
 from outcry.services.live.board import Seen
 from outcry.services.shelf import Place, Shelf, StoredSession
@@ -64,9 +66,11 @@ class Charts:
         self._nights: WeakKeyDictionary[StoredSession, NightProfile] = WeakKeyDictionary()
 
     def answer(
-        self, product: Product, places: Sequence[Place], shelf: Shelf | None, seen: Seen | None, state: str, count: int
+        self, product: Product, places: Sequence[Place], shelf: Shelf | None, seen: Seen | None, state: str,
+        count: int, fired: Sequence[AlertRow],
     ) -> ChartAnswer:  # fmt: skip
-        """The newest `count` sessions of `places`, the open one of `seen` among them. There is one of them at least."""
+        """The newest `count` sessions of `places`, the open one of `seen` among them. There is one of them at least.
+        fired: alerts of the channel of `seen`."""
         tick = product.tick_e9
         view = seen.channel.view() if seen is not None else None
         drawn = [self._completed(product, place, shelf) for place in places if shelf is not None]
@@ -78,7 +82,7 @@ class Charts:
             symbol=product.root, name=product.name, contract=drawn[-1].contract, tick_size=number(tick),
             notation=notation_of(product), time_zone=product.zone, sessions=drawn,
             missing=self._missing(product.root, drawn),
-            **(_live_part(view, seen, tick) if view and seen else _delayed_part(places[-1], shelf, state, tick)),
+            **(_live_part(view, seen, fired, tick) if view and seen else _delayed_part(places[-1], shelf, state, tick)),
         )  # fmt: skip
 
     def _completed(self, product: Product, place: Place, shelf: Shelf | None) -> ChartSession:
@@ -179,12 +183,16 @@ class _Source(TypedDict):
     naked_pocs: list[DatedLevel]
     poor_highs: list[DatedLevel]
     poor_lows: list[DatedLevel]
+    touched_pocs: list[TouchedPoc]
+    repaired_highs: list[DatedLevel]
+    repaired_lows: list[DatedLevel]
     method: Method
 
 
-def _live_part(view: LiveView, seen: Seen, tick: int) -> _Source:
+def _live_part(view: LiveView, seen: Seen, fired: Sequence[AlertRow], tick: int) -> _Source:
     opening = view.opening
     pocs, highs, lows = describe.carried(opening.carried, tick)
+    touched, repaired_highs, repaired_lows = describe.spent(view, fired, tick)
     prior, average = opening.prior, opening.average_range
     return {
         "data_source": seen.source, "live": True, "as_of": None, "updated_at": describe.instant(view.last_ns),
@@ -192,7 +200,8 @@ def _live_part(view: LiveView, seen: Seen, tick: int) -> _Source:
         "average_range": number(average * tick) if average is not None else None,
         "prior": describe.value(prior.poc, prior.vah, prior.val, tick) if prior else None,
         "overnight": describe.high_low(view.overnight, tick),
-        "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "method": describe.method(view.ladder),
+        "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "touched_pocs": touched,
+        "repaired_highs": repaired_highs, "repaired_lows": repaired_lows, "method": describe.method(view.ladder),
     }  # fmt: skip
 
 
@@ -206,7 +215,8 @@ def _delayed_part(place: Place, shelf: Shelf | None, state: str, tick: int) -> _
         "average_range": number(average * tick) if average is not None else None,
         "prior": describe.value(profile.poc, profile.vah, profile.val, tick),
         "overnight": describe.overnight(shelf.overnight_of(stored) if shelf is not None else None, tick),
-        "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "method": describe.method(stored.ladder),
+        "naked_pocs": pocs, "poor_highs": highs, "poor_lows": lows, "touched_pocs": [], "repaired_highs": [],
+        "repaired_lows": [], "method": describe.method(stored.ladder),
     }  # fmt: skip
 
 

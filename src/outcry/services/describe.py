@@ -14,8 +14,10 @@ from outcry.core.live import LiveView
 from outcry.core.methods import DALTON
 from outcry.core.playbook import ScenarioState
 from outcry.core.profile import SessionProfile
+from outcry.core.structure.machine import AlertType
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.feed import INVENTED_SOURCES
+from outcry.ports.live import AlertRow
 from outcry.services.answers import (
     BiasVotes,
     DataQuality,
@@ -33,6 +35,7 @@ from outcry.services.answers import (
     SessionLevels,
     number,
 )
+from outcry.services.chart_answer import TouchedPoc
 from outcry.services.shelf import Place, StoredSession
 
 
@@ -53,6 +56,23 @@ def carried(
         ]
 
     return dated(levels.naked_pocs), dated(levels.poor_highs), dated(levels.poor_lows)
+
+
+def spent(
+    view: LiveView, fired: Sequence[AlertRow], tick_e9: int
+) -> tuple[list[TouchedPoc], list[DatedLevel], list[DatedLevel]]:
+    """Of what is carried, what the open regular session has used up: POCs touched, poor highs and lows repaired.
+    fired: alerts of its channel, among them when a POC was touched."""
+    opening = view.opening
+    if opening.kind is not SessionKind.RTH:
+        return [], [], []
+    times = {
+        row.ref: instant(row.at_ns)
+        for row in fired
+        if row.type is AlertType.NAKED_POC and row.trade_date == opening.trade_date
+    }
+    pocs, highs, lows = carried(core_levels.spent(opening.carried, view.ladder), tick_e9)
+    return [TouchedPoc(price=poc.price, date=poc.date, at=times.get(poc.date)) for poc in pocs], highs, lows
 
 
 def value(poc: int, vah: int, val: int, tick_e9: int) -> PriorLevels:

@@ -21,6 +21,7 @@ from outcry.services.answers import (
     DISCLAIMER,
     Answer,
     ContextAnswer,
+    DatedLevel,
     HistoryAnswer,
     LevelsAnswer,
     ProfileAnswer,
@@ -160,15 +161,15 @@ class Query:
         """`GET /api/chart`: the newest sessions, at most 60, and the one open now if it is live. Raises as `levels`."""
         named = self._meaning.of(symbol, now_ns)
         seen, state = self._meaning.live(scope, named)
-        count = sessions or USUAL_SESSIONS
+        count, fired = sessions or USUAL_SESSIONS, self._board.alerts_of([seen.channel] if seen else [])
         try:
             asked = self._ask(scope, named, now_ns)
         except NoLicensedSource:
             if seen is None or seen.channel.view() is None:
                 raise
-            return Found(self._charts.answer(named.product, [], None, seen, state, count), now_ns)
+            return Found(self._charts.answer(named.product, [], None, seen, state, count, fired), now_ns)
         places = asked.shelf.places(asked.contract)[-count:]
-        answer = self._charts.answer(named.product, places, asked.shelf, seen, state, count)
+        answer = self._charts.answer(named.product, places, asked.shelf, seen, state, count, fired)
         return Found(answer, now_ns if answer.live else asked.fresh_until_ns)
 
     def history(
@@ -235,8 +236,14 @@ class Query:
         return ScanRow(
             state, levels, number(place.session.profile.close * tick) if place else None,
             number(average * tick) if average is not None else None, notation_of(product),
-            None if state.live else self.heard(scope, state.symbol),
+            None if state.live else self.heard(scope, state.symbol), self._touched(scope, product),
         )  # fmt: skip
+
+    def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
+        """The naked POCs that the open session of a product has traded at."""
+        seen, _ = self._meaning.live(scope, Named(product.root, product, None))
+        view = seen.channel.view() if seen else None
+        return list(describe.spent(view, (), product.tick_e9)[0]) if view else []
 
     def heard(self, scope: Scope, root: str) -> str | None:
         """When a feed of this product that has fallen silent last brought anything; None where none has."""

@@ -3,9 +3,10 @@
 Rule kept: the same answers as `GET /api/symbols` and `GET /api/levels` give, put side by side.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outcry.services.answers import LevelsAnswer, SymbolState
+from outcry.services.answers import DatedLevel, LevelsAnswer, SymbolState
 from outcry.services.chart_answer import Notation
 
 
@@ -13,7 +14,8 @@ from outcry.services.chart_answer import Notation
 class ScanRow:
     """One product. `levels`: None where nothing may be seen of it. `close`: last price of the newest completed session;
     `average_range`: of up to twenty regular sessions; both None where there are none. `heard`:
-    when its feed last brought anything (ISO 8601 UTC), where that has fallen silent."""
+    when its feed last brought anything (ISO 8601 UTC), where that has fallen silent. `touched`: of the naked POCs in
+    `levels`, those the open session has traded at."""
 
     state: SymbolState
     levels: LevelsAnswer | None
@@ -21,3 +23,4 @@ class ScanRow:
     average_range: float | None
     notation: Notation
     heard: str | None = None
+    touched: Sequence[DatedLevel] = ()
