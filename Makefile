@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY)  ## make .venv with everything pinned
 
-run: $(READY)    ## the demonstration, on http://127.0.0.1:8000
+run: $(READY)    ## the demonstration, on http://localhost:8000
 	$(BIN)/outcry serve --demo
 
 browser:         ## what the browser tests need beside Python: Chromium and curl, from Debian's packages

@@ -83,6 +83,10 @@ def test_the_first_day(shared: Path, tmp_path: Path) -> None:
         assert get(f"{url}/api/levels?symbol=NQ", key)[:2][1]["code"] == "no_licensed_source"
         shown = outcry(tmp_path, "levels", "ES", env={"OUTCRY_URL": url, "OUTCRY_KEY": key})
         assert json.loads(shown.stdout)["prior"] == body["prior"]
+        # whatever the port is, the other commands find it by the data folder
+        assert outcry(tmp_path, "levels", "ES", env={"OUTCRY_KEY": key}).stdout == shown.stdout
+        invited = outcry(tmp_path, "users", "invite", "ann@example.com").stdout
+        assert invited.startswith(f"{url}/invite?token=")
         # revoked by another process: refused within a second
         assert outcry(tmp_path, "keys", "revoke", key[:15]).returncode == 0
         deadline = time.monotonic() + 1.0
@@ -90,6 +94,7 @@ def test_the_first_day(shared: Path, tmp_path: Path) -> None:
             time.sleep(0.05)
         assert status == 401
         assert process.poll() is None
+    assert not (tmp_path / "address").exists()
     listed = outcry(tmp_path, "keys", "list").stdout
     assert key not in listed
     assert key[:15] in listed

@@ -37,7 +37,7 @@ app = App(
 
         outcry serve
 
-        curl -H "x-api-key: $OUTCRY_KEY" "http://127.0.0.1:8000/api/levels?symbol=ES"
+        curl -H "x-api-key: $OUTCRY_KEY" "http://localhost:8000/api/levels?symbol=ES"
 
     Settings come from OUTCRY_* variables or outcry.toml in the data folder; OUTCRY_DATA names that folder.
     Educational context, not advice. Market data keeps its owner's licence.

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from outcry.cli.set_up import set_up_notice
+from outcry.cli.whereabouts import address, demo_folder
 from outcry.ports.feed import Feed
 from outcry.ports.store import GrantRow
 from outcry.settings import BadSettings, Settings
@@ -34,17 +35,11 @@ class Serving(NamedTuple):
     greet: Callable[[str, int], None]
 
 
-def address(host: str, port: int) -> str:
-    """An address as a browser takes it."""
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
     """A demonstration has its own folder, beside the usual one, unless one was named."""
     if chosen:
         return settings
-    folder = settings.folder
-    return msgspec.structs.replace(settings, data=str(folder.with_name(folder.name + "-demo")))
+    return msgspec.structs.replace(settings, data=str(demo_folder(settings.folder)))
 
 
 @contextmanager

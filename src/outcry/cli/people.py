@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from cyclopts import App
 
+from outcry.cli.whereabouts import site
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.identity import UserRole, UserRow
 from outcry.ports.store import Tier
@@ -111,8 +112,8 @@ def _link(data: str | None, email: str, made: Callable[[House], str | None]) -> 
         settings = house.settings
     if link is None:
         return _nobody(email)
-    # without a public address a link is a path; a name and not a number before it, for passkeys belong to names
-    print(link if settings.public_url else f"http://localhost:{settings.port}{link}")
+    # without a public address a link is a path
+    print(link if settings.public_url else f"{site(settings)}{link}")
     return 0
 
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from outcry.cli.whereabouts import service
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, StreamEvent, Unreachable
 
 Answering = Callable[[Client], None]
 
 
-def levels(symbol: str, *, url: str | None = None) -> int:
+def levels(symbol: str, *, url: str | None = None, data: str | None = None) -> int:
     """Print the key levels of a symbol as JSON, from a running service.
 
     The key is read from OUTCRY_KEY, never from the command line, where other users of the machine could see it.
@@ -23,12 +24,16 @@ def levels(symbol: str, *, url: str | None = None) -> int:
     symbol
         ES, ESZ6, MES, /ES …
     url
-        The service; otherwise OUTCRY_URL, otherwise http://127.0.0.1:8000
+        The service; otherwise OUTCRY_URL, otherwise the one that runs on the data folder.
+    data
+        The service's data folder; otherwise OUTCRY_DATA.
     """
-    return _ask(url, lambda client: _print(client.levels(symbol)))
+    return _ask(url, data, lambda client: _print(client.levels(symbol)))
 
 
-def alerts(symbol: str | None = None, *, follow: bool = False, url: str | None = None) -> int:
+def alerts(
+    symbol: str | None = None, *, follow: bool = False, url: str | None = None, data: str | None = None
+) -> int:
     """Print today's alerts as JSON, from a running service; with --follow go on with those that come.
 
     The key is read from OUTCRY_KEY, never from the command line, where other users of the machine could see it.
@@ -42,16 +47,18 @@ def alerts(symbol: str | None = None, *, follow: bool = False, url: str | None =
     follow
         One alert a line, oldest first, until interrupted. A lost connection is made again, and no alert is left out.
     url
-        The service; otherwise OUTCRY_URL, otherwise http://127.0.0.1:8000
+        The service; otherwise OUTCRY_URL, otherwise the one that runs on the data folder.
+    data
+        The service's data folder; otherwise OUTCRY_DATA.
     """
     if not follow:
-        return _ask(url, lambda client: _print(client.alerts(symbol)))
+        return _ask(url, data, lambda client: _print(client.alerts(symbol)))
 
     def told(client: Client) -> None:
         for alert in told_once(client.stream(symbol) if symbol else client.stream()):
             print(msgspec.json.encode(alert).decode(), flush=True)
 
-    return _ask(url, told)
+    return _ask(url, data, told)
 
 
 def told_once(events: Iterator[StreamEvent]) -> Iterator[AlertEntry]:
@@ -77,13 +84,13 @@ def _print(answer: object) -> None:
     print(msgspec.json.format(msgspec.json.encode(answer)).decode())
 
 
-def _ask(url: str | None, answering: Answering) -> int:
+def _ask(url: str | None, data: str | None, answering: Answering) -> int:
     key = os.environ.get("OUTCRY_KEY", "")
     if not key:
         print("outcry: set OUTCRY_KEY to an API key (outcry keys create --email …)", file=sys.stderr)
         return 2
     try:
-        answering(Client(url or os.environ.get("OUTCRY_URL") or "http://127.0.0.1:8000", key))
+        answering(Client(service(url, data), key))
     except (ApiError, Unreachable, ValueError) as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1

@@ -18,6 +18,7 @@ from outcry.accounts import keys as form
 from outcry.cli.accounts import OPERATOR_NAME
 from outcry.cli.playing import Played, Player
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
+from outcry.cli.whereabouts import service
 from outcry.client import ApiError, Unreachable
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
@@ -96,7 +97,7 @@ def replay(
     paths
         Files, or folders to search for files.
     url
-        The service; otherwise OUTCRY_URL, otherwise http://127.0.0.1:8000
+        The service; otherwise OUTCRY_URL, otherwise the one that runs on the data folder.
     data
         The service's data folder; otherwise OUTCRY_DATA.
     """
@@ -104,7 +105,7 @@ def replay(
     if wrong:
         print(f"outcry replay: {wrong}", file=sys.stderr)
         return 2
-    clock, address = SystemClock(), url or os.environ.get("OUTCRY_URL") or "http://127.0.0.1:8000"
+    clock, address = SystemClock(), service(url, data)
     try:
         with _admitted(read_settings(data=data), playing.owner, clock) as (key, reference):
             player = _player(paths, reading.options(clock.now_ns()), reference, playing, clock)

@@ -9,8 +9,9 @@ from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
-from outcry.cli.demo import Serving, address, demo_settings, open_demo
+from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
+from outcry.cli.whereabouts import address, say, unsay
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.tape import TapeDamaged
@@ -51,8 +52,13 @@ def serve(
         trusted_proxies=settings.trusted_proxies or None,
     )  # fmt: skip
     with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
+
+        def started(host: str, port: int) -> None:
+            say(settings.folder, address(host, port))
+            greet(host, port)
+
         try:
-            run(house.application(feeds), binding, greet)
+            run(house.application(feeds), binding, started, partial(unsay, settings.folder))
         except SystemExit:  # the server has logged why it could not start
             where = f"{settings.host}:{settings.port}"
             print(

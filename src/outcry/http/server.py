@@ -85,9 +85,13 @@ class Server(uvicorn.Server):
 
 
 def build_server(
-    service: Service, binding: Binding, on_started: Callable[[str, int], None] | None = None
+    service: Service,
+    binding: Binding,
+    on_started: Callable[[str, int], None] | None = None,
+    on_stopping: Callable[[], None] | None = None,
 ) -> Server:
-    """Make a server ready to `run()`; `on_started(host, port)` is called once it accepts connections."""
+    """Make a server ready to `run()`; `on_started(host, port)` is called once it accepts connections, `on_stopping`
+    before it takes no more."""
     config = uvicorn.Config(
         service.asgi,  # pyright: ignore[reportArgumentType] - our scope is a plain dictionary
         host=binding.host,
@@ -106,11 +110,23 @@ def build_server(
         timeout_keep_alive=binding.keep_alive_s,
         timeout_graceful_shutdown=binding.shutdown_s,
     )
-    return Server(config, on_started, service.drain)
+
+    def stopping() -> None:
+        if on_stopping is not None:
+            on_stopping()
+        service.drain()
+
+    return Server(config, on_started, stopping)
 
 
-def serve(service: Service, binding: Binding, on_started: Callable[[str, int], None] | None = None) -> None:
-    """Serve until told to stop by a signal."""
+def serve(
+    service: Service,
+    binding: Binding,
+    on_started: Callable[[str, int], None] | None = None,
+    on_stopping: Callable[[], None] | None = None,
+) -> None:
+    """Serve until told to stop by a signal; one that ends the process is raised again, so that nothing after this is
+    sure to be done."""
     logger = logging.getLogger("uvicorn.error")
     handler = JournalHandler(service.edge.journal)
     logger.addHandler(handler)
@@ -128,7 +144,7 @@ def serve(service: Service, binding: Binding, on_started: Callable[[str, int], N
 
     try:
         with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has stopped
-            build_server(service, binding, started).run()
+            build_server(service, binding, started, on_stopping).run()
     finally:
         gc.unfreeze()
         gc.set_threshold(*thresholds)
