@@ -76,6 +76,14 @@ def test_an_alert_is_read_back_whole(store: LiveStore) -> None:
     assert store.position(ES) == 7
 
 
+def test_when_an_alert_was_recorded_is_kept_of_the_first_time_only(store: LiveStore) -> None:
+    late = replace(ALERT, recorded_ns=ALERT.at_ns + 9)
+    (recorded,) = store.record_alerts([late], {ES: 7})
+    assert recorded.recorded_ns == ALERT.at_ns + 9
+    assert store.record_alerts([replace(ALERT, recorded_ns=ALERT.at_ns + 99)], {ES: 8}) == []
+    assert [row.recorded_ns for row in store.alerts([0])] == [ALERT.at_ns + 9]
+
+
 def test_what_was_recorded_is_not_recorded_again(store: LiveStore) -> None:
     """A replay brings the old alert and a new one: only the new is returned, and the old is as it was."""
     (old,) = store.record_alerts([ALERT], {ES: 7})

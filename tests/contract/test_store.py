@@ -19,6 +19,7 @@ from outcry.ports.records import Quality
 from outcry.ports.store import GrantRow, RecordingRow, SessionRow, StoreBusy
 from outcry.store import migrate as migration
 from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.live import SqlLiveStore
 from outcry.store.schema import metadata
 from outcry.store.sql import SqlStore
 
@@ -300,6 +301,27 @@ def test_keys_made_before_there_were_roles_go_on_reading(tmp_path: Path) -> None
     assert migration.migrate(engine)
     (key,) = SqlStore(Database(engine)).keys()
     assert (key.prefix, key.role) == ("outcry_a", "read")
+    engine.dispose()
+
+
+def test_when_an_alert_of_before_was_recorded_is_not_known(tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url(tmp_path))
+    config = Config()
+    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0003")
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO alerts (owner, feed, contract, symbol, type, severity, session, trade_date, key, at_ns,"
+                " price_e9, ref, params, invented)"
+                " VALUES (0, 'demo', 'ESH2026', 'ES', 'ib-break-up', 'critical', 'rth', '2026-01-02', 'k', 1, 2, 'IBH', '{}', 0)"
+            )
+        )
+    assert migration.migrate(engine)
+    (alert,) = SqlLiveStore(Database(engine)).alerts([0])
+    assert (alert.key, alert.recorded_ns) == ("k", None)
     engine.dispose()
 
 

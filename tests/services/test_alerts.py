@@ -143,6 +143,10 @@ def test_lists_kept_for_feeds_that_are_gone_are_let_go() -> None:
 # -- alerts of the past
 
 
+#: 12¼ seconds after the event of `alert_row(7)`.
+RECORDED_NS = 1_767_709_819_250_000_000
+
+
 def history(rows: Sequence[Any], scope: Scope = ANN, **asked: Any) -> AlertsHistoryAnswer:
     given: dict[str, Any] = dict.fromkeys(("symbol", "from_", "to", "before", "after", "limit")) | asked
     found = query(Board(), alerts=MemoryAlerts(rows)).alerts_history(scope, **given, now_ns=NOW_NS)
@@ -152,7 +156,9 @@ def history(rows: Sequence[Any], scope: Scope = ANN, **asked: Any) -> AlertsHist
 
 
 def test_an_alert_of_the_past_with_everything_known_of_it() -> None:
-    body = msgspec.json.decode(msgspec.json.encode(history([alert_row(7, invented=True)])))
+    body = msgspec.json.decode(
+        msgspec.json.encode(history([alert_row(7, invented=True, recorded_ns=RECORDED_NS)]))
+    )
     assert body == {
         "count": 1,
         "alerts": [{
@@ -161,6 +167,7 @@ def test_an_alert_of_the_past_with_everything_known_of_it() -> None:
             "key": "ES:va-test-high:1767709807000", "seq": 7, "at": "2026-01-06T14:30:07.000Z", "session": "rth",
             "contract": "ESH2026", "tradeDate": "2026-01-06", "dataSource": "shared", "invented": True,
             "params": {"vah": 6912.5, "tolTicks": 2, "approach": "inside", "brackets": [1, 2], "probeExtreme": None},
+            "recordedAt": "2026-01-06T14:30:19.250Z",
         }],
         "nextBefore": None,
     }  # fmt: skip

@@ -419,6 +419,7 @@ def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
         await played(staged, script, run="a")
         assert sum(view(staged).ladder.volume) == 6
         (before,) = staged.live.alerts([0])
+        assert before.recorded_ns == before.at_ns, "a recording's clock does not run on while it is recorded"
         await played(staged, script, run="b")
         assert sum(view(staged).ladder.volume) == 6
         (after,) = staged.live.alerts([0])

@@ -5,7 +5,7 @@ once by its identity, in one transaction with the position its stream has reache
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
@@ -107,6 +107,9 @@ class AlertRow:
     """An alert as kept. `seq`: the order of commit, 0 before that. Prices 10⁻⁹, times ns UTC.
 
     key: `<symbol>:<type>:<epoch_ms>`. params: as the interface gives them, prices in 10⁻⁹ where they are prices.
+    recorded_ns: when it was recorded, by the clock of its feed, which `at_ns` is of too (the present; for a recording
+    played back how far it has come; in the demonstration the invented market's); None for one recorded before this was
+    kept. It is no part of what the alert is: the same trades give the same alert whenever they are played.
     """
 
     owner: int
@@ -124,6 +127,7 @@ class AlertRow:
     params: Mapping[str, object]
     invented: bool
     seq: int = 0
+    recorded_ns: int | None = field(default=None, compare=False)
 
 
 class LiveStore(Protocol):

@@ -54,7 +54,9 @@ class AlertsAnswer(Answer, frozen=True, kw_only=True):
 
 class AlertEntry(Answer, frozen=True, kw_only=True):
     """An alert with everything known of it. `key` tells it from all others of its feed; `seq` is its place in the
-    order in which alerts were recorded; `at` is exchange time; `params`: what was measured, prices as numbers."""
+    order in which alerts were recorded; `at` is exchange time; `params`: what was measured, prices as numbers.
+    `recorded_at`: when it was recorded, by the clock `at` is of: much later where its feed caught up; null where that
+    was not kept."""
 
     symbol: str
     type: str
@@ -71,6 +73,7 @@ class AlertEntry(Answer, frozen=True, kw_only=True):
     data_source: Literal["personal", "shared"]
     invented: bool
     params: dict[str, ParamValue]
+    recorded_at: str | None = None
 
 
 class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
@@ -105,6 +108,7 @@ def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
         message=message(row), key=row.key, seq=row.seq, at=describe.instant(row.at_ns), session=row.session.value,
         contract=row.contract, trade_date=str(row.trade_date), data_source=source, invented=row.invented,
         params=params(row.params),
+        recorded_at=None if row.recorded_ns is None else describe.instant(row.recorded_ns),
     )  # fmt: skip
 
 

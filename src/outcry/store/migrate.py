@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-HEAD = "0003"
+HEAD = "0004"
 _FOLDER = Path(__file__).parent / "migrations"
 
 

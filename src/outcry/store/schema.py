@@ -255,6 +255,7 @@ alerts = Table(
     Column("ref", Text, nullable=False),
     Column("params", Text, nullable=False),
     Column("invented", Integer, nullable=False),
+    Column("recorded_ns", BigInteger),
     UniqueConstraint("owner", "feed", "key"),
     Index("ix_alerts_owner_seq", "owner", "seq"),
     Index("ix_alerts_owner_symbol_trade_date", "owner", "symbol", "trade_date"),

@@ -7,6 +7,7 @@ it is, for nothing before it is read again; an alert does not wait for the disk'
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
 from outcry.ports.live import AlertRow, LiveStore, TradeLog
@@ -50,7 +51,7 @@ class Recorder:
     def __init__(self, log: TradeLog, live: LiveStore, board: Board, rush: float) -> None:
         self._log, self._live, self._board, self._rush = log, live, board, rush
         self.tell: Tell = say_nothing
-        self._rows: list[AlertRow] = []
+        self._fired: list[tuple[AlertRow, Runner]] = []
         self._positions: dict[str, int] = {}
         self._some = asyncio.Event()
         self._recording = False
@@ -61,7 +62,9 @@ class Recorder:
 
     def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
         """Alerts fired, and the position their stream has reached."""
-        self._rows += rows
+        if runner.stream.own_clock:  # it stands at the alert now, and runs on as fast as it is played
+            rows = [replace(row, recorded_ns=runner.market_ns) for row in rows]
+        self._fired += [(row, runner) for row in rows]
         self._positions[runner.name] = runner.stream.position
         self._some.set()
 
@@ -70,18 +73,20 @@ class Recorder:
         while True:
             await self._some.wait()
             self._some.clear()
-            rows, positions = self._rows, self._positions
-            self._rows, self._positions, self._recording = [], {}, True
-            if rows:
+            fired, positions = self._fired, self._positions
+            self._fired, self._positions, self._recording = [], {}, True
+            if fired:
                 new = await self.patiently(
-                    lambda rows=rows, positions=positions: self._live.record_alerts(rows, positions)
+                    lambda fired=fired, positions=positions: self._live.record_alerts(
+                        _stamped(fired), positions
+                    )
                 )
                 self._board.post(new)
             self._recording = False
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""
-        while self._rows or self._recording:
+        while self._fired or self._recording:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
@@ -164,3 +169,11 @@ class Recorder:
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def _stamped(fired: Sequence[tuple[AlertRow, Runner]]) -> list[AlertRow]:
+    """Alerts with the time it is as they are recorded, however often the store was busy before."""
+    return [
+        row if row.recorded_ns is not None else replace(row, recorded_ns=runner.market_ns)
+        for row, runner in fired
+    ]
