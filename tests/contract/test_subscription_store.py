@@ -84,8 +84,14 @@ def store(kept: Kept) -> SubscriptionStore:
     return kept.store
 
 
+def added(store: SubscriptionStore, row: SubscriptionRow) -> int:
+    number = store.add_subscription(row, most=99)
+    assert number is not None
+    return number
+
+
 def test_a_subscription_is_read_back_whole(store: SubscriptionStore) -> None:
-    slack, https = store.add_subscription(SLACK), store.add_subscription(HTTPS)
+    slack, https = added(store, SLACK), added(store, HTTPS)
     assert list(store.subscriptions(ANN)) == [replace(SLACK, id=slack), replace(HTTPS, id=https)]
     read = store.subscription(ANN, https)
     assert read == replace(HTTPS, id=https)
@@ -93,9 +99,32 @@ def test_a_subscription_is_read_back_whole(store: SubscriptionStore) -> None:
     assert isinstance(read.phase, SubscriptionPhase)
 
 
+def test_nobody_has_more_than_may_be_had_however_many_are_added_at_once(kept: Kept) -> None:
+    added(kept.store, replace(SLACK, user_id=BOB))
+    gate, numbers = threading.Barrier(12), list[int | None]()
+
+    def add(store: SubscriptionStore) -> None:
+        gate.wait(10)
+        numbers.append(store.add_subscription(SLACK, most=5))
+
+    threads = [
+        threading.Thread(target=add, args=(store,))
+        for store in (kept.store, kept.elsewhere)
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(kept.store.subscriptions(ANN)) == 5
+    assert (len(numbers), numbers.count(None)) == (12, 7)
+    assert kept.store.add_subscription(replace(SLACK, user_id=BOB), most=1) is None
+    assert kept.store.add_subscription(replace(SLACK, user_id=BOB), most=2) is not None
+
+
 def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
     store = kept.store
-    number = store.add_subscription(SLACK)
+    number = added(store, SLACK)
     kept.attempt(replace(ATTEMPT, subscription_id=number))
     assert list(store.subscriptions(BOB)) == []
     assert store.subscription(BOB, number) is None
@@ -107,7 +136,7 @@ def test_nobody_but_its_owner_reads_changes_or_removes_it(kept: Kept) -> None:
 
 
 def test_a_change_replaces_what_was_kept(store: SubscriptionStore) -> None:
-    number, other = store.add_subscription(SLACK), store.add_subscription(SLACK)
+    number, other = added(store, SLACK), added(store, SLACK)
     changed = replace(HTTPS, id=number, label="anders")
     assert store.change_subscription(ANN, number, lambda _: changed) == changed
     assert list(store.subscriptions(ANN)) == [changed, replace(SLACK, id=other)]
@@ -115,7 +144,7 @@ def test_a_change_replaces_what_was_kept(store: SubscriptionStore) -> None:
 
 
 def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SubscriptionStore) -> None:
-    number = store.add_subscription(SLACK)
+    number = added(store, SLACK)
 
     def refuse(_row: SubscriptionRow) -> SubscriptionRow:
         raise LookupError
@@ -127,7 +156,7 @@ def test_a_change_that_is_given_up_leaves_all_as_it_was(store: SubscriptionStore
 
 def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(kept: Kept) -> None:
     """One process gives new secrets, as a rotation does, while another edits."""
-    number, rounds = kept.store.add_subscription(HTTPS), 25
+    number, rounds = added(kept.store, HTTPS), 25
     gate, old = threading.Barrier(2), list[bytes | None]()
 
     def rotate(row: SubscriptionRow) -> SubscriptionRow:
@@ -158,7 +187,7 @@ def test_of_changes_at_once_each_is_made_of_what_the_one_before_left(kept: Kept)
 
 def test_attempts_are_read_newest_first_by_page(kept: Kept) -> None:
     store = kept.store
-    number, other = store.add_subscription(SLACK), store.add_subscription(SLACK)
+    number, other = added(store, SLACK), added(store, SLACK)
     failed = replace(ATTEMPT, outcome="failed", code="timeout", status=None, took_ms=None, next_ns=NOW + 9)
     for n in range(4):
         kept.attempt(replace(failed, subscription_id=number, at_ns=NOW + n))
@@ -177,19 +206,19 @@ def test_a_subscription_that_is_removed_takes_its_attempts_along_and_its_number_
     kept: Kept,
 ) -> None:
     store = kept.store
-    number = store.add_subscription(SLACK)
+    number = added(store, SLACK)
     kept.attempt(replace(ATTEMPT, subscription_id=number))
     assert store.remove_subscription(ANN, number) is True
     assert store.remove_subscription(ANN, number) is False
     assert list(store.subscriptions(ANN)) == []
-    again = store.add_subscription(SLACK)
+    again = added(store, SLACK)
     assert again > number
     assert list(store.attempts(ANN, again, None, 9)) == []
 
 
 def test_every_change_is_heard_of_and_no_reading_is(kept: Kept) -> None:
     store, seen = kept.store, [kept.revision()]
-    number = store.add_subscription(SLACK)
+    number = added(store, SLACK)
     seen.append(kept.revision())
     store.change_subscription(ANN, number, lambda row: replace(row, label="anders"))
     seen.append(kept.revision())

@@ -41,7 +41,9 @@ class MemoryStore:
     def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
         return next((row for row in self.subscriptions(user_id) if row.id == subscription_id), None)
 
-    def add_subscription(self, row: SubscriptionRow) -> int:
+    def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
+        if len(self.subscriptions(row.user_id)) >= most:
+            return None
         self.rows.append(replace(row, id=len(self.rows) + 1))
         return len(self.rows)
 
@@ -250,7 +252,9 @@ def test_an_address_sealed_with_another_secret_is_lost_and_said_to_be(desk: Desk
 def test_only_a_test_that_arrives_enables_what_was_disabled(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
     desk.store.rows[0] = replace(desk.store.rows[0], phase=SubscriptionPhase.DISABLED, reason="gone")
-    assert desk.subscriptions.resume(ANN, number).phase is SubscriptionPhase.DISABLED
+    assert desk.subscriptions.resume(ANN, number) is False
+    assert desk.subscriptions.pause(ANN, number) is False
+    assert desk.store.rows[0].phase is SubscriptionPhase.DISABLED
     desk.deliverer.code = "gone"
     desk.subscriptions.test(ANN, number)
     assert desk.store.rows[0].phase is SubscriptionPhase.DISABLED
@@ -261,10 +265,11 @@ def test_only_a_test_that_arrives_enables_what_was_disabled(desk: Desk) -> None:
 
 def test_a_pause_holds_through_a_test(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
-    desk.subscriptions.pause(ANN, number)
+    assert [desk.subscriptions.pause(ANN, number) for _ in range(2)] == [True, False]
     desk.subscriptions.test(ANN, number)
     assert desk.store.rows[0].phase is SubscriptionPhase.PAUSED
-    assert desk.subscriptions.resume(ANN, number).phase is SubscriptionPhase.ACTIVE
+    assert [desk.subscriptions.resume(ANN, number) for _ in range(2)] == [True, False]
+    assert desk.store.rows[0].phase is SubscriptionPhase.ACTIVE
 
 
 def test_what_is_changed_while_a_test_is_on_its_way_stays(desk: Desk) -> None:

@@ -1,10 +1,12 @@
 """`/account/webhooks` over a real server, with a deliverer that does what a test tells it to."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from urllib.parse import urlencode
 
 import pytest
-from account_stage import Member, Read, account_stage, unconfirmed
+from account_stage import FORM, Member, Read, account_stage, unconfirmed
 from webstage import Got, WebStage
 
 from outcry.deliver.pending import PendingDeliverer
@@ -200,6 +202,33 @@ def test_a_webhook_is_paused_resumed_and_removed(stage: WebStage, ann: Member) -
     assert all(one.id != row.id for one in kept(stage, ann))
     for form in ("", "/remove", "/pause", "/resume", "/rotate", "/test"):
         assert ann.send(place + form).status == 404
+
+
+def test_what_changes_nothing_is_not_told_as_a_change(stage: WebStage) -> None:
+    bob = Member(stage, "often@mysite.dev")
+    row = made(stage, bob, label="Twice")
+    place = f"/account/webhooks/{row.id}"
+    for form in ("resume", "pause", "pause", "resume", "resume"):
+        bob.send(f"{place}/{form}")
+    log = Read(bob.get("/account/log")).text
+    assert (log.count("Webhook paused"), log.count("Webhook resumed")) == (1, 1)
+    store = SqlSubscriptionStore(stage.house.database)
+    store.change_subscription(
+        row.user_id, row.id, lambda now: replace(now, phase=SubscriptionPhase.DISABLED, reason="gone")
+    )
+    assert "active again" not in Read(bob.follow(bob.send(f"{place}/resume"))).text
+
+
+def test_thirty_forms_at_once_make_twenty_webhooks(stage: WebStage) -> None:
+    bob = Member(stage, "many@mysite.dev")
+    fields = wish(target="slack", address=SLACK) | {"csrf": bob.csrf()}
+    body = urlencode(fields, doseq=True).encode()
+    with ThreadPoolExecutor(30) as pool:
+        sent = list(
+            pool.map(lambda _: bob.browser.send("POST", "/account/webhooks", body, FORM).status, range(30))
+        )
+    assert (sent.count(303), sent.count(422)) == (20, 10)
+    assert len(kept(stage, bob)) == 20
 
 
 def test_a_secret_is_replaced_and_the_old_one_signs_for_a_day(stage: WebStage, ann: Member) -> None:

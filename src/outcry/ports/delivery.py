@@ -101,9 +101,9 @@ class SubscriptionStore(Protocol):
         """One of this user's; None where it is none of them."""
         ...
 
-    def add_subscription(self, row: SubscriptionRow) -> int:
-        """Keep a new one (its id is ignored); return its id. What is sealed is sealed before the id is known: to the
-        row's owner and creation time."""
+    def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
+        """Keep a new one (its id is ignored); return its id, None where its owner has `most` already, counted while
+        nobody else writes. What is sealed is sealed before the id is known: to the row's owner and creation time."""
         ...
 
     def change_subscription(

@@ -127,8 +127,6 @@ class Subscriptions:
     def add(self, user_id: int, wish: Wish, now_ns: int) -> Made:
         """Make one. Raises `SubscriptionRefused`."""
         self._judge(wish)
-        if len(self.of(user_id)) >= MOST:
-            raise SubscriptionRefused("too_many")
         secret = _new_secret() if wish.target is Target.HTTPS else None
         place = place_of(user_id, now_ns)
         row = SubscriptionRow(
@@ -138,7 +136,10 @@ class Subscriptions:
             sealed_secret=self._seal.close(secret, place) if secret else None, secret_last4=(secret or "")[-_SHOWN:],
             sealed_old_secret=None, old_until_ns=None, created_ns=now_ns,
         )  # fmt: skip
-        return Made(self._store.add_subscription(row), secret)
+        number = self._store.add_subscription(row, MOST)
+        if number is None:
+            raise SubscriptionRefused("too_many")
+        return Made(number, secret)
 
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> SubscriptionRow:
         """Make one as wished; an empty address keeps the one it has, the target stays. Raises `SubscriptionRefused`."""
@@ -154,13 +155,13 @@ class Subscriptions:
 
         return self._change(user_id, subscription_id, changed)
 
-    def pause(self, user_id: int, subscription_id: int) -> SubscriptionRow:
-        """Send nothing until it is resumed."""
-        return self._change(user_id, subscription_id, lambda row: _moved(row, Sign.PAUSED))
+    def pause(self, user_id: int, subscription_id: int) -> bool:
+        """Send nothing until it is resumed; return whether that changed anything."""
+        return self._move(user_id, subscription_id, Sign.PAUSED)
 
-    def resume(self, user_id: int, subscription_id: int) -> SubscriptionRow:
-        """Send again. One that is disabled stays so until a test passes."""
-        return self._change(user_id, subscription_id, lambda row: _moved(row, Sign.RESUMED))
+    def resume(self, user_id: int, subscription_id: int) -> bool:
+        """Send again; return whether that changed anything. One that is disabled stays so until a test passes."""
+        return self._move(user_id, subscription_id, Sign.RESUMED)
 
     def remove(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Forget one, and what is known of its deliveries."""
@@ -227,6 +228,17 @@ class Subscriptions:
         if row is None:
             raise NoSubscription
         return row
+
+    def _move(self, user_id: int, subscription_id: int, sign: Sign) -> bool:
+        phases: list[SubscriptionPhase] = []
+
+        def moved(row: SubscriptionRow) -> SubscriptionRow:
+            after = _moved(row, sign)
+            phases.extend((row.phase, after.phase))
+            return after
+
+        self._change(user_id, subscription_id, moved)
+        return phases[0] is not phases[1]
 
     def _judge(self, wish: Wish, *, address_kept: bool = False) -> None:
         if len(wish.label) > LONGEST_LABEL or not wish.label.isprintable():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import RowMapping, select, update
+from sqlalchemy import RowMapping, func, select, update
 
 from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
 from outcry.store import schema
@@ -34,9 +34,12 @@ class SqlSubscriptionStore:
             row = connection.execute(query).mappings().first()
         return None if row is None else _subscription(row)
 
-    def add_subscription(self, row: SubscriptionRow) -> int:
+    def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
         """See `SubscriptionStore`."""
+        own = select(func.count()).where(schema.subscriptions.c.user_id == row.user_id)
         with self._database.write("people") as connection:
+            if connection.execute(own).scalar_one() >= most:
+                return None
             return new_id(connection.execute(schema.subscriptions.insert().values(_plain(row))))
 
     def change_subscription(

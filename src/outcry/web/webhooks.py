@@ -137,7 +137,8 @@ async def pause_webhook(desk: Desk, visit: Visit) -> Response:
     """Send nothing until it is resumed."""
     user, row = await _own(desk, visit)
     await desk.form(visit)
-    row = await _asked(desk, desk.services.subscriptions.pause, user.id, row.id)
+    if not await _asked(desk, desk.services.subscriptions.pause, user.id, row.id):
+        return desk.to(visit, f"{LIST}/{row.id}")
     await _note(desk, visit, user, Event.SUBSCRIPTION_PAUSED, row)
     return desk.to(visit, f"{LIST}/{row.id}?done=paused")
 
@@ -146,7 +147,8 @@ async def resume_webhook(desk: Desk, visit: Visit) -> Response:
     """Send again; one that was disabled has to pass a test."""
     user, row = await _own(desk, visit)
     await desk.form(visit)
-    row = await _asked(desk, desk.services.subscriptions.resume, user.id, row.id)
+    if not await _asked(desk, desk.services.subscriptions.resume, user.id, row.id):
+        return desk.to(visit, f"{LIST}/{row.id}")
     await _note(desk, visit, user, Event.SUBSCRIPTION_RESUMED, row)
     return desk.to(visit, f"{LIST}/{row.id}?done=resumed")
 
