@@ -1,4 +1,4 @@
-"""Prices and distances are written alike by the server and by the script that goes on with them.
+"""Figures of the market are written alike by the server and by the script that goes on with them.
 
 Every expected text is how the exchange writes that price: CME's bond notation has 32nds after the apostrophe and the
 first digit of a half, quarter or eighth of one.
@@ -10,7 +10,16 @@ import pytest
 from browsing import Opened
 
 from outcry.services.charting import Notation
-from outcry.web.figures import age_text, points_text, price_text, share_text, ticks_between, ticks_text
+from outcry.web.figures import (
+    age_text,
+    lots_text,
+    percent_text,
+    points_text,
+    price_text,
+    share_text,
+    ticks_between,
+    ticks_text,
+)
 
 #: price, decimals (negative: parts of a 32nd), text
 PRICES = [
@@ -49,22 +58,32 @@ SHARES = [
     (99.0, 100.0, 200.0, "−1"),
     (80.0, 100.0, 16.0, "−125"),
 ]
-#: ms, in English, in German
+#: change in percent, text
+PERCENTS = [
+    (0.125, "+0.13"),
+    (-0.125, "−0.13"),
+    (0.0049, "0.00"),
+    (-0.0049, "0.00"),
+    (1234.5, "+1,234.50"),
+    (-3.0, "−3.00"),
+]
+LOTS = [(0, "0"), (999, "999"), (43_399, "43,399"), (1_045_038, "1,045,038")]
+#: ms, text
 AGES = [
-    (-500, "0.0 s", "0,0 s"),
-    (310, "0.3 s", "0,3 s"),
-    (250, "0.3 s", "0,3 s"),
-    (9_900, "9.9 s", "9,9 s"),
-    (9_960, "10 s", "10 s"),
-    (44_500, "45 s", "45 s"),
-    (99_600, "2 min", "2 min"),
-    (150_000, "3 min", "3 min"),
-    (240_000, "4 min", "4 min"),
-    (5_400_000, "2 h", "2 h"),
-    (9_000_000, "3 h", "3 h"),
-    (129_600_000, "2 d", "2 d"),
-    (216_000_000, "3 d", "3 d"),
-    (300_000_000, "3 d", "3 d"),
+    (-500, "0.0 s"),
+    (310, "0.3 s"),
+    (250, "0.3 s"),
+    (9_900, "9.9 s"),
+    (9_960, "10 s"),
+    (44_500, "45 s"),
+    (99_600, "2 min"),
+    (150_000, "3 min"),
+    (240_000, "4 min"),
+    (5_400_000, "2 h"),
+    (9_000_000, "3 h"),
+    (129_600_000, "2 d"),
+    (216_000_000, "3 d"),
+    (300_000_000, "3 d"),
 ]
 
 
@@ -98,16 +117,23 @@ def test_no_price_is_a_dash() -> None:
     assert price_text(None, _notation(2)) == "–"
 
 
-@pytest.mark.parametrize(("age_ms", "english", "german"), AGES)
-def test_an_age_is_written_in_the_readers_language(age_ms: int, english: str, german: str) -> None:
-    assert age_text(age_ms * 10**6, "en") == english
-    assert age_text(age_ms * 10**6, "de") == german
+@pytest.mark.parametrize(("age_ms", "text"), AGES)
+def test_an_age_is_written_alike_in_every_language(age_ms: int, text: str) -> None:
+    assert age_text(age_ms * 10**6) == text
 
 
-@pytest.mark.parametrize(("language", "column"), [("en", 1), ("de", 2)])
-def test_an_age_keeps_its_form_when_the_page_comes_to_life(
-    opened: Opened, language: str, column: int
-) -> None:
+@pytest.mark.parametrize(("percent", "text"), PERCENTS)
+def test_a_change_in_percent_has_its_sign_and_no_sign_of_nothing(percent: float, text: str) -> None:
+    assert percent_text(percent) == text
+
+
+@pytest.mark.parametrize(("lots", "text"), LOTS)
+def test_lots_are_grouped_the_exchanges_way(lots: int, text: str) -> None:
+    assert lots_text(lots) == text
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_an_age_keeps_its_form_when_the_page_comes_to_life(opened: Opened, language: str) -> None:
     with opened(language=language) as tab:
         tab.page.clock.set_fixed_time(1_700_000_000_000)  # ages are those of the table, and stay so
         tab.go("/errors")
@@ -126,7 +152,7 @@ def test_an_age_keeps_its_form_when_the_page_comes_to_life(
             }""",
             [case[0] for case in AGES],
         )
-    assert found == [case[column] for case in AGES]
+    assert found == [text for _, text in AGES]
 
 
 def _as_script(decimals: int) -> dict[str, Any]:
@@ -139,7 +165,7 @@ def test_the_script_writes_every_one_of_these_the_same(opened: Opened) -> None:
     with opened() as tab:
         tab.go("/errors")
         found = tab.page.evaluate(
-            """async ([prices, distances, shares]) => {
+            """async ([prices, distances, shares, percents, lots]) => {
               const page = document.querySelector('script[type=module]').src;
               const js = await import(new URL("prices.js", page));
               return [
@@ -147,6 +173,8 @@ def test_the_script_writes_every_one_of_these_the_same(opened: Opened) -> None:
                 distances.map(([level, price, tick, notation]) =>
                   [js.formatTicks(js.ticksBetween(level, price, tick)), js.formatPoints(level, price, notation)]),
                 shares.map(([level, price, average]) => js.formatShare(level, price, average)),
+                percents.map(js.formatPercent),
+                lots.map(js.formatLots),
                 js.formatPrice(null, prices[0][1]),
               ];
             }""",
@@ -157,11 +185,15 @@ def test_the_script_writes_every_one_of_these_the_same(opened: Opened) -> None:
                     for level, price, tick, decimals, _, _ in DISTANCES
                 ],
                 [list(case[:3]) for case in SHARES],
+                [percent for percent, _ in PERCENTS],
+                [lots for lots, _ in LOTS],
             ],
         )
     assert found == [
         [text for *_, text in PRICES],
         [[ticks, points] for *_, ticks, points in DISTANCES],
         [text for *_, text in SHARES],
+        [text for _, text in PERCENTS],
+        [text for _, text in LOTS],
         "–",
     ]

@@ -1,14 +1,14 @@
-"""Prices, distances and ages as a page writes them.
+"""Prices, distances, lots and ages as a page writes them.
 
-Rules kept: a price is written the exchange's way in every language (1,234.50; bonds in 32nds, 112'205); the same figure
-is written by `static/js/prices.js`, so that a number does not change its form when it comes to life.
+Rules kept: every figure of the market is written the exchange's way in every language: 1,234.50, bonds in 32nds,
+112'205, 0.3 s, 43,399 lots; days and times follow the language. The same figure is written by `static/js/prices.js`,
+so that a number does not change its form when it comes to life.
 """
 
 from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 from babel.dates import format_datetime, format_skeleton
-from babel.numbers import format_decimal
 
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND, PRICE_SCALE
 from outcry.services.chart_answer import Notation
@@ -37,6 +37,11 @@ def price_text(price: float | None, notation: Notation, *, grouped: bool = True)
     thirty_seconds, part = divmod(rest, _POINT_32ND_E9)
     tenths = str(part * 10 // _POINT_32ND_E9) if notation.parts > 1 else ""
     return f"{sign}{points:{group}}'{thirty_seconds:02}{tenths}"
+
+
+def lots_text(lots: int) -> str:
+    """A number of lots: 43,399."""
+    return f"{lots:,}"
 
 
 def ticks_between(level: float, reference: float, tick_size: float) -> int:
@@ -68,11 +73,18 @@ def share_text(level: float, reference: float, average_range: float) -> str:
     return signed(f"{MINUS if percent <= -0.5 else ''}{int(abs(percent) + 0.5)}")
 
 
-def age_text(age_ns: int, language: str) -> str:
+def percent_text(percent: float) -> str:
+    """A change in percent, two decimals, with its sign."""
+    # halves away from zero, as in a browser
+    size = f"{int(abs(percent) * 100 + 0.5) / 100:,.2f}"
+    return signed(MINUS + size if percent < 0 and size.strip("0.,") else size)
+
+
+def age_text(age_ns: int) -> str:
     """How long ago something was: 0.3 s, 45 s, 4 min, 2 h, 3 d. `page.js` goes on with it."""
     tenths = max(0, _nearest(age_ns, NANOS_PER_SECOND // 10))
     if tenths < 100:
-        return f"{format_decimal(tenths / 10, format='0.0', locale=language)} s"
+        return f"{tenths // 10}.{tenths % 10} s"
     if _nearest(tenths, 10) < 100:
         return f"{_nearest(tenths, 10)} s"
     if tenths < 54_000:

@@ -1,7 +1,7 @@
-"""Writes figures for one reader: prices of one product the exchange's way, days, times and counts the reader's.
+"""Writes figures for one reader: figures the exchange's way, days and times the reader's.
 
-Rules kept: a price looks the same in every language; an instant of the market is said in the exchange's time first, in
-the reader's beside it.
+Rules kept: a figure of the market looks the same in every language; an instant of the market is said in the
+exchange's time first, in the reader's beside it.
 """
 
 from dataclasses import dataclass
@@ -9,12 +9,11 @@ from datetime import UTC, date, datetime
 from zoneinfo import ZoneInfo
 
 from babel.dates import format_skeleton
-from babel.numbers import format_decimal
 
 from outcry.core.instruments import MONTH_CODES
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.services.chart_answer import Notation
-from outcry.web.figures import MINUS, date_text, price_text, signed
+from outcry.web.figures import MINUS, date_text, lots_text, percent_text, price_text, signed
 from outcry.web.language import Words
 
 
@@ -74,22 +73,15 @@ class Pen:
 
     def percent(self, value: float) -> str:
         """A change in percent, two decimals."""
-        text = self.decimal(abs(value), 2)
-        text = signed(MINUS + text if value < 0 else text) if text.strip("0.,") else text
-        return f"{text} %" if self.clock.words.language == "de" else f"{text}%"
+        return f"{percent_text(value)}%"
 
     def times(self, value: float) -> str:
         """A multiple, two decimals."""
-        return self.decimal(value, 2)
+        return f"{value:,.2f}"
 
-    def decimal(self, value: float, decimals: int) -> str:
-        """A number that is no price."""
-        pattern = "#,##0." + "0" * decimals
-        return str(format_decimal(value, format=pattern, locale=self.clock.words.language))
-
-    def count(self, value: int) -> str:
-        """A count."""
-        return str(format_decimal(value, locale=self.clock.words.language))
+    def lots(self, lots: int) -> str:
+        """A number of lots."""
+        return lots_text(lots)
 
     def signed(self, value: int) -> str:
         """A whole number with its sign."""

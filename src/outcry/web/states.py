@@ -79,8 +79,6 @@ def state_of(
         note = words("opens %(time)s", time=hour_text(opens_ns, zone))
     elif kind == "delayed" and as_of:
         note = day_text(as_of, words.language)
-    age = (
-        age_text(now_ns - instant_ns(updated_at), words.language) if updated_at and now_ns is not None else ""
-    )
+    age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""
     told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
     return State(code, kind, words(word), told, href, updated_at or "", age, note)

@@ -52,14 +52,12 @@ export function marketNow() {
   return Date.now() + ahead;
 }
 
-const number1 = new Intl.NumberFormat(language, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-
 /** How long ago an instant was, with the signs every language has: 0.3 s, 4 min, 2 h, 3 d; as `web/figures.py` does it, by
  * one table of cases. */
 function age(ms) {
   const tenths = Math.max(0, Math.round(ms / 100));
   const [s, tens] = [tenths / 10, Math.round(tenths / 10)];
-  if (tenths < 100) return `${number1.format(s)} s`;
+  if (tenths < 100) return `${s.toFixed(1)} s`;
   if (tens < 100) return `${tens} s`;
   if (s < 5400) return `${Math.round(s / 60)} min`;
   return s < 129_600 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86_400)} d`;

@@ -1,4 +1,4 @@
-/** Prices and distances as a page writes them: the exchange's way in every language.
+/** Prices, distances, shares and lots as a page writes them: the exchange's way in every language.
  *
  * Rule kept: the same figures as `web/figures.py`; one table of cases tests both. `notation`: {kind: "decimal",
  * decimals} or {kind: "32nds", parts}, as an answer gives it.
@@ -29,6 +29,9 @@ export function formatPrice(price, notation, { group = true } = {}) {
   return `${sign}${whole(String(Math.floor(size / SCALE)))}'${String(Math.floor(rest / POINT_32ND)).padStart(2, "0")}${tenths}`;
 }
 
+/** A number of lots: 43,399. */
+export const formatLots = (lots) => grouped(String(lots));
+
 /** How many ticks a level is above (below: negative) a price. */
 export const ticksBetween = (level, reference, tickSize) =>
   Math.round((priceE9(level) - priceE9(reference)) / priceE9(tickSize));
@@ -42,6 +45,13 @@ export const formatTicks = (ticks) => signed(ticks < 0 ? MINUS + -ticks : String
 /** A distance in points, in the notation of the price, with its sign. */
 export const formatPoints = (level, reference, notation) =>
   signed(formatPrice((priceE9(level) - priceE9(reference)) / SCALE, notation, { group: false }));
+
+/** A change in percent, two decimals, with its sign. */
+export function formatPercent(percent) {
+  const [whole, hundredths] = (Math.floor(Math.abs(percent) * 100 + 0.5) / 100).toFixed(2).split(".");
+  const size = `${grouped(whole)}.${hundredths}`;
+  return signed((percent < 0 && /[1-9]/.test(size) ? MINUS : "") + size);
+}
 
 /** A distance in percent of the average daily range, whole, with its sign. */
 export function formatShare(level, reference, averageRange) {

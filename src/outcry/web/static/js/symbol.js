@@ -5,10 +5,11 @@
  */
 
 import { onKey } from "./keys.js";
+import { exchangeTime, findChips, loseChips } from "./lost.js";
 import { swapParts } from "./morph.js";
 import { paced } from "./pace.js";
 import { filled, language, marketNow, refreshAges, say, words } from "./page.js";
-import { formatPoints, formatPrice } from "./prices.js";
+import { formatPercent, formatPoints, formatPrice } from "./prices.js";
 import { showProfile } from "./profile.js";
 import { follow } from "./stream.js";
 
@@ -82,10 +83,7 @@ function showChange(price) {
   box.querySelector("[data-change-points]").textContent = formatPoints(price, close, data.notation);
   const percent = box.querySelector("[data-change-percent]");
   if (!percent) return;
-  const share = change / close;
-  const size = new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  const text = size.format(Math.abs(share));
-  percent.textContent = /[1-9]/.test(text) ? (share < 0 ? "\u2212" : "+") + text : text;
+  percent.textContent = `${formatPercent((100 * change) / close)}%`;
 }
 
 function left(ms) {
@@ -190,9 +188,8 @@ function showAge(updatedAt) {
 
 function showLost() {
   const at = heard ? heard.at : Date.parse(data.updatedAt ?? "");
-  const time = Number.isNaN(at)
-    ? "–"
-    : new Intl.DateTimeFormat(language, { timeStyle: "medium", timeZone: data.zone, hourCycle: "h23" }).format(at);
+  const time = Number.isNaN(at) ? "–" : exchangeTime(at, data.zone);
+  loseChips();
   const notice = document.getElementById("lost");
   notice.textContent = filled(data.words.lost, { time });
   notice.hidden = false;
@@ -202,6 +199,7 @@ function showLost() {
 
 function showBack() {
   document.getElementById("lost").hidden = true;
+  findChips();
   page.classList.remove("is-stale");
   chart?.pause(null);
   wantRail(0);

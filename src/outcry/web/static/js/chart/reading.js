@@ -8,7 +8,7 @@ export function readRow(day, row, size, look) {
   const { facts } = day;
   const { words } = look.wording;
   const price = look.write(look.price(row * size));
-  const volume = look.wording.count(volumesOf(facts, size).get(row) ?? 0);
+  const volume = look.wording.lots(volumesOf(facts, size).get(row) ?? 0);
   const places = rowsOf(facts, size).get(row) ?? [];
   if (!places.length) return fill(words.read.none, { price, volume });
   const letters = places.map((place) => facts.brackets[place].letter).join(" ");

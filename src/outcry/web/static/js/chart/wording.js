@@ -1,6 +1,6 @@
 /* Words and figures on the chart: texts come from the page, filled in here; prices are written the exchange's way. */
 
-import { formatPrice } from "../prices.js";
+import { formatLots, formatPrice } from "../prices.js";
 
 /* "R {range}" with {range: "6.75"} is "R 6.75". */
 export function fill(text, values) {
@@ -16,7 +16,6 @@ export class Wording {
     this.month = utc({ month: "short" });
     this.short = utc({ day: "numeric", month: "numeric" });
     this.hour = utc({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-    this.counts = new Intl.NumberFormat(language);
   }
 
   /* "Fri 20": which day of the week a session is of. */
@@ -38,8 +37,8 @@ export class Wording {
     return this.hour.format(seconds * 1000);
   }
 
-  count(number) {
-    return this.counts.format(number);
+  lots(number) {
+    return formatLots(number);
   }
 
   price(price, notation) {
