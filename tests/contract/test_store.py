@@ -315,8 +315,8 @@ def test_when_an_alert_of_before_was_recorded_is_not_known(tmp_path: Path) -> No
         connection.execute(
             text(
                 "INSERT INTO alerts (owner, feed, contract, symbol, type, severity, session, trade_date, key, at_ns,"
-                " price_e9, ref, params, invented)"
-                " VALUES (0, 'demo', 'ESH2026', 'ES', 'ib-break-up', 'critical', 'rth', '2026-01-02', 'k', 1, 2, 'IBH', '{}', 0)"
+                " price_e9, ref, params, invented) VALUES (0, 'demo',"
+                " 'ESH2026', 'ES', 'ib-break-up', 'critical', 'rth', '2026-01-02', 'k', 1, 2, 'IBH', '{}', 0)"
             )
         )
     assert migration.migrate(engine)

@@ -4,12 +4,13 @@ import json
 import re
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 from browsing import Opened
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from webstage import WebStage
 
 from outcry.core.structure.machine import AlertType
@@ -258,9 +259,7 @@ def test_what_a_filter_leaves_out_does_not_arrive(own_stage: WebStage, tabs: Any
     assert set(severities) == {"critical"}
 
 
-def test_a_lost_connection_is_told_and_what_was_missed_has_arrived_late(
-    own_stage: WebStage, tabs: Any
-) -> None:
+def test_a_lost_connection_is_told_and_what_was_missed_arrives(own_stage: WebStage, tabs: Any) -> None:
     tab = tabs(own_stage)
     tab.go("/alerts")
     page = tab.page
@@ -274,4 +273,104 @@ def test_a_lost_connection_is_told_and_what_was_missed_has_arrived_late(
     tab.context.set_offline(False)
     expect(page.locator("#lost")).to_be_hidden(timeout=40_000)
     until(page, lambda: max(numbers(page)) > newest, "what was missed does not arrive")
-    expect(page.locator(".late-mark:visible").first).to_be_visible()
+
+
+def late_by_s(alert: Any) -> float:
+    """How much later than its event an alert was recorded, as the API has it."""
+    at, recorded = (datetime.fromisoformat(alert[name]) for name in ("at", "recordedAt"))
+    return (recorded - at).total_seconds()
+
+
+def test_an_alert_has_arrived_late_by_its_record_and_says_so_to_everybody(
+    own_stage: WebStage, tabs: Any
+) -> None:
+    """The feed catches up with the morning as the service starts; what it then brings is late, with scripts or without,
+    at once or later, and nothing else is."""
+    tab = tabs(own_stage)
+    tab.go("/alerts")
+    before = own_stage.alert_seq()
+    own_stage.forward(3600)
+    until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
+    tab.page.wait_for_timeout(2000)
+
+    def marked(page: Page) -> set[int]:
+        rows = page.locator("tr[data-seq]", has=page.locator(".late-mark"))
+        return {int(row.get_attribute("data-seq") or 0) for row in rows.all()}
+
+    shown = set(numbers(tab.page))
+    late = {alert["seq"] for alert in known(own_stage) if late_by_s(alert) > 5} & shown
+    assert late
+    assert marked(tab.page) == late
+    tab.page.reload()
+    assert marked(tab.page) & shown == late
+    assert all(late_by_s(alert) >= 0 for alert in known(own_stage))
+
+
+def test_everything_missed_arrives_however_much_it_is(
+    own_stage: WebStage, tabs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outcry.web.alerts.PAGE_ROWS", 3)
+    tab = tabs(own_stage)
+    tab.go("/alerts")
+    newest = max(numbers(tab.page))
+    tab.context.set_offline(True)
+    expect(tab.page.locator("#lost")).to_be_visible(timeout=40_000)
+    own_stage.forward(3 * 3600)
+    until(tab.page, lambda: own_stage.alert_seq() > newest + 7, "the market fires too little")
+    tab.context.set_offline(False)
+    until(
+        tab.page,
+        lambda: (
+            set(numbers(tab.page)) >= {alert["seq"] for alert in known(own_stage) if alert["seq"] > newest}
+        ),
+        "an alert is missing",
+    )
+    times = tab.page.evaluate(
+        "[...document.querySelectorAll('#alerts tr[data-seq] time')].map(t => t.dateTime)"
+    )
+    assert len(times) == len(set(numbers(tab.page)))
+
+
+def test_a_page_that_stands_open_keeps_so_many_rows_and_leads_to_the_rest(
+    own_stage: WebStage, tabs: Any
+) -> None:
+    tab = tabs(own_stage)
+
+    def fewer(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace("MOST_ROWS = 500", "MOST_ROWS = 6"))
+
+    tab.page.route("**/js/alerts.js", fewer)
+    tab.go("/alerts?severity=info")
+    before = own_stage.alert_seq()
+    own_stage.forward(2 * 3600)
+    until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
+    kept = numbers(tab.page)
+    assert len(kept) == 6
+    tab.page.locator("#alerts-older").click()
+    assert "severity=info" in tab.page.url
+    shown = set(numbers(tab.page)) | set(kept)
+    assert shown >= {alert["seq"] for alert in known(own_stage) if alert["seq"] <= max(kept)}
+
+
+def test_a_symbol_that_is_not_live_any_more_is_marked_so(busy: WebStage) -> None:
+    text = busy.visitor().get("/alerts").text
+    rows = re.findall(r'<tr data-seq="\d+" data-symbol="(\w+)".*?</tr>', text, re.DOTALL)
+    marked = re.findall(
+        r'<tr data-seq="\d+" data-symbol="(\w+)"(?:(?!</tr>).)*?delayed-mark', text, re.DOTALL
+    )
+    live = {symbol: asked(busy, f"/page/levels?symbol={symbol}")["live"] for symbol in set(rows)}
+    assert set(live.values()) == {True, False}
+    assert sorted(marked) == sorted(symbol for symbol in rows if not live[symbol])
+
+
+def test_a_day_without_alerts_says_what_is_nearest_to_a_level(
+    busy: WebStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outcry.web.alerts._today", lambda *_: 0)
+    for language, says in (("en", "Nearest to a level now"), ("de", "Einer Marke am nächsten")):
+        text = busy.visitor(language).get("/alerts").text
+        found = re.search(rf"{says}: (\w+) (?:at|bei) ([\d,.']+), \w+(?: [↑↓])? ([\d,.']+)\.", text)
+        assert found
+        levels = asked(busy, f"/page/levels?symbol={found[1]}")
+        assert levels["live"]

@@ -24,8 +24,10 @@ from outcry.web.alert_lines import AlertLine, alert_lines
 from outcry.web.desk import Desk, NotSignedIn, Page, Visit
 from outcry.web.forms import whole
 from outcry.web.language import Words
+from outcry.web.levels import LABELS, View, gather
 from outcry.web.pen import Clock, Pen
 from outcry.web.phrases import EVENTS
+from outcry.web.scan import sorted_rows
 
 #: Rows of a page, and how many are looked through for them in one go and at most.
 PAGE_ROWS = 100
@@ -85,10 +87,11 @@ async def alerts_page(desk: Desk, visit: Visit) -> Response:
         found = await desk.ask(_listed, desk, _scope(visit), filters, before, None)
     lines = await desk.ask(_lines, desk, visit, found.alerts)
     today = await desk.ask(_today, desk, _scope(visit), filters)
-    words = visit.words
+    words, quiet = visit.words, before is None and not filters.day and today == 0
     return desk.page(
         visit, "alerts.html", 422 if faults else 200, filters=filters, faults=faults, days=by_day(lines),
-        count=len(lines), quiet=before is None and not filters.day and today == 0, clock=_clock(desk, visit),
+        count=len(lines), quiet=quiet, next=await desk.ask(_next, desk, visit) if quiet else "",
+        clock=_clock(desk, visit),
         types=[("", words("All")), *((kind, words(EVENTS[kind])) for kind in TYPES)],
         severities=[
             ("", words("All")), ("warn", words("Warning and above")), ("critical", words("Critical only")),
@@ -102,12 +105,13 @@ async def alerts_page(desk: Desk, visit: Visit) -> Response:
 
 
 async def alert_rows(desk: Desk, visit: Visit) -> Response:
-    """Rows recorded after one of that `seq`, for the script."""
+    """Rows recorded after one of that `seq`, for the script: the newest, and where the rest of them is."""
     filters, faults = filters_of(visit)
-    after = whole(visit.request.query_params.get("after", "")) or 0
+    query = visit.request.query_params
+    after, before = whole(query.get("after", "")) or 0, whole(query.get("before", ""))
     found = Listed([], None, after)
     if not faults:
-        found = await desk.ask(_listed, desk, _scope(visit), filters, None, after)
+        found = await desk.ask(_listed, desk, _scope(visit), filters, before, after)
     lines = await desk.ask(_lines, desk, visit, found.alerts)
     return desk.fragment(
         visit,
@@ -115,6 +119,7 @@ async def alert_rows(desk: Desk, visit: Visit) -> Response:
         filters=filters,
         days=by_day(lines),
         newest=found.newest,
+        older=found.older,
         clock=_clock(desk, visit),
     )
 
@@ -169,6 +174,23 @@ def _today(desk: Desk, scope: Scope, filters: Filters) -> int:
     """How many alerts there are of the trade date now, severity and kind aside."""
     now_ns = desk.services.market_clock.now_ns()
     return desk.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
+
+
+def _next(desk: Desk, visit: Visit) -> str:
+    """Which of all live symbols is nearest to one of its levels, where alerts are likeliest; empty without one."""
+    rows = sorted_rows(gather(desk, visit, _scope(visit), View()), "nearest")
+    row = next((row for row in rows if row.state.kind == "live" and row.last is not None), None)
+    measured = (
+        [(abs(cell.share), name) for name, cell in row.cells.items() if cell.share is not None] if row else []
+    )
+    if row is None or row.last is None or not measured:
+        return ""
+    name = min(measured)[1]
+    price = row.cells[name].price or 0.0
+    return visit.words(
+        "Nearest to a level now: %(symbol)s at %(last)s, %(level)s %(price)s.",
+        symbol=row.symbol.symbol, last=row.text(row.last), level=LABELS[name], price=row.text(price),
+    )  # fmt: skip
 
 
 def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[AlertLine]:

@@ -17,9 +17,8 @@ const SOUND = "outcry-alerts-sound";
 
 const rows = () => [...table.querySelectorAll("tr[data-seq]")];
 const seqOf = (row) => Number(row.dataset.seq);
-const timeOf = (row) => Date.parse(row.querySelector("time").dateTime);
-/** An alert so much older than the newest one here has arrived late. */
-const LATE_MS = 60_000;
+/** As many rows as a page holds that stands open for days; older ones are on the pages of older ones. */
+const MOST_ROWS = 500;
 
 function kept(name) {
   try {
@@ -64,7 +63,6 @@ read.addEventListener("click", () => {
 let newest = data.newest;
 let held = [];
 let paused = false;
-let late = false;
 let asking = false;
 let again = false;
 let asked = -Infinity;
@@ -81,8 +79,7 @@ async function fetchRows() {
   await new Promise((done) => setTimeout(done, Math.max(0, asked + 1000 - performance.now())));
   asked = performance.now();
   try {
-    const answer = await fetch(`${data.rows}${data.rows.includes("=") ? "&" : ""}after=${newest}`);
-    if (answer.ok) take(await answer.text());
+    take(await rowsSince(newest));
   } catch {
     // the stream says when the connection is lost, and back
   }
@@ -92,21 +89,33 @@ async function fetchRows() {
 
 document.addEventListener("visibilitychange", () => !document.hidden && again && fetchRows());
 
-function take(html) {
-  const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("table");
-  if (!fresh) return;
-  newest = Math.max(newest, Number(fresh.dataset.newest));
-  const newestTime = Math.max(0, ...rows().map(timeOf));
+/** The tables of all rows recorded since, the newest first: as many pages as they fill, up to as many rows as are kept. */
+async function rowsSince(after) {
+  const tables = [];
+  let [before, count] = ["", 0];
+  do {
+    const query = new URLSearchParams({ after, ...(before && { before }) });
+    const answer = await fetch(`${data.rows}${data.rows.includes("=") ? "&" : ""}${query}`);
+    if (!answer.ok) throw new Error(String(answer.status));
+    const table = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("table");
+    tables.push(table);
+    before = table.dataset.older;
+    count += table.querySelectorAll("tr[data-seq]").length;
+  } while (before && count < MOST_ROWS);
+  return tables;
+}
+
+function take(tables) {
+  newest = Math.max(newest, ...tables.map((table) => Number(table.dataset.newest)));
   const known = new Set([...rows(), ...held.flatMap((body) => [...body.querySelectorAll("tr[data-seq]")])].map(seqOf));
   const came = [];
-  for (const row of fresh.querySelectorAll("tr[data-seq]")) {
+  for (const row of tables.flatMap((table) => [...table.querySelectorAll("tr[data-seq]")])) {
     if (known.has(seqOf(row))) row.remove();
     else came.push(row);
-    row.querySelector(".late-mark").hidden = !late && timeOf(row) > newestTime - LATE_MS;
   }
-  late = false;
   if (!came.length) return;
-  held.unshift(...[...fresh.tBodies].filter((body) => body.querySelector("tr[data-seq]")).map((body) => document.importNode(body, true)));
+  const bodies = tables.flatMap((table) => [...table.tBodies]).filter((body) => body.querySelector("tr[data-seq]"));
+  held.unshift(...bodies.map((body) => document.importNode(body, true)));
   announce(came);
   if (paused || scrolled()) showPill();
   else showHeld();
@@ -137,10 +146,25 @@ function showHeld() {
     else table.tHead.after(body);
   }
   held = [];
+  dropOldest();
   showPill();
   region.hidden = false;
   for (const id of ["alerts-empty", "alerts-quiet"]) document.getElementById(id)?.remove();
   markUnread();
+}
+
+/** Let rows at the end go where there are too many; the way to the older ones then leads to them. */
+function dropOldest() {
+  const dropped = rows().slice(MOST_ROWS);
+  if (!dropped.length) return;
+  for (const row of dropped) row.remove();
+  for (const body of [...table.tBodies]) if (!body.querySelector("tr[data-seq]")) body.remove();
+  const link = document.getElementById("alerts-older");
+  const query = new URLSearchParams(location.search);
+  query.set("before", Math.max(...dropped.map(seqOf)) + 1);
+  link.href = `${location.pathname}?${query}`;
+  link.closest("p").hidden = false;
+  document.querySelector(".pager")?.remove();
 }
 
 pill.addEventListener("click", () => {
@@ -200,7 +224,6 @@ function showLost() {
   lost.textContent = time ? filled(data.words.lost, { time }) : data.words.lost_none;
   lost.hidden = false;
   table.classList.add("is-stale");
-  late = true;
 }
 
 follow(null, (name, event) => {
