@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from doorstep import ANN, BEN, OTHER_PASSWORD, Doorstep, csrf, doorstep, follow, hidden, submit
+from doorstep import ANN, BEN, OTHER_PASSWORD, Doorstep, csrf, doorstep, follow, hidden, submit, typed
 from webstage import PASSWORD, Got, Visitor
 
 from outcry.accounts.audit import Event
@@ -410,3 +410,75 @@ def test_passkeys_are_offered_by_name_and_not_by_number(shared: Doorstep) -> Non
     assert "<noscript>" in page
     signed = shared.signed_in()
     assert f"http://localhost:{shared.port}" in signed.get("/account/security/passkeys").text
+
+
+# -- a form that took longer than the sign-in lasted
+
+_LONG_S = 15 * 24 * 3600
+_KEY = {"label": "Desk <1>", "lifetime": "30"}
+
+
+def sent_too_late(step: Doorstep, **changed: str) -> tuple[Visitor, Got]:
+    """A browser that opened the form for a key, and sent it two weeks later."""
+    visitor = step.signed_in()
+    page = visitor.get("/account/keys/new")
+    step.clock.forward(_LONG_S)
+    return visitor, visitor.post("/account/keys", {"csrf": csrf(page.text), **_KEY, **changed})
+
+
+def test_what_was_typed_outlives_the_sign_in(step: Doorstep) -> None:
+    visitor, got = sent_too_late(step)
+    assert got.headers["location"] == "/sign-in?next=/account/keys/new"
+    came = submit(visitor, got.headers["location"], {"email": ANN, "password": PASSWORD})
+    assert came.headers["location"] == "/account/keys/new"
+    page = follow(visitor, came).text
+    assert typed(page, "label") == _KEY["label"]
+    assert re.search(r'<option value="30"[^>]* selected', page)
+    assert typed(visitor.get("/account/keys/new").text, "label") == "", (
+        "once it is there the browser forgets it"
+    )
+
+
+def test_what_was_typed_is_not_shown_to_whoever_signs_in_there_next(step: Doorstep) -> None:
+    step.person(BEN)
+    visitor, got = sent_too_late(step)
+    came = submit(visitor, got.headers["location"], {"email": BEN, "password": PASSWORD})
+    assert typed(follow(visitor, came).text, "label") == ""
+
+
+def test_nothing_is_taken_over_from_a_form_that_is_not_the_browsers(step: Doorstep) -> None:
+    visitor, got = sent_too_late(step, csrf="0" * 40)
+    assert got.status == 400
+    assert "outcry-typed" not in visitor.cookies
+    stranger = step.visitor()
+    got = stranger.post("/account/keys", {"csrf": csrf(stranger.get("/sign-in").text), **_KEY})
+    assert got.headers["location"] == "/sign-in?next=/account/keys"
+    assert "outcry-typed" not in stranger.cookies
+
+
+def test_a_sign_in_whose_time_is_over_makes_and_shows_nothing(step: Doorstep) -> None:
+    visitor, _ = sent_too_late(step)
+    for path in ("/account/keys", "/account/security", "/account/webhooks"):
+        assert visitor.get(path).headers["location"].startswith("/sign-in?next=")
+    mine = step.identity.users()[0]
+    assert step.house.keys.of(mine.id) == []
+
+
+@pytest.mark.parametrize(
+    ("opened", "path", "entry"),
+    [
+        ("/account/webhooks/new", "/account/webhooks", "label"),
+        ("/account/brokers", "/account/brokers/key", "label"),
+        ("/operator/users", "/operator/users/invite", "email"),
+        ("/account/security/email", "/account/security/email", "email"),
+    ],
+)
+def test_the_other_long_forms_too(step: Doorstep, opened: str, path: str, entry: str) -> None:
+    visitor = step.signed_in()
+    page = visitor.get(opened)
+    assert page.status == 200, page.headers
+    step.clock.forward(_LONG_S)
+    got = visitor.post(path, {"csrf": csrf(page.text), entry: "typed@example.com"})
+    assert got.headers["location"] == f"/sign-in?next={opened}"
+    came = submit(visitor, got.headers["location"], {"email": ANN, "password": PASSWORD})
+    assert typed(follow(visitor, came).text, entry) == "typed@example.com"

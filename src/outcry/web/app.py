@@ -125,6 +125,7 @@ def visit_of(desk: Desk, request: Request) -> Visit:
         binding=new_binding() if fresh else binding,
         secure=secure,
         fresh=fresh,
+        lapsed=None if found else services.browsers.lapsed(token, services.clock.now_ns()),
     )
 
 

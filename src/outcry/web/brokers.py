@@ -15,17 +15,17 @@ from outcry.ports.connections import Broker, ConnectionRefused, ConnectionRow
 from outcry.ports.identity import UserRow
 from outcry.services.connections import PUSHED
 from outcry.services.live.board import Channel
-from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
+from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of, site_of
 from outcry.web.feed_words import connection_state
 from outcry.web.forms import (
     Faults,
-    confirm_first,
     forget_typed,
     hand_over,
     line,
     note_of,
     number_in,
+    prove_first,
     show_once,
     typed_before,
 )
@@ -124,14 +124,14 @@ def stream_of(visit: Visit, channel: Channel) -> Stream:
 
 async def make_key(desk: Desk, visit: Visit) -> Response:
     """Make a key that sends trades as this user's own feed, to be shown once."""
-    desk.user(visit)
+    desk.sender(visit)
     form = await desk.form(visit)
     faults: Faults = {}
     wish = wished(form, faults, visit.words)
     try:
         user = desk.confirmed(visit)
-    except NotConfirmed:
-        return confirm_first(desk, visit, LIST, wish.typed)
+    except NotProved:
+        return prove_first(desk, visit, LIST, wish.typed)
     key = "" if faults else await made_key(desk, visit, user, wish, "ingest", faults)
     if faults:
         return await _list(desk, visit, wish.typed, faults)
@@ -157,6 +157,7 @@ async def connect_form(desk: Desk, visit: Visit) -> Response:
 
 async def connect(desk: Desk, visit: Visit) -> Response:
     """Begin a connection."""
+    desk.sender(visit)
     broker, faults = _broker(desk, visit), Faults()
     form = await desk.form(visit)
     given = {
@@ -166,8 +167,8 @@ async def connect(desk: Desk, visit: Visit) -> Response:
     kept = {field.name: given[field.name] for field in broker.fields if not field.secret} | {"label": label}
     try:
         user = desk.confirmed(visit)
-    except NotConfirmed:
-        return confirm_first(desk, visit, f"{LIST}/connect/{broker.id}", kept)
+    except NotProved:
+        return prove_first(desk, visit, f"{LIST}/connect/{broker.id}", kept)
     _judge(broker, given, faults, visit.words)
     if not faults:
         try:
@@ -198,7 +199,6 @@ async def disconnect(desk: Desk, visit: Visit) -> Response:
 
 
 def _broker(desk: Desk, visit: Visit) -> Broker:
-    desk.user(visit)
     wanted = str(visit.request.path_params["broker"])
     found = next((broker for broker in desk.services.connections.brokers() if broker.id == wanted), None)
     if found is None:

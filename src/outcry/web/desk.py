@@ -55,11 +55,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class NotSignedIn(Exception):
+class NotProved(Exception):
+    """Who is asking is not known well enough for this."""
+
+
+class NotSignedIn(NotProved):
     """The page is for somebody who is signed in: to the sign-in page, and back."""
 
 
-class NotConfirmed(Exception):
+class NotConfirmed(NotProved):
     """Who is asking has to be proved anew before this: to the confirmation page, and back."""
 
 
@@ -78,7 +82,8 @@ class FormRefused(Exception):
 @dataclass(slots=True)
 class Visit:
     """One request for a page. `user` and `session` are None for a visitor; `scope`: what may be shown, None for a
-    visitor where visitors see nothing. `fresh`: a visit cookie still to be set."""
+    visitor where visitors see nothing. `lapsed`: the session a visitor's browser had until its time was over; it only
+    says whose form this is. `fresh`: a visit cookie still to be set."""
 
     request: Request
     words: Words
@@ -90,6 +95,7 @@ class Visit:
     binding: str
     secure: bool
     fresh: bool = False
+    lapsed: SessionRow | None = None
     flash: list[str] = field(default_factory=list[str])
 
     @property
@@ -198,7 +204,7 @@ class Desk:
     def csrf(self, visit: Visit) -> str:
         """The token that this browser's forms carry; the same for all pages until it signs in or out. Not until its
         user is confirmed: what stands half filled in beside that page is still good."""
-        session = visit.session
+        session = visit.session or visit.lapsed
         tied = f"{session.id}:{session.created_ns}" if session else visit.binding
         key = self.services.form_secret
         return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).hexdigest()
@@ -259,6 +265,12 @@ class Desk:
         if visit.user is None:
             raise NotSignedIn
         return visit.user
+
+    def sender(self, visit: Visit) -> None:
+        """Let pass a form of somebody who is signed in, or was when it was opened: what was typed is worth keeping.
+        Raises `NotSignedIn`."""
+        if visit.session is None and visit.lapsed is None:
+            raise NotSignedIn
 
     def confirmed(self, visit: Visit) -> UserRow:
         """The user, who has proved it within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""

@@ -1,23 +1,22 @@
 """What the forms of the account pages share: entries read, what was typed kept across a confirmation, and a secret on
 its way from the form that made it to the page that shows it once.
 
-Rules kept: nothing of this is kept by the service: it travels with the browser, sealed to the session it belongs to. A
-secret is good for two minutes and taken back when it is shown, so a page loaded again does not hold it and does not
-make another.
+Rules kept: nothing of this is kept by the service: it travels with the browser, sealed to its user, a secret to its
+session. A secret is good for two minutes and taken back when it is shown, so a page loaded again does not hold it and
+does not make another.
 """
 
 import base64
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote
 
 from starlette.responses import Response
 
 from outcry.core.units import NANOS_PER_MINUTE
 from outcry.services.sealing import Seal, SealBroken
 from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
-from outcry.web.entrance import forget
+from outcry.web.entrance import forget, with_next
 from outcry.web.language import Words
 
 TYPED_COOKIE = "outcry-typed"
@@ -74,10 +73,11 @@ def note_of(visit: Visit) -> str:
 # -- what was typed
 
 
-def confirm_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -> Response:
-    """Have this user confirmed, and bring what was typed back to the form at `path`."""
-    response = desk.to(visit, f"/confirm?next={quote(path, safe='/')}")
-    sealed = _sealed(desk, visit, f"typed:{path}", dict(typed), _TYPED_S)
+def prove_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -> Response:
+    """Have this user confirmed, or signed in again, and bring what was typed, without secrets, back to the form at
+    `path`."""
+    response = desk.to(visit, with_next("/confirm" if visit.user else "/sign-in", path))
+    sealed = _sealed(desk, _typed_place(visit, path), dict(typed), _TYPED_S)
     if len(sealed) <= _MOST_COOKIE:
         desk.set_cookie(visit, response, TYPED_COOKIE, sealed, _TYPED_S)
     return response
@@ -85,7 +85,7 @@ def confirm_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str])
 
 def typed_before(desk: Desk, visit: Visit, path: str) -> dict[str, str]:
     """What was typed into the form at `path` before its user was confirmed; empty where nothing was."""
-    found = _opened(desk, visit, f"typed:{path}", visit.request.cookies.get(TYPED_COOKIE, ""))
+    found = _opened(desk, _typed_place(visit, path), visit.request.cookies.get(TYPED_COOKIE, ""))
     return {str(name): str(value) for name, value in (found or {}).items()}
 
 
@@ -102,14 +102,14 @@ def forget_typed(visit: Visit, response: Response) -> Response:
 def hand_over(desk: Desk, visit: Visit, path: str, secret: Mapping[str, str]) -> Response:
     """On to the page at `path`, which shows a secret once."""
     response = desk.to(visit, path)
-    sealed = _sealed(desk, visit, f"once:{path}", dict(secret), _SECRET_S)
+    sealed = _sealed(desk, _once_place(visit, path), dict(secret), _SECRET_S)
     desk.set_cookie(visit, response, SECRET_COOKIE, sealed, _SECRET_S)
     return response
 
 
 def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
     """The secret this page is to show; None where it was shown already or is too old."""
-    found = _opened(desk, visit, f"once:{path}", visit.request.cookies.get(SECRET_COOKIE, ""))
+    found = _opened(desk, _once_place(visit, path), visit.request.cookies.get(SECRET_COOKIE, ""))
     return None if found is None else {str(name): str(value) for name, value in found.items()}
 
 
@@ -129,16 +129,15 @@ def forget_secret(visit: Visit, response: Response) -> Response:
     return response
 
 
-def _sealed(desk: Desk, visit: Visit, purpose: str, values: dict[str, str], lasts_s: int) -> str:
+def _sealed(desk: Desk, place: str, values: dict[str, str], lasts_s: int) -> str:
     until_ns = desk.now_ns() + lasts_s * (NANOS_PER_MINUTE // 60)
     text = json.dumps({"until": until_ns, "values": values}, ensure_ascii=False)
-    sealed = _seal(desk).close(text, _place(visit, purpose))
-    return base64.urlsafe_b64encode(sealed).decode()
+    return base64.urlsafe_b64encode(_seal(desk).close(text, place)).decode()
 
 
-def _opened(desk: Desk, visit: Visit, purpose: str, sealed: str) -> dict[str, Any] | None:
+def _opened(desk: Desk, place: str, sealed: str) -> dict[str, Any] | None:
     try:
-        held = json.loads(_seal(desk).open(base64.urlsafe_b64decode(sealed.encode()), _place(visit, purpose)))
+        held = json.loads(_seal(desk).open(base64.urlsafe_b64decode(sealed.encode()), place))
     except (SealBroken, ValueError):
         return None
     return held["values"] if desk.now_ns() < held["until"] else None
@@ -148,7 +147,16 @@ def _seal(desk: Desk) -> Seal:
     return Seal(desk.services.form_secret, "forms")
 
 
-def _place(visit: Visit, purpose: str) -> str:
+def _typed_place(visit: Visit, path: str) -> str:
+    """What was typed belongs to its user, who may have signed in again meanwhile."""
+    session = visit.session or visit.lapsed
+    if session is None:
+        raise NotSignedIn
+    return f"typed:{path}:{session.user_id}"
+
+
+def _once_place(visit: Visit, path: str) -> str:
+    """A secret belongs to the session it was made in."""
     if visit.session is None:
         raise NotSignedIn
-    return f"{purpose}:{visit.session.id}"
+    return f"once:{path}:{visit.session.id}"

@@ -16,16 +16,16 @@ from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.identity import UserRow
 from outcry.ports.store import KeyRow, Role
 from outcry.services.accounts import GRACES_NS, KeyRefused
-from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
+from outcry.web.desk import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of, site_of
 from outcry.web.forms import (
     Faults,
-    confirm_first,
     forget_typed,
     hand_over,
     line,
     note_of,
     number_in,
+    prove_first,
     show_once,
     typed_before,
 )
@@ -104,14 +104,14 @@ async def new_key(desk: Desk, visit: Visit) -> Response:
 
 async def make_key(desk: Desk, visit: Visit) -> Response:
     """Make one, to be shown once."""
-    desk.user(visit)
+    desk.sender(visit)
     form = await desk.form(visit)
     faults: Faults = {}
     wish = wished(form, faults, visit.words)
     try:
         user = desk.confirmed(visit)
-    except NotConfirmed:
-        return confirm_first(desk, visit, NEW, wish.typed)
+    except NotProved:
+        return prove_first(desk, visit, NEW, wish.typed)
     key = "" if faults else await made_key(desk, visit, user, wish, "read", faults)
     if faults:
         return desk.page(visit, "account/key_new.html", 422, typed=wish.typed, faults=faults)
@@ -200,7 +200,7 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
         desk.confirmed(visit)
         key = await desk.ask(desk.services.keys.rotate, user.id, row.id, GRACES[grace], desk.now_ns())
     except NotConfirmed:
-        return confirm_first(desk, visit, f"{LIST}/{row.id}", {"grace": grace})
+        return prove_first(desk, visit, f"{LIST}/{row.id}", {"grace": grace})
     except KeyRefused:
         faults[""] = visit.words(
             "This key cannot be replaced: it does not work any more, was replaced before, or there are 20 keys already."

@@ -14,12 +14,11 @@ from starlette.responses import Response
 from outcry.ports.identity import UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.services.identity.refusals import Refused
-from outcry.web.desk import Desk, FormRefused, NotConfirmed, Page, PageMissing, Visit, said
+from outcry.web.desk import Desk, FormRefused, NotConfirmed, NotProved, Page, PageMissing, Visit, said
 from outcry.web.entrance import faults_of, origin_of
 from outcry.web.forms import (
     Faults,
     before_in,
-    confirm_first,
     forget_secret,
     forget_typed,
     hand_over,
@@ -27,6 +26,7 @@ from outcry.web.forms import (
     line,
     note_of,
     number_in,
+    prove_first,
     typed_before,
 )
 from outcry.web.language import Words, later
@@ -96,18 +96,20 @@ async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
 
 async def invite(desk: Desk, visit: Visit) -> Response:
     """Make an invitation; its link is shown once, and mailed where mail works."""
-    operator, form, faults = desk.operator(visit), await desk.form(visit), Faults()
+    desk.sender(visit)
+    form, faults = await desk.form(visit), Faults()
     typed = {name: line(form, name, faults, visit.words, 254) for name in ("email", "role", "tier")}
     role, tier = _role(typed["role"], faults, visit.words), _tier(typed["tier"], faults, visit.words)
     try:
+        operator = desk.operator(visit)
         desk.confirmed(visit)
         if faults or role is None or tier is None:
             return await _list(desk, visit, typed, faults)
         link = await desk.ask(
             desk.services.identity.invite, operator, typed["email"], role, tier, origin_of(visit)
         )
-    except NotConfirmed:
-        return confirm_first(desk, visit, USERS, typed)
+    except NotProved:
+        return prove_first(desk, visit, USERS, typed)
     except Refused as refusal:
         return await _list(desk, visit, typed, faults_of(visit, refusal))
     return hand_over(desk, visit, INVITED, {"link": link, "email": typed["email"], "kind": "invitation"})
@@ -173,7 +175,7 @@ async def make_reset_link(desk: Desk, visit: Visit) -> Response:
         desk.confirmed(visit)
         link = await desk.ask(desk.services.identity.reset_link, operator, row.id, origin_of(visit))
     except NotConfirmed:
-        return confirm_first(desk, visit, f"{USERS}/{row.id}", {})
+        return prove_first(desk, visit, f"{USERS}/{row.id}", {})
     except Refused as refusal:
         return await _user(desk, visit, {}, faults_of(visit, refusal))
     return hand_over(desk, visit, INVITED, {"link": link, "email": row.email, "kind": "reset"})
@@ -191,7 +193,7 @@ async def _changed(
         desk.confirmed(visit)
         await desk.ask(desk.services.identity.change_user, operator, row.id, origin_of(visit), **wish)
     except NotConfirmed:
-        return confirm_first(desk, visit, f"{USERS}/{row.id}", typed)
+        return prove_first(desk, visit, f"{USERS}/{row.id}", typed)
     except Refused as refusal:
         return await _user(desk, visit, typed, faults_of(visit, refusal))
     return desk.to(visit, f"{USERS}/{row.id}?done=saved")

@@ -7,10 +7,8 @@ who has just proved who it is.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from typing import Literal
 
-from babel.numbers import format_decimal
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
@@ -20,15 +18,16 @@ from outcry.ports.identity import UserRow
 from outcry.ports.store import DatasetRow, GrantRow
 from outcry.services.datasets import Grantee, GrantRefused, Terms
 from outcry.web.brokers import Stream, stream_of
-from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
+from outcry.web.desk import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
+from outcry.web.figures import lots_text
 from outcry.web.forms import (
     Faults,
-    confirm_first,
     forget_typed,
     line,
     note_of,
     number_in,
+    prove_first,
     typed_before,
 )
 from outcry.web.language import later
@@ -110,15 +109,17 @@ async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
 
 async def add_grant(desk: Desk, visit: Visit) -> Response:
     """Grant something."""
-    operator, faults = desk.operator(visit), Faults()
+    desk.sender(visit)
+    faults = Faults()
     form = await desk.form_lists(visit)
     first = {name: values[-1] for name, values in form.items()} | {"roots": " ".join(form.get("roots", ()))}
     typed = {name: line(first, name, faults, visit.words) for name in _USUAL}
     terms = _terms(visit, typed, faults)
     try:
+        operator = desk.operator(visit)
         desk.confirmed(visit)
-    except NotConfirmed:
-        return confirm_first(desk, visit, DATA, typed)
+    except NotProved:
+        return prove_first(desk, visit, DATA, typed)
     if terms is None:
         return await _data(desk, visit, typed, faults)
     try:
@@ -138,7 +139,7 @@ async def remove_grant(desk: Desk, visit: Visit) -> Response:
     try:
         desk.confirmed(visit)
     except NotConfirmed:
-        return confirm_first(desk, visit, DATA, {})
+        return prove_first(desk, visit, DATA, {})
     rows = await desk.ask(desk.services.datasets.grants)
     row = next((row for row in rows if row.id == grant_id), None)
     if row is None or not await desk.ask(desk.services.datasets.withdraw, grant_id, desk.now_ns()):
@@ -161,7 +162,7 @@ async def show_feeds(desk: Desk, visit: Visit) -> Response:
         "operator/feeds.html",
         streams=streams,
         others=sum(board.standings().values()) - len(own),
-        lots_text=partial(format_decimal, locale=visit.words.language),
+        lots_text=lots_text,
     )
 
 

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from outcry.services.identity.refusals import Refused
 from outcry.web.agents import device
-from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit, said
+from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit, said
 from outcry.web.entrance import guarded, origin_of, passkeys_work, refused, secret_in
-from outcry.web.forms import confirm_first, forget_typed, id_of, note_of, typed_before
+from outcry.web.forms import forget_typed, id_of, note_of, prove_first, typed_before
 from outcry.web.language import later
 from outcry.web.moments import moment
 
@@ -115,12 +115,13 @@ async def email_form(desk: Desk, visit: Visit) -> Response:
 
 async def email(desk: Desk, visit: Visit) -> Response:
     """Mail a link to it."""
+    desk.sender(visit)
     form = await desk.form(visit)
     typed = said(form, "email")
     try:
         user = desk.confirmed(visit)
-    except NotConfirmed:  # ten minutes went by while it was typed
-        return confirm_first(desk, visit, _EMAIL, {"email": typed})
+    except NotProved:  # ten minutes went by while it was typed
+        return prove_first(desk, visit, _EMAIL, {"email": typed})
     try:
         await desk.ask(desk.services.identity.begin_email, user, typed, origin_of(visit))
     except Refused as refusal:

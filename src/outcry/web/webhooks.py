@@ -16,17 +16,17 @@ from outcry.ports.identity import UserRow
 from outcry.services.subscriptions import NoSubscription, SubscriptionRefused
 from outcry.web.deliveries import deliveries
 from outcry.web.delivery_words import OUTCOMES, PHASES, SEVERITIES, TARGETS, result_words
-from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
+from outcry.web.desk import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
 from outcry.web.forms import (
     Faults,
-    confirm_first,
     forget_secret,
     forget_typed,
     hand_over,
     handed_over,
     note_of,
     number_in,
+    prove_first,
     typed_before,
 )
 from outcry.web.moments import Moment, moment
@@ -77,12 +77,12 @@ async def new_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def make_webhook(desk: Desk, visit: Visit) -> Response:
     """Make one; the secret of an endpoint is shown once."""
-    desk.user(visit)
+    desk.sender(visit)
     typed, faults = await typed_in(desk, visit)
     try:
         user = desk.confirmed(visit)
-    except NotConfirmed:
-        return confirm_first(desk, visit, NEW, typed)
+    except NotProved:
+        return prove_first(desk, visit, NEW, typed)
     wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
@@ -114,13 +114,14 @@ async def show_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def change_webhook(desk: Desk, visit: Visit) -> Response:
     """Change what it sends, and where to; an address left empty stays."""
-    user, row = await _own(desk, visit)
+    desk.sender(visit)
     typed, faults = await typed_in(desk, visit)
-    typed["target"] = row.target.value
     try:
+        user, row = await _own(desk, visit)
         desk.confirmed(visit)
-    except NotConfirmed:
-        return confirm_first(desk, visit, f"{LIST}/{row.id}", typed)
+    except NotProved:
+        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'webhook_id')}", typed)
+    typed["target"] = row.target.value
     wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
@@ -161,7 +162,7 @@ async def rotate_secret(desk: Desk, visit: Visit) -> Response:
         desk.confirmed(visit)
         secret = await _asked(desk, desk.services.subscriptions.rotate, user.id, row.id, desk.now_ns())
     except NotConfirmed:
-        return confirm_first(desk, visit, f"{LIST}/{row.id}", {})
+        return prove_first(desk, visit, f"{LIST}/{row.id}", {})
     except SubscriptionRefused:
         raise PageMissing from None  # the form for it is only where something is signed
     await _note(desk, visit, user, Event.SUBSCRIPTION_ROTATED, row)

@@ -74,6 +74,14 @@ class Browsers(Mirror):
             self._unwritten.add(row.id)
         return row, user
 
+    def lapsed(self, token: str, now_ns: int) -> SessionRow | None:
+        """The session of a token whose time is over, if nobody ended it and its user is not disabled: it opens nothing,
+        but says whose browser this was."""
+        row = self._sessions.get(self.digest(token)) if token else None
+        user = self._users.get(row.user_id) if row is not None else None
+        enabled = user is not None and user.disabled_ns is None
+        return row if row is not None and enabled and not self.in_force(row, now_ns) else None
+
     def still(self, session_id: int, now_ns: int) -> UserRow | None:
         """The user of a session by its id, as both stand now; None where it has ended."""
         for row in self._sessions.values():
