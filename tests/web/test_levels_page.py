@@ -3,8 +3,10 @@
 import html
 import json
 import re
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
+from zoneinfo import ZoneInfo
 
 import pytest
 from browsing import Opened
@@ -112,6 +114,30 @@ def test_a_closed_market_says_when_it_opens() -> None:
     words = Languages().words
     assert state_of(words("en"), "closed", opens_ns=at_ns, zone="America/New_York").note == "opens 18:00 EST"
     assert state_of(words("de"), "closed", opens_ns=at_ns, zone="America/New_York").note == "öffnet 18:00 EST"
+
+
+@pytest.mark.parametrize(
+    ("now", "opens", "english", "german"),
+    [
+        ("2026-11-21T12:00", "2026-11-22T18:00", "opens Sun 18:00 EST", "öffnet So 18:00 EST"),  # a Saturday
+        ("2026-11-20T17:30", "2026-11-22T18:00", "opens Sun 18:00 EST", "öffnet So 18:00 EST"),
+        ("2026-11-22T00:01", "2026-11-22T18:00", "opens 18:00 EST", "öffnet 18:00 EST"),
+        ("2026-11-19T23:30", "2026-11-20T08:30", "opens Fri 08:30 EST", "öffnet Fr 08:30 EST"),
+    ],
+)
+def test_the_day_of_an_opening_is_said_where_it_is_not_today(
+    now: str, opens: str, english: str, german: str
+) -> None:
+    at_ns, opens_ns = (
+        int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("America/New_York")).timestamp()) * 10**9
+        for text in (now, opens)
+    )
+    languages = Languages()
+    for language, note in (("en", english), ("de", german)):
+        state = state_of(
+            languages.words(language), "closed", now_ns=at_ns, opens_ns=opens_ns, zone="America/New_York"
+        )
+        assert state.note == note
 
 
 def test_every_state_is_worded_in_german_too() -> None:
@@ -292,3 +318,18 @@ def test_keys_lead_to_symbols_and_pages_but_never_while_one_types(opened: Opened
         tab.page.keyboard.press("g")
         tab.page.keyboard.press("l")
         tab.page.wait_for_url(tab.stage.base + "/")
+
+
+def test_a_name_that_nothing_matches_is_answered(opened: Opened) -> None:
+    with opened(language="de") as tab:
+        tab.go("/")
+        tab.page.keyboard.press("/")
+        tab.page.wait_for_selector("#symbol-dialog-list [role=option]")
+        nothing = tab.page.get_by_text("Kein Symbol passt.")
+        assert nothing.is_hidden()
+        tab.page.keyboard.type("zzzz")
+        nothing.wait_for(state="visible")
+        tab.page.keyboard.press("Backspace")
+        for _ in range(3):
+            tab.page.keyboard.press("Backspace")
+        nothing.wait_for(state="hidden")

@@ -122,3 +122,12 @@ def moment_text(at_ns: int, zone: str, language: str) -> str:
 def hour_text(at_ns: int, zone: str) -> str:
     """An instant in a zone as an exchange writes it: 18:00 EST."""
     return f"{datetime.fromtimestamp(at_ns / NANOS_PER_SECOND, ZoneInfo(zone)):%H:%M %Z}"
+
+
+def opening_text(at_ns: int, now_ns: int, zone: str, language: str) -> str:
+    """An hour to come, with its day of the week where that is not today's there: 18:00 EST, Sun 18:00 EST."""
+    there, today = (
+        datetime.fromtimestamp(ns / NANOS_PER_SECOND, ZoneInfo(zone)).date() for ns in (at_ns, now_ns)
+    )
+    hour = hour_text(at_ns, zone)
+    return hour if there == today else f"{format_skeleton('E', there, locale=language)} {hour}"

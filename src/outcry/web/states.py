@@ -8,7 +8,7 @@ own refusal, and an error.
 from dataclasses import dataclass
 from typing import Literal
 
-from outcry.web.figures import age_text, day_text, hour_text, instant_ns
+from outcry.web.figures import age_text, day_text, instant_ns, opening_text
 from outcry.web.language import Words
 
 Kind = Literal["live", "delayed", "stale", "closed", "connecting", "error", "none"]
@@ -71,12 +71,13 @@ def state_of(
     opens_ns: int | None = None, zone: str = "UTC", held: bool = True,
 ) -> State:  # fmt: skip
     """The state of a symbol. `updated_at`: instant of its newest event, `as_of`: trade date of the session shown, as
-    answers give them. `opens_ns`: when a closed market opens, shown in `zone`. `held`: whether there is anything to
-    show at all."""
+    answers give them. `opens_ns`: when a closed market opens, shown in `zone`, with its day where that is not today's.
+    `held`: whether there is anything to show at all."""
     kind, word, reason, href = _CODES.get(code, _REFUSED) if held else _NOTHING
     note = ""
     if kind == "closed" and opens_ns is not None:
-        note = words("opens %(time)s", time=hour_text(opens_ns, zone))
+        opens = opening_text(opens_ns, opens_ns if now_ns is None else now_ns, zone, words.language)
+        note = words("opens %(time)s", time=opens)
     elif kind == "delayed" and as_of:
         note = day_text(as_of, words.language)
     age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""

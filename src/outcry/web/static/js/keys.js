@@ -53,6 +53,7 @@ onKey("?", () => open(keysDialog));
 const dialog = document.getElementById("symbol-dialog");
 const input = document.getElementById("symbol-dialog-input");
 const list = document.getElementById("symbol-dialog-list");
+const nothing = document.getElementById("symbol-dialog-nothing");
 let symbols = null;
 let chosen = -1;
 
@@ -60,7 +61,7 @@ async function ask() {
   if (symbols) return;
   try {
     const answer = await fetch("/page/symbols");
-    symbols = answer.ok ? (await answer.json()).symbols : [];
+    symbols = answer.ok ? (await answer.json()).symbols : null;
   } catch {
     symbols = null; // the form still goes to what was typed
   }
@@ -85,6 +86,7 @@ function matches(text) {
 function show() {
   const found = matches(input.value).slice(0, 40);
   list.replaceChildren(...found.map(option));
+  nothing.hidden = !symbols || found.length > 0;
   input.setAttribute("aria-expanded", String(found.length > 0));
   choose(found.length && input.value ? 0 : -1);
 }
