@@ -221,6 +221,7 @@ def _answer(made: Made, sessions: list[Json], missing: list[str]) -> Json:
         "nakedPocs": _naked(described, made.tick_e9),
         "poorHighs": [_dated(one, "high") for one in described[::-1] if one["poorHigh"] == "open"],
         "poorLows": [_dated(one, "low") for one in described[::-1] if one["poorLow"] == "open"],
+        "touchedPocs": [], "repairedHighs": [], "repairedLows": [],
         "sessions": sessions, "missing": missing, "method": {},
     }  # fmt: skip
 

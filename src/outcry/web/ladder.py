@@ -4,10 +4,11 @@ Rules kept: one rung a level, so that a reader finds each by its name; a level m
 how many sessions ago; what a level is called is said in the reader's language, its price never changed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from outcry.services.answers import DatedLevel, SessionLevels
+from outcry.web.figures import hour_text, instant_ns
 from outcry.web.language import Words
 from outcry.web.outlook import Outlook
 
@@ -19,7 +20,8 @@ Age = Callable[[str], int]
 class Rung:
     """One level. `kind`: how it is drawn (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`,
     `poor`, `extreme`, `single`). `date`, `age`: of a level made on an earlier day, and sessions ago. `naked`, `poor`:
-    it is that too. `last`: no level but the price itself."""
+    it is that too, `repaired`: it was poor until today. `touched`: of a POC that was naked until today, when it was
+    traded at. `last`: no level but the price itself."""
 
     price: float
     kind: str
@@ -28,20 +30,21 @@ class Rung:
     age: int = 0
     naked: bool = False
     poor: bool = False
+    repaired: bool = False
+    touched: str = ""
     last: bool = False
 
 
 def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
     """Every rung, high to low; the price before levels at the same one."""
-    levels, session = outlook.levels, outlook.session
+    session = outlook.session
     found = [
         *(_developing(outlook, words) if outlook.live else _completed(session, words)),
         *(_balance(outlook, words) if outlook.regular else ()),
         *_overnight(outlook, words),
         *(_prior(outlook, words) if outlook.live else ()),
-        *_dated(levels.naked_pocs, "naked", words("Naked POC"), outlook, age),
-        *_dated(levels.poor_highs, "poor", words("Poor high"), outlook, age),
-        *_dated(levels.poor_lows, "poor", words("Poor low"), outlook, age),
+        *_naked(outlook, words, age),
+        *_poor(outlook, words, age),
         Rung(outlook.reference, "last", words("Last") if outlook.live else words("Closing price"), last=True),
     ]
     return sorted(found, key=lambda rung: (-rung.price, not rung.last))
@@ -70,13 +73,12 @@ def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
 
 
 def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """The initial balance once its hour is over, and of each side's multiples those reached and the next one."""
+    """The initial balance; once its hour is over, of each side's multiples those reached and the next one too."""
     session = outlook.session
-    if not session.ib_complete:
-        return
-    yield Rung(session.ib_high, "ib", "IBH")
-    yield Rung(session.ib_low, "ib", "IBL")
-    if session.ib_high == session.ib_low:
+    whole = session.ib_complete or session.final
+    yield Rung(session.ib_high, "ib", "IBH" if whole else words("IBH so far"))
+    yield Rung(session.ib_low, "ib", "IBL" if whole else words("IBL so far"))
+    if not whole or session.ib_high == session.ib_low:
         return
     for upwards in (True, False):
         for extension in outlook.context.ib_extensions:
@@ -99,22 +101,61 @@ def _overnight(outlook: Outlook, words: Words) -> Iterator[Rung]:
 def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
     """The session before, `p` for prior; what of it is naked or poor says so here and not once more."""
     levels, prior = outlook.levels, outlook.prior
-    naked = prior is not None and any(level.date == prior.date for level in levels.naked_pocs)
-    yield Rung(levels.prior.poc, "prior", "pPOC", naked=naked)
+    made_on = prior.date if prior is not None else ""
+    touched = _touches(outlook, words).get(made_on, "")
+    naked = any(level.date == made_on for level in levels.naked_pocs) and not touched
+    yield Rung(levels.prior.poc, "prior", "pPOC", naked=naked, touched=touched)
     yield Rung(levels.prior.vah, "prior", "pVAH")
     yield Rung(levels.prior.val, "prior", "pVAL")
     if prior is not None:
-        poor_high = any(level.date == prior.date for level in levels.poor_highs)
-        poor_low = any(level.date == prior.date for level in levels.poor_lows)
-        yield Rung(prior.high, "prior", words("Prior high"), poor=poor_high)
-        yield Rung(prior.low, "prior", words("Prior low"), poor=poor_low)
+        chart = outlook.chart
+        for price, name, poor, repaired in (
+            (prior.high, words("Prior high"), levels.poor_highs, chart.repaired_highs),
+            (prior.low, words("Prior low"), levels.poor_lows, chart.repaired_lows),
+        ):
+            mended = _has(repaired, made_on)
+            yield Rung(price, "prior", name, poor=_has(poor, made_on) and not mended, repaired=mended)
         yield Rung(prior.close_price, "prior", words("Prior close"))
 
 
-def _dated(levels: list[DatedLevel], kind: str, name: str, outlook: Outlook, age: Age) -> Iterator[Rung]:
+def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
+    """POCs of earlier days: those naked still, and those that were until today."""
+    touches = _touches(outlook, words)
+    for level in _earlier(outlook.levels.naked_pocs, outlook):
+        touched = touches.get(level.date, "")
+        kind, name = ("prior", "POC") if touched else ("naked", words("Naked POC"))
+        yield Rung(level.price, kind, name, level.date, age(level.date), touched=touched)
+
+
+def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
+    """Poor extremes of earlier days, and whether today has repaired them."""
+    levels, chart = outlook.levels, outlook.chart
+    for name, poor, repaired in (
+        (words("Poor high"), levels.poor_highs, chart.repaired_highs),
+        (words("Poor low"), levels.poor_lows, chart.repaired_lows),
+    ):
+        for level in _earlier(poor, outlook):
+            mended = _has(repaired, level.date)
+            yield Rung(level.price, "poor", name, level.date, age(level.date), repaired=mended)
+
+
+def _touches(outlook: Outlook, words: Words) -> dict[str, str]:
+    """When the POC of a day was traded at in the session open now, in the exchange's time; by that day."""
+    zone = outlook.product.zone
+    return {
+        poc.date: words("touched %(time)s", time=hour_text(instant_ns(poc.at), zone))
+        if poc.at
+        else words("touched today")
+        for poc in outlook.chart.touched_pocs
+    }
+
+
+def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
+    return any(level.date == made_on for level in levels)
+
+
+def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
     """Levels of earlier days, but for those of the day whose own rungs say it already."""
     prior = outlook.prior
     said = (prior.date if prior else "") if outlook.live else outlook.session.date
-    for level in levels:
-        if level.date != said:
-            yield Rung(level.price, kind, name, level.date, age(level.date))
+    return (level for level in levels if level.date != said)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import structs
+
 from outcry.services.answers import LevelsAnswer, SymbolState
 from outcry.services.chart_answer import Notation
 from outcry.services.scanning import ScanRow
@@ -60,8 +62,8 @@ class Mark:
 @dataclass(frozen=True, slots=True)
 class Row:
     """One product. `reference`: the price distances are measured from, None: there is none; `last`: the last price.
-    `naked`: prices of all naked POCs, from which a script takes the next above and below. `day`: of the completed
-    session shown, where it is not live."""
+    `naked`: price and day of all naked POCs, from which a script takes the next above and below; `touched`: days whose
+    POC the open session has traded at, naked no more. `day`: of the completed session shown, where it is not live."""
 
     symbol: SymbolState
     state: State
@@ -71,7 +73,8 @@ class Row:
     average_range: float | None
     cells: Mapping[str, Cell]
     marks: Sequence[Mark]
-    naked: Sequence[float]
+    naked: Sequence[tuple[float, str]]
+    touched: Sequence[str]
     bias: str | None
     day: str
 
@@ -95,7 +98,10 @@ class Row:
 
 def row_of(scanned: ScanRow, state: State, unit: Unit, language: str) -> Row:
     """The row of a product."""
-    levels = scanned.levels
+    levels, touched = scanned.levels, {level.date for level in scanned.touched}
+    if levels and touched:
+        naked = [level for level in levels.naked_pocs if level.date not in touched]
+        levels = structs.replace(levels, naked_pocs=naked)
     last = levels.last_price if levels else None
     reference = last if last is not None else scanned.close
     average = scanned.average_range or None
@@ -113,7 +119,8 @@ def row_of(scanned: ScanRow, state: State, unit: Unit, language: str) -> Row:
     return Row(
         scanned.state, state, scanned.notation, last, reference, average, cells,
         _marks(levels, found, reference, average) if levels and reference is not None and average else (),
-        [level.price for level in levels.naked_pocs] if levels else [], levels.bias if levels else None,
+        [(level.price, level.date) for level in levels.naked_pocs] if levels else [],
+        sorted(touched), levels.bias if levels else None,
         figures.date_text(levels.as_of, language) if levels and levels.as_of else "",
     )  # fmt: skip
 

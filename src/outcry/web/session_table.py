@@ -49,8 +49,13 @@ def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> Ses
     )
 
 
-def marks(levels: SessionLevels, words: Words) -> dict[float, list[str]]:
-    """Which levels lie on which price of a profile."""
+def marks(levels: SessionLevels, drawn: ChartSession | None, words: Words) -> dict[float, list[str]]:
+    """Which levels lie on which price of a profile. drawn: the same session as the chart has it."""
+    high, low = words("Poor high"), words("Poor low")
+    if drawn is not None and drawn.poor_high == "repaired":
+        high = words("Poor high, repaired")
+    if drawn is not None and drawn.poor_low == "repaired":
+        low = words("Poor low, repaired")
     named_prices: Sequence[tuple[float, str]] = [
         (levels.poc, "POC"),
         (levels.vah, "VAH"),
@@ -59,8 +64,8 @@ def marks(levels: SessionLevels, words: Words) -> dict[float, list[str]]:
         (levels.open_price, words("Opening price")),
         (levels.close_price, words("Closing price") if levels.final else words("Last")),
         *([(levels.ib_high, "IBH"), (levels.ib_low, "IBL")] if levels.ib_complete else []),
-        *([(levels.high, words("Poor high"))] if levels.poor_high else []),
-        *([(levels.low, words("Poor low"))] if levels.poor_low else []),
+        *([(levels.high, high)] if levels.poor_high else []),
+        *([(levels.low, low)] if levels.poor_low else []),
     ]
     found: dict[float, list[str]] = {}
     for price, name in named_prices:

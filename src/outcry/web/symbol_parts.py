@@ -140,7 +140,11 @@ def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Word
 
     return {
         "profile": profile,
-        "marks": marks(profile.levels, words),
+        "marks": marks(
+            profile.levels,
+            next((drawn for drawn in outlook.chart.sessions if drawn.date == profile.levels.date), None),
+            words,
+        ),
         "sessions": listed_sessions(outlook, words, href),
         "session_counts": SESSIONS,
         "chart_view": looked.view,

@@ -4,7 +4,8 @@
  * change, and no row moves while one looks at it.
  */
 
-import { filled, language, refreshAges, say, words } from "./page.js";
+import { exchangeTime, findChips, loseChips } from "./lost.js";
+import { filled, marketNow, refreshAges, say, words } from "./page.js";
 import { formatPoints, formatPrice, formatShare, formatTicks, ticksBetween } from "./prices.js";
 import { follow } from "./stream.js";
 import { onSwap, swap } from "./swap.js";
@@ -28,12 +29,14 @@ function readRows() {
     rows.set(data.symbol, {
       element,
       state: data.state,
+      zone: data.zone,
       tick: Number(data.tick),
       notation: { kind: data.kind, decimals: Number(data.decimals), parts: Number(data.parts) },
       anchor: data.anchor === undefined ? null : Number(data.anchor),
       last: data.last === undefined ? null : Number(data.last),
       range: data.range === undefined ? null : Number(data.range),
-      naked: JSON.parse(data.naked),
+      naked: JSON.parse(data.naked).map(([price, date]) => ({ price, date })),
+      touched: new Set(JSON.parse(data.touched)),
       price: element.querySelector("[data-last-price]"),
       age: element.querySelector("time[data-since]"),
       cells: new Map([...element.querySelectorAll("td[data-column]")].map((cell) => [cell.dataset.column, cell])),
@@ -77,15 +80,16 @@ function update(row, answer) {
   row.age?.setAttribute("datetime", answer.updatedAt);
   if (answer.prior) {
     for (const [column, price] of Object.entries(columns(answer))) place(row, column, price);
-    row.naked = answer.nakedPocs.map((each) => each.price);
+    row.naked = answer.nakedPocs;
     if (answer.bias && answer.bias !== row.bias.dataset.bias) {
       row.bias.dataset.bias = answer.bias;
       write(row.bias, said.biases[answer.bias] ?? answer.bias, { marked: true });
     }
   }
   // the next naked POC above and below: which of those given, nothing more
-  place(row, "naked_above", Math.min(...row.naked.filter((price) => price >= row.last)));
-  place(row, "naked_below", Math.max(...row.naked.filter((price) => price < row.last)));
+  const naked = row.naked.filter((each) => !row.touched.has(each.date)).map((each) => each.price);
+  place(row, "naked_above", Math.min(...naked.filter((price) => price >= row.last)));
+  place(row, "naked_below", Math.max(...naked.filter((price) => price < row.last)));
   for (const cell of row.cells.values()) measure(row, cell);
   if (row.marks) {
     const shift = (row.anchor - row.last) / row.range;
@@ -127,6 +131,7 @@ function measure(row, cell) {
 // -- what the stream tells: at most one writing a frame, none while nobody looks
 
 function put(answer) {
+  note(answer);
   waiting.set(answer.symbol, { ...waiting.get(answer.symbol), ...answer });
   frame ||= requestAnimationFrame(flush);
 }
@@ -152,11 +157,20 @@ function refresh() {
 }
 
 let losing = 0;
+/** The newest event of any market, and the zone of its exchange. */
+let heard = { at: marketNow(), zone: said.zone };
 
-function lost(at) {
+function note({ symbol, updatedAt }) {
+  const at = Date.parse(updatedAt ?? "");
+  if (at >= heard.at) heard = { at, zone: rows.get(symbol)?.zone ?? said.zone };
+}
+
+/** Nothing is heard: what it says of states holds no more, at once; that it stays so is told when it does. */
+function lost() {
   clearTimeout(losing);
+  loseChips();
   losing = setTimeout(() => {
-    const time = new Date(at).toLocaleTimeString(language);
+    const time = exchangeTime(heard.at, heard.zone);
     banner.textContent = filled(said.lost, { time });
     banner.hidden = false;
     document.documentElement.dataset.stream = "lost";
@@ -166,11 +180,20 @@ function lost(at) {
 
 function back() {
   clearTimeout(losing);
+  findChips();
   if (banner.hidden) return;
   banner.hidden = true;
   delete document.documentElement.dataset.stream;
   say(words("base-words").back);
   refresh();
+}
+
+/** What is traded at is naked no more, though it is listed until the session completes. */
+function touch({ symbol, type, ref }) {
+  const row = rows.get(symbol);
+  if (!row || type !== "naked-poc" || row.touched.has(ref)) return;
+  row.touched.add(ref);
+  if (row.naked.some((each) => each.date === ref)) refresh();
 }
 
 const current = ({ symbol, live }) => {
@@ -183,9 +206,11 @@ function hear(name, data) {
   else if (name === "snapshot") {
     back();
     data.levels.forEach(put);
+    data.alerts.forEach(touch);
     if (!data.states.every(current)) refresh();
-  } else if (name === "state") refresh();
-  else if (name === "lost") lost(data.at);
+  } else if (name === "alert") touch(data);
+  else if (name === "state") refresh();
+  else if (name === "lost") lost();
   else if (name === "back") back();
 }
 

@@ -8,7 +8,7 @@ import { onKey } from "./keys.js";
 import { exchangeTime, findChips, loseChips } from "./lost.js";
 import { swapParts } from "./morph.js";
 import { paced } from "./pace.js";
-import { filled, language, marketNow, refreshAges, say, words } from "./page.js";
+import { filled, marketNow, refreshAges, say, words } from "./page.js";
 import { formatPercent, formatPoints, formatPrice } from "./prices.js";
 import { showProfile } from "./profile.js";
 import { follow } from "./stream.js";

@@ -3,6 +3,9 @@
    Rule kept: each is of the answer, at its exact price; a session still open says `dPOC`, one that is over `POC`, and its
    own value is then not repeated as prior. */
 
+import { wallClock } from "./model.js";
+import { fill } from "./wording.js";
+
 const DOT = [1, 3];
 const LONG = [7, 4];
 const DASH_DOT = [7, 3, 1, 3];
@@ -21,14 +24,15 @@ const KINDS = {
   "poor-high": { colour: "poor", dash: DOT, rank: 7 }, "poor-low": { colour: "poor", dash: DOT, rank: 7 },
 };
 
-/* Lines of a chart: kind, price in ticks and as it is, where it begins (a slot, null: at the left edge), its words. */
+/* Lines of a chart: kind, price in ticks and as it is, where it begins (a slot, null: at the left edge) and ends (null: at
+   the tags), its words. */
 export function linesOf(model, view, wording) {
   const { answer, last } = model;
   const lines = [];
-  const add = (kind, price, from, note = "", date = null) => {
+  const add = (kind, price, from, note = "", date = null, until = null) => {
     const name = wording.words.tags[kind];
     lines.push({
-      kind, price, date, from, ticks: model.units.ticks(price), name, text: note ? `${name} ${note}` : name, ...KINDS[kind],
+      kind, price, date, from, until, ticks: model.units.ticks(price), name, text: note ? `${name} ${note}` : name, ...KINDS[kind],
     });
   };
   const levels = last?.session.levels;
@@ -61,11 +65,22 @@ function addCarried(add, model, view, wording) {
     const before = model.sessions.at(-2);
     for (const level of ["poc", "vah", "val"]) add(`p${level}`, answer.prior[level], before?.end ?? last.first);
   }
-  const carried = (kind, dated) =>
-    add(kind, dated.price, endOf(dated.date), dated.date === last?.date ? "" : wording.dated(dated.date), dated.date);
-  if (view.show.has("naked")) answer.nakedPocs.forEach((dated) => carried("npoc", dated));
+  const carried = (kind, dated, used) => {
+    const note = dated.date === last?.date ? "" : wording.dated(dated.date);
+    if (used === undefined) add(kind, dated.price, endOf(dated.date), note, dated.date);
+    else add(kind, dated.price, endOf(dated.date), note ? `${used} · ${note}` : used, dated.date, last.open);
+  };
+  const among = (levels, { date, price }) => levels.find((level) => level.date === date && level.price === price);
+  const { touched, touched_today: touchedToday, repaired } = wording.words;
+  if (view.show.has("naked")) {
+    for (const dated of answer.nakedPocs) {
+      const poc = among(answer.touchedPocs, dated);
+      const time = poc?.at && wording.time(wallClock(Date.parse(poc.at), answer.timeZone));
+      carried("npoc", dated, poc && (time ? fill(touched, { time }) : touchedToday));
+    }
+  }
   if (view.show.has("poor")) {
-    answer.poorHighs.forEach((dated) => carried("poor-high", dated));
-    answer.poorLows.forEach((dated) => carried("poor-low", dated));
+    for (const dated of answer.poorHighs) carried("poor-high", dated, among(answer.repairedHighs, dated) && repaired);
+    for (const dated of answer.poorLows) carried("poor-low", dated, among(answer.repairedLows, dated) && repaired);
   }
 }
