@@ -7,6 +7,7 @@ from outcry.web import (
     alerts,
     brokers,
     downloads,
+    glossary,
     guide,
     keys,
     levels,
@@ -46,6 +47,7 @@ MODULES = (
     operator_data,
     guide,
     reference,
+    glossary,
     settings,
 )
 
