@@ -207,31 +207,69 @@ def test_the_last_operator_does_not_go(store: IdentityStore) -> None:
     for user in (ann, bob):
         store.change_user(user.id, role="operator")
     store.set_password(ann.id, "hash")
-    assert store.change_user(eve.id, role="member", leaving="with proof") is True  # goes nowhere
-    assert store.change_user(ann.id, disabled_ns=NOW, leaving="with proof") is False  # Bob cannot come in
+    assert store.change_user(eve.id, role="member", leaving="own") is True  # goes nowhere
+    assert store.change_user(ann.id, disabled_ns=NOW, leaving="own") is False  # Bob cannot come in
     assert store.user(ann.id) == replace(ann, role="operator", password_hash="hash")
-    assert store.change_user(bob.id, role="member", leaving="with proof") is True
+    assert store.change_user(bob.id, role="member", leaving="own") is True
     store.change_user(bob.id, role="operator", disabled_ns=NOW)
-    assert store.change_user(ann.id, role="member", leaving="enabled") is False  # Bob is disabled
-    assert store.change_user(bob.id, role="member", leaving="enabled") is True
+    assert store.change_user(ann.id, role="member", leaving="any") is False  # Bob is disabled
+    assert store.change_user(bob.id, role="member", leaving="any") is True
     store.change_user(bob.id, role="operator", disabled_ns=0)
     store.add_passkey(bob.id, b"bob", b"", 0, [], "", NOW)
-    assert store.change_user(ann.id, role="member", leaving="with proof") is True
-    assert store.change_user(bob.id, role="member", leaving="enabled") is False
-    assert store.change_user(bob.id, role="member") is True
+    assert store.change_user(ann.id, role="member", leaving="own") is True
+    assert store.change_user(bob.id, role="member", leaving="any") is False
+    store.change_user(eve.id, role="operator")
+    assert store.set_openid(eve.id, "https://id.example.com eve", None) is True
+    assert (
+        store.change_user(bob.id, role="member", leaving="own") is False
+    )  # Eve comes in by the provider only
+    assert store.change_user(bob.id, role="member", leaving="any") is True
+    assert store.change_user(eve.id, role="member") is True
 
 
 def test_of_two_operators_who_take_it_from_each_other_one_remains(people: People) -> None:
     store = people.store
     ann, bob = user_of(store), user_of(store, "bob@example.com")
+    for user in (ann, bob):
+        store.set_password(user.id, "hash")
     for n in range(20):
         for user in (ann, bob):
             store.change_user(user.id, role="operator", disabled_ns=0)
         gone: dict[str, Any] = {"role": "member"} if n % 2 else {"disabled_ns": NOW}
         assert at_once(
-            lambda gone=gone: store.change_user(ann.id, leaving="enabled", **gone),
-            lambda gone=gone: people.elsewhere.change_user(bob.id, leaving="enabled", **gone),
+            lambda gone=gone: store.change_user(ann.id, leaving="any", **gone),
+            lambda gone=gone: people.elsewhere.change_user(bob.id, leaving="any", **gone),
         ) == 1  # fmt: skip
+
+
+def test_one_the_provider_knows_is_one_user(people: People) -> None:
+    store = people.store
+    ann, bob = user_of(store), user_of(store, "bob@example.com")
+    assert store.user_of_openid("https://id.example.com 7") is None
+    assert store.set_openid(ann.id, "https://id.example.com 7", "https://id.example.com 6") is False
+    assert store.set_openid(ann.id, "https://id.example.com 7", None) is True
+    assert store.user_of_openid("https://id.example.com 7") == replace(ann, openid="https://id.example.com 7")
+    assert store.set_openid(ann.id, "https://id.example.com 8", None) is False
+    assert store.set_openid(bob.id, "https://id.example.com 7", None) is False
+    assert store.set_openid(99, "https://id.example.com 9", None) is False
+    assert store.set_openid(ann.id, "https://id.example.com 8", "https://id.example.com 7") is True
+    for n in range(10):
+        zoe, max_ = (user_of(store, f"{name}{n}@example.com") for name in ("zoe", "max"))
+        assert at_once(
+            lambda zoe=zoe, n=n: store.set_openid(zoe.id, f"it {n}", None),
+            lambda max_=max_, n=n: people.elsewhere.set_openid(max_.id, f"it {n}", None),
+        ) == 1  # fmt: skip
+
+
+def test_nobody_has_more_passkeys_than_may_be_had_however_many_are_added_at_once(people: People) -> None:
+    ann, bob = user_of(people.store), user_of(people.store, "bob@example.com")
+    people.store.add_passkey(bob.id, b"bob", b"", 0, [], "", NOW)
+    assert at_once(
+        *(lambda n=n: (people.store, people.elsewhere)[n % 2].add_passkey(
+            ann.id, b"%d" % n, b"", 0, [], "", NOW, most=3) for n in range(8))
+    ) == 3  # fmt: skip
+    assert len(people.store.passkeys(ann.id)) == 3
+    assert people.store.add_passkey(bob.id, b"other", b"", 0, [], "", NOW, most=2) is True
 
 
 def test_the_last_passkey_goes_only_where_there_is_a_password(people: People) -> None:
@@ -241,15 +279,15 @@ def test_the_last_passkey_goes_only_where_there_is_a_password(people: People) ->
         for name in (b"one", b"two"):
             store.add_passkey(user.id, name, b"", 0, [], "", NOW)
         one, two = (row.id for row in store.passkeys(user.id))
-        assert store.remove_passkey(99, one, unless_last=True) is False
+        assert store.remove_passkey(99, one, leaving="own") is False
         assert at_once(
-            lambda one=one: store.remove_passkey(user.id, one, unless_last=True),
-            lambda two=two: people.elsewhere.remove_passkey(user.id, two, unless_last=True),
+            lambda one=one: store.remove_passkey(user.id, one, leaving="own"),
+            lambda two=two: people.elsewhere.remove_passkey(user.id, two, leaving="own"),
         ) == 1  # fmt: skip
         (left,) = (row.id for row in store.passkeys(user.id))
-        assert store.remove_passkey(user.id, left, unless_last=True) is False
+        assert store.remove_passkey(user.id, left, leaving="own") is False
         store.set_password(user.id, "hash")
-        assert store.remove_passkey(user.id, left, unless_last=True) is True
+        assert store.remove_passkey(user.id, left, leaving="own") is True
         store.set_password(user.id, None)
 
 

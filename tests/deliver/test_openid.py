@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote_plus
 
+import pyotp
 import pytest
 from joserfc.jwk import RSAKey
 from tests.deliver.provider import CLIENT, SECRET, Provider, new_key, provider
@@ -103,6 +104,90 @@ def test_an_invitation_of_the_address_makes_the_account(stage: IdentityStage, th
     assert (user.email, user.role, user.tier, user.password_hash) == (MEMBER, "operator", "pro", None)
     assert stage.identity.invitations() == []
     assert stage.events(user) == ["invitation_accepted", "sign_in"]
+
+
+def test_an_account_that_was_only_made_with_a_key_is_not_claimed_uninvited(
+    stage: IdentityStage, there: Provider
+) -> None:
+    owner = stage.owner().user
+    made = stage.store.add_user(MEMBER, "member", "free", b"k" * 32, stage.clock.now_ns())
+    assert made is not None
+    with refusal(Reason.NOT_INVITED):
+        come(stage, there)
+    anybodys = stage.identity.invite(owner, "", "member", "free", HERE).partition("=")[2]
+    with refusal(Reason.EMAIL_TAKEN):
+        come(stage, there, invitation=anybodys)
+    stage.identity.invite(owner, MEMBER, "member", "pro", HERE)
+    assert signed(come(stage, there)).user.id == made.id
+
+
+def test_who_came_in_by_the_provider_comes_again_and_can_choose_a_password(
+    stage: IdentityStage, there: Provider
+) -> None:
+    """It is a way in like others: no invitation is needed again, and links are mailed."""
+    stage.identity.invite(stage.owner().user, MEMBER, "member", "free", HERE)
+    user = signed(come(stage, there)).user
+    assert signed(come(stage, there)).user.id == user.id
+    with refusal(Reason.EMAIL_TAKEN):
+        stage.identity.invite(None, MEMBER, "member", "free", HERE)
+    stage.identity.send_reset(MEMBER, HERE)
+    assert stage.post is not None
+    assert isinstance(stage.identity.reset(stage.post.link(MEMBER), PASSWORD, HERE), Signed)
+
+
+def test_one_known_there_is_recognised_by_another_address_too(stage: IdentityStage, there: Provider) -> None:
+    user = stage.member().user
+    come(stage, there)
+    for claims in ({"email": "ann.married@example.com"}, {"email_verified": False}, {"email": OWNER}):
+        there.claims = claims
+        assert signed(come(stage, there)).user.id == user.id
+
+
+def test_an_address_given_to_somebody_else_there_does_not_open_the_account(
+    stage: IdentityStage, there: Provider
+) -> None:
+    user = stage.member().user
+    come(stage, there)
+    there.claims = {"sub": "the next who was given the address"}
+    with refusal(Reason.NOT_INVITED):
+        come(stage, there)
+    assert stage.reports == [
+        f"the address of user {user.id} is another person's at the OpenID provider than it was"
+    ]
+    token = stage.identity.reset_link(None, user.id, HERE).partition("=")[2]
+    stage.identity.reset(token, PASSWORD, HERE)  # by whoever the operator gave the link to
+    assert signed(come(stage, there)).user.id == user.id
+
+
+def test_who_is_known_by_another_provider_is_recognised_by_the_address(
+    stage: IdentityStage, there: Provider
+) -> None:
+    user = stage.member().user
+    stage.store.set_openid(user.id, "https://the.one.before.example.com 7", None)
+    assert signed(come(stage, there)).user.id == user.id
+    assert stage.user(user).openid == f"{there.url} ann at the provider"
+
+
+def test_by_what_the_provider_knows_somebody_is_kept_after_the_second_factor_only(
+    stage: IdentityStage, there: Provider
+) -> None:
+    user = stage.member().user
+    secret, _ = stage.identity.begin_totp(user)
+    stage.identity.finish_totp(user, secret, pyotp.TOTP(secret).at(stage.clock.now_ns() // 10**9), HERE)
+    half = come(stage, there).came
+    assert isinstance(half, HalfWay)
+    assert stage.user(user).openid is None
+    stage.clock.pass_s(60)
+    stage.identity.second_factor(half.ticket, pyotp.TOTP(secret).at(stage.clock.now_ns() // 10**9), HERE)
+    assert stage.user(user).openid == f"{there.url} ann at the provider"
+
+
+@pytest.mark.parametrize("subject", ["", "x" * 256, "two\nlines", 7])
+def test_a_subject_that_is_none_is_refused(stage: IdentityStage, there: Provider, subject: object) -> None:
+    stage.member()
+    there.claims = {"sub": subject}
+    with refusal(Reason.SIGN_IN_SERVICE):
+        come(stage, there)
 
 
 def test_the_link_of_an_invitation_makes_the_account_unless_it_names_another(

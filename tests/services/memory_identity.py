@@ -9,11 +9,11 @@ from outcry.ports.identity import (
     PasskeyRow,
     Preferences,
     Purpose,
-    Remaining,
     SessionRow,
     TokenRow,
     UserRole,
     UserRow,
+    Ways,
 )
 from outcry.ports.mailer import Mail, MailFailed
 from outcry.ports.store import StoreBusy, Tier
@@ -83,6 +83,17 @@ class MemoryIdentity:
     def user_named(self, email: str) -> UserRow | None:
         return next((user for user in self._users.values() if user.email == email.strip().lower()), None)
 
+    def user_of_openid(self, openid: str) -> UserRow | None:
+        return next((user for user in self._users.values() if user.openid == openid), None)
+
+    def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
+        with self._lock:
+            user, known = self._users.get(user_id), self.user_of_openid(openid) if openid else None
+            if user is None or user.openid != instead_of or known not in (None, user):
+                return False
+            self._keep(replace(user, openid=openid))
+            return True
+
     def users(self) -> Sequence[UserRow]:
         return list(self._users.values())
 
@@ -100,16 +111,20 @@ class MemoryIdentity:
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None, tier: Tier | None = None,
-        disabled_ns: int | None = None, leaving: Remaining | None = None,
+        disabled_ns: int | None = None, leaving: Ways | None = None,
     ) -> bool:  # fmt: skip
         with self._lock:
             user = self._users.get(user_id)
             other = self.user_named(email) if email else None
             if user is None or (other is not None and other.id != user_id):
                 return False
-            others = [one for one in self._operators(leaving) if one.id != user_id] if leaving else [user]
-            if user in self._operators("enabled") and not others:
-                return False
+            operators = [
+                one for one in self._users.values() if one.role == "operator" and one.disabled_ns is None
+            ]
+            if leaving and user in operators:
+                others = (one for one in operators if one.id != user_id)
+                if not any(self._comes_in(one, leaving) for one in others):
+                    return False
             self._keep(
                 replace(
                     user, email=email.lower() if email else user.email, role=role or user.role, tier=tier or user.tier,
@@ -118,14 +133,10 @@ class MemoryIdentity:
             )  # fmt: skip
             return True
 
-    def _operators(self, which: Remaining) -> list[UserRow]:
-        return [
-            user
-            for user in self._users.values()
-            if user.role == "operator"
-            and user.disabled_ns is None
-            and (which == "enabled" or user.password_hash is not None or self.passkeys(user.id))
-        ]
+    def _comes_in(self, user: UserRow, ways: Ways, but_passkey: int | None = None) -> bool:
+        passkeys = [row for row in self.passkeys(user.id) if row.id != but_passkey]
+        by_openid = ways == "any" and user.openid is not None
+        return bool(passkeys) or by_openid or user.password_hash is not None
 
     def _keep(self, user: UserRow) -> None:
         self._users[user.id] = user
@@ -181,9 +192,11 @@ class MemoryIdentity:
 
     def add_passkey(
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
-        label: str, now_ns: int,
+        label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
         if self.passkey(credential_id) is not None:
+            return False
+        if most is not None and len(self.passkeys(user_id)) >= most:
             return False
         number = self._number()
         self._passkeys[number] = PasskeyRow(
@@ -195,16 +208,12 @@ class MemoryIdentity:
         row = self._passkeys[passkey_id]
         self._passkeys[passkey_id] = replace(row, sign_count=sign_count, last_used_ns=now_ns)
 
-    def remove_passkey(self, user_id: int, passkey_id: int, *, unless_last: bool = False) -> bool:
+    def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
         with self._lock:
             row = self._passkeys.get(passkey_id)
             if row is None or row.user_id != user_id:
                 return False
-            if (
-                unless_last
-                and len(self.passkeys(user_id)) == 1
-                and self._users[user_id].password_hash is None
-            ):
+            if leaving and not self._comes_in(self._users[user_id], leaving, but_passkey=passkey_id):
                 return False
             del self._passkeys[passkey_id]
             return True

@@ -230,9 +230,13 @@ def test_a_link_does_not_get_round_the_second_factor(step: Doorstep) -> None:
 # -- the sign-in service
 
 
+def answer_of(email: str, authenticated_ns: int | None) -> OpenIdAnswer:
+    return OpenIdAnswer("https://id.example.com", f"subject of {email}", email, True, authenticated_ns)
+
+
 @pytest.fixture
 def service() -> SignInService:
-    return SignInService(OpenIdAnswer(ANN, email_verified=True, authenticated_ns=None))
+    return SignInService(answer_of(ANN, authenticated_ns=None))
 
 
 @pytest.fixture
@@ -291,7 +295,7 @@ def test_another_browsers_way_back_is_none(named: Doorstep, service: SignInServi
 def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
     named: Doorstep, service: SignInService
 ) -> None:
-    service.says = OpenIdAnswer(BEN, email_verified=True, authenticated_ns=None)
+    service.says = answer_of(BEN, authenticated_ns=None)
     visitor = named.visitor()
     got = visitor.get(sent_away(visitor, service, "/sign-in/openid"))
     assert got.status == 422
@@ -306,7 +310,7 @@ def test_who_has_no_account_is_told_to_be_invited_and_comes_in_by_an_invitation(
 def test_who_is_invited_need_not_be_who_is_signed_in(named: Doorstep, service: SignInService) -> None:
     visitor = named.signed_in()
     ann = dict(visitor.cookies)
-    service.says = OpenIdAnswer(BEN, email_verified=True, authenticated_ns=None)
+    service.says = answer_of(BEN, authenticated_ns=None)
     token = named.invitation(BEN)
     assert f"signed in as {ANN}" in visitor.get(f"/invite?token={token}").text
     came = visitor.get(sent_away(visitor, service, f"/sign-in/openid?token={token}"))
@@ -325,7 +329,7 @@ def test_the_sign_in_service_proves_anew_who_it_is(named: Doorstep, service: Sig
     assert stale.status == 422, "a proof of long ago was taken"
     assert 'action="/confirm' in stale.text
     back = sent_away(visitor, service, "/sign-in/openid?next=/account/security/password")
-    service.says = OpenIdAnswer(ANN, email_verified=True, authenticated_ns=named.clock.now_ns())
+    service.says = answer_of(ANN, authenticated_ns=named.clock.now_ns())
     assert follow(visitor, visitor.get(back)).status == 200
 
 

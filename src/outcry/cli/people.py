@@ -29,7 +29,7 @@ _WORDS = {
 
 @users.command(name="list")
 def list_users(*, data: str | None = None) -> int:
-    """List people, tab-separated: e-mail, role, tier, when made, ways in (password, passkey, code), when disabled.
+    """List people, tab-separated: e-mail, role, tier, made, ways in (password, passkey, openid, code), disabled.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def operator(email: str, *, data: str | None = None) -> int:
         if user is None:
             return _nobody(email)
         house.people.identity.change_user(None, user.id, Origin(), role="operator")
-        way_in = user.password_hash or house.people.identity.passkeys(user)
+        way_in = user.password_hash or user.openid or house.people.identity.passkeys(user)
     advice = "" if way_in else f"; `outcry users reset {user.email}` prints a link to choose a password with"
     print(f"{user.email} is an operator{advice}", file=sys.stderr)
     return 0
@@ -131,6 +131,7 @@ def _line(house: House, user: UserRow) -> tuple[str, ...]:
     ways = {
         "password": user.password_hash is not None,
         "passkey": bool(house.people.identity.passkeys(user)),
+        "openid": user.openid is not None,
         "code": user.totp_sealed is not None,
     }
     return (

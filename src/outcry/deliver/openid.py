@@ -29,6 +29,8 @@ LONGEST_ANSWER = 256 * 1024
 #: What the provider says of itself, and its keys, are asked for again after this.
 KEPT_NS = NANOS_PER_HOUR
 SKEW_S = 120
+#: OpenID Connect Core 1.0, 2.
+LONGEST_SUBJECT = 255
 _SCOPE = "openid email"
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 
@@ -76,6 +78,8 @@ class WebOpenIdProvider:
             claims = self._more_of(claims, given["access_token"]) | claims
         email, at = claims.get("email"), claims.get("auth_time")
         return OpenIdAnswer(
+            issuer=self._issuer,
+            subject=claims["sub"],
             email=email if isinstance(email, str) else "",
             email_verified=claims.get("email_verified") in (True, "true"),
             authenticated_ns=int(at) * NANOS_PER_SECOND if isinstance(at, int | float) else None,
@@ -116,6 +120,9 @@ class WebOpenIdProvider:
             raise OpenIdFailed("the ID token answers another question")
         if party != self._client_id and (party is not None or several):
             raise OpenIdFailed("the ID token was made for somebody else")
+        whom = claims["sub"]
+        if not isinstance(whom, str) or not whom.isprintable() or not 0 < len(whom) <= LONGEST_SUBJECT:
+            raise OpenIdFailed("the ID token does not say of whom it speaks")
         return dict(claims)
 
     def _decoded(self, token: str) -> jwt.Token:

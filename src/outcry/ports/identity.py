@@ -19,8 +19,8 @@ Theme = Literal["auto", "dark", "light"]
 Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey"]
 
 
-#: Which operators count when another one goes: those not disabled, or of these the ones with a password or a passkey.
-Remaining = Literal["enabled", "with proof"]
+#: What counts as a way in: a password and a passkey, or the OpenID provider too, for whoever has come in by it.
+Ways = Literal["own", "any"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,8 @@ class Preferences:
 class UserRow:
     """A person. `email` in lower case; `password_hash` None: no password, signs in another way or not at all (a user
     made with `outcry keys create`). `totp_sealed`: the shared secret, sealed; None: no second factor. `handle`: 32
-    random bytes that passkeys know the user by. `tier`: of the keys the user makes."""
+    random bytes that passkeys know the user by. `tier`: of the keys the user makes. `openid`: issuer and subject, a
+    blank between, by which an OpenID provider knows the user; None: has not come in by one."""
 
     id: int
     email: str
@@ -51,6 +52,7 @@ class UserRow:
     totp_sealed: bytes | None
     handle: bytes
     preferences: Preferences = Preferences()
+    openid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,15 @@ class IdentityStore(Protocol):
         """The user of that address, compared in lower case."""
         ...
 
+    def user_of_openid(self, openid: str) -> UserRow | None:
+        """The user whom a provider knows as that."""
+        ...
+
+    def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
+        """Keep by what a provider knows a user, or that none does; False where it is not `instead_of` that any more, or
+        somebody else is known by it."""
+        ...
+
     def users(self) -> Sequence[UserRow]:
         """Everyone, oldest first."""
         ...
@@ -149,11 +160,11 @@ class IdentityStore(Protocol):
         role: UserRole | None = None,
         tier: Tier | None = None,
         disabled_ns: int | None = None,
-        leaving: Remaining | None = None,
+        leaving: Ways | None = None,
     ) -> bool:
         """Change what is given; a new tier is that of the user's live keys too, and a disabled user's keys stop.
         `disabled_ns` 0: enable again. False where the address is taken or the user unknown, and where `leaving` an
-        operator is asked for and this one is the last."""
+        operator who has one of these ways in is asked for and this one is the last."""
         ...
 
     def set_password(self, user_id: int, password_hash: str | None) -> None:
@@ -202,18 +213,18 @@ class IdentityStore(Protocol):
 
     def add_passkey(
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
-        label: str, now_ns: int,
+        label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
-        """Keep one; False where the credential is known already."""
+        """Keep one; False where the credential is known already, and where the user has `most`."""
         ...
 
     def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
         """Note a use."""
         ...
 
-    def remove_passkey(self, user_id: int, passkey_id: int, *, unless_last: bool = False) -> bool:
-        """Forget one of this user's; False where it is none of them, and `unless_last` where nothing remains, another
-        passkey or a password, to come in by."""
+    def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
+        """Forget one of this user's; False where it is none of them, and where `leaving` one of these ways in is asked
+        for and none remains."""
         ...
 
     # -- browsers signed in

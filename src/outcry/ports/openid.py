@@ -26,9 +26,12 @@ class OpenIdRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenIdAnswer:
-    """Who it is. `email` empty where the provider does not say; `authenticated_ns`: when it was proved there, UTC; None
-    where the provider does not say."""
+    """Who it is. `issuer` and `subject`: whom the provider speaks of, the same for as long as that person is there;
+    the address may become another's. `email` empty where the provider does not say; `authenticated_ns`: when it was
+    proved there, UTC; None where the provider does not say."""
 
+    issuer: str
+    subject: str
     email: str
     email_verified: bool
     authenticated_ns: int | None

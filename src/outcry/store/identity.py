@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, exists, func, or_, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, exists, func, select, update
 
-from outcry.ports.identity import AuditRow, Preferences, Remaining, SessionRow, UserRole, UserRow
+from outcry.ports.identity import AuditRow, Preferences, SessionRow, UserRole, UserRow, Ways
 from outcry.ports.store import Tier
 from outcry.store import schema
 from outcry.store.database import new_id
-from outcry.store.proofs import KEPT_NS, SqlProofs
+from outcry.store.proofs import KEPT_NS, SqlProofs, has_way_in
 
 
 class SqlIdentityStore(SqlProofs):
@@ -39,6 +39,22 @@ class SqlIdentityStore(SqlProofs):
             row = connection.execute(_USERS.where(schema.users.c.email == _lower(email))).mappings().first()
         return None if row is None else _user(row)
 
+    def user_of_openid(self, openid: str) -> UserRow | None:
+        """See `IdentityStore`."""
+        with self._database.reading() as connection:
+            row = connection.execute(_USERS.where(schema.users.c.openid == openid)).mappings().first()
+        return None if row is None else _user(row)
+
+    def set_openid(self, user_id: int, openid: str | None, instead_of: str | None) -> bool:
+        """See `IdentityStore`."""
+        users = schema.users
+        others = select(users.c.id).where(users.c.openid == openid, users.c.id != user_id)
+        query = update(users).where(users.c.id == user_id, users.c.openid.is_not_distinct_from(instead_of))
+        with self._database.write("people") as connection:
+            if connection.execute(others).first() is not None:
+                return False
+            return connection.execute(query.values(openid=openid)).rowcount == 1
+
     def users(self) -> Sequence[UserRow]:
         """See `IdentityStore`."""
         with self._database.reading() as connection:
@@ -55,7 +71,7 @@ class SqlIdentityStore(SqlProofs):
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
-        tier: Tier | None = None, disabled_ns: int | None = None, leaving: Remaining | None = None,
+        tier: Tier | None = None, disabled_ns: int | None = None, leaving: Ways | None = None,
     ) -> bool:  # fmt: skip
         """See `IdentityStore`."""
         given = {"email": None if email is None else _lower(email), "role": role, "tier": tier}
@@ -195,15 +211,13 @@ def _taken(connection: Connection, email: str, but: int | None) -> bool:
     return connection.execute(query).scalar() not in (None, but)
 
 
-def _is_last_operator(connection: Connection, user_id: int, remaining: Remaining) -> bool:
-    users, passkeys = schema.users, schema.passkeys
+def _is_last_operator(connection: Connection, user_id: int, ways: Ways) -> bool:
+    """Whether this is an operator, and none of the others can come in."""
+    users = schema.users
     operators = select(users.c.id).where(users.c.role == "operator", users.c.disabled_ns.is_(None))
-    others = operators.where(users.c.id != user_id)
-    if remaining == "with proof":
-        with_passkey = exists(select(passkeys.c.id).where(passkeys.c.user_id == users.c.id))
-        others = others.where(or_(users.c.password_hash.is_not(None), with_passkey))
     is_one = connection.execute(operators.where(users.c.id == user_id)).first() is not None
-    return is_one and connection.execute(others.limit(1)).first() is None
+    others = operators.where(users.c.id != user_id, has_way_in(ways)).limit(1)
+    return is_one and connection.execute(others).first() is None
 
 
 def _user(row: RowMapping) -> UserRow:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-HEAD = "0004"
+HEAD = "0005"
 _FOLDER = Path(__file__).parent / "migrations"
 
 

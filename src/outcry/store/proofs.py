@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import RowMapping, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, RowMapping, exists, func, or_, select, update
 
 from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.identity import PasskeyRow, Purpose, TokenRow
+from outcry.ports.identity import PasskeyRow, Purpose, TokenRow, Ways
 from outcry.store import schema
 from outcry.store.database import Database, new_id
 
@@ -78,7 +78,7 @@ class SqlProofs:
 
     def add_passkey(
         self, user_id: int, credential_id: bytes, public_key: bytes, sign_count: int, transports: Sequence[str],
-        label: str, now_ns: int,
+        label: str, now_ns: int, *, most: int | None = None,
     ) -> bool:  # fmt: skip
         """See `IdentityStore`."""
         table = schema.passkeys
@@ -87,8 +87,11 @@ class SqlProofs:
             "sign_count": sign_count, "transports": " ".join(transports), "created_ns": now_ns,
         }  # fmt: skip
         known = select(table.c.id).where(table.c.credential_id == credential_id)
+        own = select(func.count()).where(table.c.user_id == user_id)
         with self._database.write("people") as connection:
             if connection.execute(known).first() is not None:
+                return False
+            if most is not None and connection.execute(own).scalar_one() >= most:
                 return False
             connection.execute(table.insert().values(row))
             return True
@@ -99,19 +102,13 @@ class SqlProofs:
         with self._database.write("nothing") as connection:
             connection.execute(named.values(sign_count=sign_count, last_used_ns=now_ns))
 
-    def remove_passkey(self, user_id: int, passkey_id: int, *, unless_last: bool = False) -> bool:
+    def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
         """See `IdentityStore`."""
         table, users = schema.passkeys, schema.users
         query = table.delete().where(table.c.id == passkey_id, table.c.user_id == user_id)
-        if unless_last:
-            others = table.alias()
-            another = exists(
-                select(others.c.id).where(others.c.user_id == user_id, others.c.id != passkey_id)
-            )
-            password = exists(
-                select(users.c.id).where(users.c.id == user_id, users.c.password_hash.is_not(None))
-            )
-            query = query.where(or_(another, password))
+        if leaving is not None:
+            remains = has_way_in(leaving, but_passkey=passkey_id)
+            query = query.where(exists(select(users.c.id).where(users.c.id == user_id, remains)))
         with self._database.write("people") as connection:
             return connection.execute(query).rowcount == 1
 
@@ -155,6 +152,16 @@ class SqlProofs:
         query = update(table).where(*named, table.c.spent_ns.is_(None)).values(spent_ns=now_ns)
         with self._database.write("nothing") as connection:
             return connection.execute(query).rowcount == 1
+
+
+def has_way_in(ways: Ways, *, but_passkey: int | None = None) -> ColumnElement[bool]:
+    """Whether a row of `users` has one of these ways in, leaving one passkey out of account."""
+    users, passkeys = schema.users, schema.passkeys.alias()
+    own = select(passkeys.c.id).where(passkeys.c.user_id == users.c.id).correlate(users)
+    if but_passkey is not None:
+        own = own.where(passkeys.c.id != but_passkey)
+    either = or_(users.c.password_hash.is_not(None), exists(own))
+    return or_(either, users.c.openid.is_not(None)) if ways == "any" else either
 
 
 def _passkey(row: RowMapping) -> PasskeyRow:

@@ -50,7 +50,9 @@ users = Table(
     Column("theme", Text, nullable=False, server_default="auto"),
     Column("digest_hour", Integer, nullable=False, server_default="17"),
     Column("shortcuts", Integer, nullable=False, server_default="1"),
+    Column("openid", Text),
     Index("uq_users_handle", "handle", unique=True),
+    Index("uq_users_openid", "openid", unique=True),
 )
 
 passkeys = Table(

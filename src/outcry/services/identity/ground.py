@@ -13,7 +13,7 @@ from outcry.accounts.audit import Event
 from outcry.accounts.keys import is_email
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.clock import Clock
-from outcry.ports.identity import IdentityStore, UserRow
+from outcry.ports.identity import IdentityStore, UserRow, Ways
 from outcry.ports.limiter import Limiter
 from outcry.ports.mailer import Mail, Mailer, MailFailed
 from outcry.ports.openid import OpenIdProvider
@@ -76,13 +76,15 @@ class Ground:
 
     # -- the door
 
-    def _arrive(self, user: UserRow, way: str, origin: Origin) -> Signed | HalfWay:
-        """A first proof was given: in, or on to the second factor. Raises `Refused`."""
+    def _arrive(self, user: UserRow, way: str, origin: Origin, openid: str = "") -> Signed | HalfWay:
+        """A first proof was given: in, or on to the second factor. `openid`: by what the provider knows this user,
+        which is kept once all proofs are given. Raises `Refused`."""
         if user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
         if user.totp_sealed is None:
-            return self._enter(user, origin, way=way)
-        return HalfWay(self._tickets.give(_HALF_WAY, user=str(user.id), way=way, proof=_proof_of(user)))
+            return self._enter(self._known_as(user, openid), origin, way=way)
+        proof = _proof_of(user)
+        return HalfWay(self._tickets.give(_HALF_WAY, user=str(user.id), way=way, openid=openid, proof=proof))
 
     def second_factor(self, ticket: str, code: str, origin: Origin) -> Signed:
         """Finish a sign-in with a code of the authenticator or a recovery code."""
@@ -98,7 +100,16 @@ class Ground:
         if user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
         factor = self._code_or_refuse(user, code, origin, Event.SIGN_IN_FAILED)
+        user = self._known_as(user, facts["openid"])
         return self._enter(user, origin, way=facts["way"], factor=factor)
+
+    def _known_as(self, user: UserRow, openid: str) -> UserRow:
+        """Keep by what the provider knows a user, if it does. Raises `Refused` where somebody was quicker."""
+        if not openid or openid == user.openid:
+            return user
+        if not self._store.set_openid(user.id, openid, user.openid):
+            raise Refused(Reason.SIGN_IN_SERVICE)
+        return self._store.user(user.id) or user
 
     def _enter(self, user: UserRow, origin: Origin, **details: str) -> Signed:
         signed = self._browsers.open(user, origin, self._clock.now_ns())
@@ -157,11 +168,17 @@ class Ground:
 
     # -- what is asked in several places
 
+    @property
+    def _ways(self) -> Ways:
+        """What counts here as a way in that remains."""
+        return "any" if self._openid is not None and self._public_url else "own"
+
     def _has_way_in(self, user: UserRow) -> bool:
         """Whether this user has ever been in: one made with a key only has nothing to prove who it is with."""
         return (
             user.password_hash is not None
             or user.totp_sealed is not None
+            or user.openid is not None
             or bool(self._store.passkeys(user.id))
         )
 

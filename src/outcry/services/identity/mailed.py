@@ -68,6 +68,9 @@ class MailedLinks(Ground):
         hashed = self._passwords.hashed(password)
         self._links.spend(row)
         self._store.set_password(user.id, hashed)
+        self._store.set_openid(
+            user.id, None, user.openid
+        )  # who has another account there now may come in again
         self._links.void_all_of(user.id)
         self._browsers.end(user.id, self._clock.now_ns())
         self.note(user, Event.PASSWORD_RESET, origin)

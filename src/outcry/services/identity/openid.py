@@ -1,7 +1,8 @@
 """Coming in by an OpenID provider, where the operator has named one.
 
-Rules kept: the provider says who somebody is, not who may come in: that is whoever has an account or an invitation. An
-account is recognised by an address the provider has verified. Question and answer belong to one browser, by a ticket
+Rules kept: the provider says who somebody is, not who may come in: that is whoever has an account in use, or an
+invitation. An account is recognised the first time by an address the provider has verified, from then on by whom the
+provider names: an address may become somebody else's. Question and answer belong to one browser, by a ticket
 in its cookie; a second factor turned on here is wanted still, and whoever has one does not prove anew by the provider
 alone who it is.
 """
@@ -86,17 +87,30 @@ class OpenId(People):
             answer = provider.answer(code, self._request(facts))
         except OpenIdFailed as failure:
             raise self._failed(failure) from None
-        if not answer.email_verified:
-            raise Refused(Reason.SIGN_IN_SERVICE)
-        email = address_of(answer.email)
         if facts["session"]:
-            return Answered(None, self._confirmed(facts, answer, email, session), facts["next"])
-        user = self._store.user_named(email) or self._newcomer(email, facts["invitation"], origin)
-        return Answered(self._arrive(user, "openid", origin), "", facts["next"])
+            return Answered(None, self._confirmed(facts, answer, session), facts["next"])
+        user = self._account_of(answer) or self._newcomer(_address_in(answer), facts["invitation"], origin)
+        return Answered(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
-    def _confirmed(
-        self, facts: Mapping[str, str], answer: OpenIdAnswer, email: str, session: SessionRow | None
-    ) -> str:
+    def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
+        """The account of whom the provider named before, whatever the address is by now; else that of the address it
+        has verified, if it is in use and nobody else of this provider's. Raises `Refused`."""
+        user = self._store.user_of_openid(_person(answer))
+        if user is not None:
+            return user
+        user = self._store.user_named(_address_in(answer))
+        if user is None:
+            return None
+        if user.disabled_ns is not None:
+            raise Refused(Reason.DISABLED)
+        if user.openid is not None and user.openid.startswith(f"{answer.issuer} "):
+            self._report(
+                f"the address of user {user.id} is another person's at the OpenID provider than it was"
+            )
+            raise Refused(Reason.NOT_INVITED)
+        return user if self._has_way_in(user) else None
+
+    def _confirmed(self, facts: Mapping[str, str], answer: OpenIdAnswer, session: SessionRow | None) -> str:
         """Whether the very user of this session proved it there just now; return the browser's new token."""
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
@@ -105,8 +119,10 @@ class OpenId(People):
         if session is None or user is None or facts["session"] != str(session.id):
             raise Refused(Reason.LINK)
         self._no_second_factor(session)
-        if user.email != email or not fresh:
+        account = self._account_of(answer) if fresh else None
+        if account is None or account.id != user.id:
             raise Refused(Reason.SIGN_IN_SERVICE)
+        self._known_as(account, _person(answer))
         return self._browsers.confirm(session, now_ns)
 
     def _no_second_factor(self, session: SessionRow) -> None:
@@ -142,3 +158,15 @@ class OpenId(People):
     def _failed(self, failure: OpenIdFailed) -> Refused:
         self._report(f"sign-in by the OpenID provider failed: {failure}")
         return Refused(Reason.SIGN_IN_SERVICE)
+
+
+def _person(answer: OpenIdAnswer) -> str:
+    """Whom the provider speaks of, as it is kept."""
+    return f"{answer.issuer} {answer.subject}"
+
+
+def _address_in(answer: OpenIdAnswer) -> str:
+    """The address, if the provider has verified it. Raises `Refused`."""
+    if not answer.email_verified:
+        raise Refused(Reason.SIGN_IN_SERVICE)
+    return address_of(answer.email)

@@ -107,8 +107,6 @@ class Passkeys(Ground):
         facts = self._tickets.read(_MAKING, ticket)
         if facts is None or facts["user"] != str(user.id):
             raise Refused(Reason.PASSKEY)
-        if len(self._store.passkeys(user.id)) >= MOST_PASSKEYS:
-            raise Refused(Reason.PASSKEY)
         challenge = base64.b64decode(facts["challenge"])
         try:
             credential = parse_registration_credential_json(answer)
@@ -123,7 +121,7 @@ class Passkeys(Ground):
         label = "".join(sign for sign in label if sign.isprintable()).strip()[:LONGEST_LABEL] or "Passkey"
         if not self._store.add_passkey(
             user.id, made.credential_id, made.credential_public_key, made.sign_count, transports, label,
-            self._clock.now_ns(),
+            self._clock.now_ns(), most=MOST_PASSKEYS,
         ):  # fmt: skip
             raise Refused(Reason.PASSKEY)
         self.note(user, Event.PASSKEY_ADDED, origin, label=label)
@@ -137,7 +135,7 @@ class Passkeys(Ground):
         mine = {row.id: row for row in self._store.passkeys(user.id)}
         if passkey_id not in mine:
             return
-        if self._store.remove_passkey(user.id, passkey_id, unless_last=self._openid is None):
+        if self._store.remove_passkey(user.id, passkey_id, leaving=self._ways):
             self.note(user, Event.PASSKEY_REMOVED, origin, label=mine[passkey_id].label)
         elif any(row.id == passkey_id for row in self._store.passkeys(user.id)):
             raise Refused(Reason.LAST_WAY_IN)

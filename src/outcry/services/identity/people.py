@@ -110,9 +110,7 @@ class People(Ground):
             return
         now_ns = self._clock.now_ns()
         when_ns = None if disabled is None else now_ns if disabled else 0
-        # Who comes in by the provider needs neither password nor passkey.
-        remaining = "enabled" if self._openid is not None else "with proof"
-        leaving = remaining if disabled or role == "member" else None
+        leaving = self._ways if disabled or role == "member" else None
         if not self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns, leaving=leaving):
             raise Refused(Reason.LAST_OPERATOR)
         if disabled:
