@@ -1,5 +1,6 @@
 """`/account` and its preferences over a real server, and what a service without delivery says of its webhooks."""
 
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast
@@ -102,6 +103,9 @@ def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
     page = ann.follow(ann.send("/account/webhooks", wish))
     assert "this service does not deliver yet" in Read(page).text
     assert "waits for delivery" in Read(page).text
+    assert "Send a test to see" not in Read(page).text
+    assert re.search(r'<button[^>]* disabled aria-describedby="not-running">[^<]*Send test', page.text)
+    assert "No mail is sent yet" in Read(ann.get("/account")).text
     place = page.text.split('action="/account/webhooks/')[1].split("/")[0]
     tested = Read(ann.send(f"/account/webhooks/{place}/test")).text
     assert "Nothing was sent: this service does not deliver yet." in tested

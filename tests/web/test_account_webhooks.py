@@ -347,6 +347,8 @@ def test_what_was_typed_outlives_the_confirmation(ann: Member) -> None:
         got = ann.send("/account/webhooks", typed)
         assert got.headers["location"] == "/confirm?next=/account/webhooks/new"
     page = Read(ann.get("/account/webhooks/new"))
+    assert "press the button once more" in page.text
+    assert "press the button once more" not in Read(ann.get("/account/webhooks")).text
     assert page.entry("address") == URL
     assert page.entry("label") == "Before the confirmation"
     assert page.entries("symbols") == ["CL", "GC"]

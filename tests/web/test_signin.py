@@ -84,7 +84,11 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
     assert fresh.identity.needs_set_up()
 
     came = submit(visitor, "/set-up", {"token": fresh.identity.set_up_token(), **given})
-    assert follow(visitor, came).status == 200
+    assert came.headers["location"] == "/account?done=welcome"
+    welcome = follow(visitor, came)
+    assert welcome.status == 200
+    for step in ("/account/keys/new", "/account/brokers", "/operator/users"):
+        assert f'<li><a href="{step}">' in welcome.text
     assert user(fresh, ANN).role == "operator"
     assert 'action="/sign-out"' in visitor.get("/account/security").text
     assert "no-store" in came.headers["cache-control"]

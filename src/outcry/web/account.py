@@ -78,6 +78,7 @@ async def _front(desk: Desk, visit: Visit, shown: Mapping[str, str], faults: Fau
         faults=faults,
         done=note_of(visit),
         zones=zones(),
+        running=desk.services.subscriptions.running,
     )
 
 

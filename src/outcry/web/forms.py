@@ -86,6 +86,8 @@ def prove_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -
 def typed_before(desk: Desk, visit: Visit, path: str) -> dict[str, str]:
     """What was typed into the form at `path` before its user was confirmed; empty where nothing was."""
     found = _opened(desk, _typed_place(visit, path), visit.request.cookies.get(TYPED_COOKIE, ""))
+    if found is not None:
+        visit.request.state.typed_again = True  # the page says that the button is to be pressed once more
     return {str(name): str(value) for name, value in (found or {}).items()}
 
 

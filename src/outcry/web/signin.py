@@ -51,7 +51,7 @@ async def set_up(desk: Desk, visit: Visit) -> Response:
         )
     except Refused as refusal:
         return refused(desk, visit, "signin/set_up.html", refusal, token=token, email=email)
-    return await let_in(desk, visit, came)
+    return await let_in(desk, visit, came, "/account?done=welcome")
 
 
 # -- sign-in
