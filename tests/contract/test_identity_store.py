@@ -375,6 +375,33 @@ def test_sessions_are_ended_one_or_all_but_one(store: IdentityStore) -> None:
     assert [row.id for row in store.sessions()] == [other]
 
 
+def test_of_too_many_sessions_the_one_unused_for_longest_ends(people: People) -> None:
+    store = people.store
+    ann, bob = user_of(store), user_of(store, "bob@example.com")
+    other = store.add_session(bob.id, b"bob", "", "", NOW)
+    first, second, third = (store.add_session(ann.id, b"%d" % n, "", "", NOW + n, most=3) for n in range(3))
+    store.seen({first: NOW + 9})
+    fourth = store.add_session(ann.id, b"4", "", "", NOW + 5, most=3)
+    assert [row.id for row in store.sessions()] == [other, first, third, fourth]
+    fifth = store.add_session(ann.id, b"5", "", "", NOW - 5, most=3)  # the clock was set back
+    assert [row.id for row in store.sessions()] == [other, first, fourth, fifth]
+    assert store.end_sessions(ann.id, NOW, only=second) == 0
+    assert at_once(
+        *(lambda n=n: (store, people.elsewhere)[n % 2].add_session(
+            ann.id, b"at once %d" % n, "", "", NOW + 20, most=3) > 0 for n in range(8))
+    ) == 8  # fmt: skip
+    assert len([row for row in store.sessions() if row.user_id == ann.id]) == 3
+
+
+def test_sessions_long_over_are_not_read(store: IdentityStore) -> None:
+    user = user_of(store)
+    old, unused, used = (store.add_session(user.id, b"%d" % n, "", "", NOW + n) for n in range(3))
+    store.seen({old: NOW + 90, used: NOW + 50})
+    assert [row.id for row in store.sessions(begun_ns=NOW + 1, seen_ns=NOW + 50)] == [used]
+    assert [row.id for row in store.sessions(begun_ns=NOW + 1)] == [unused, used]
+    assert [row.id for row in store.sessions(seen_ns=NOW + 50)] == [old, used]
+
+
 def test_a_use_is_noted_and_never_goes_back(store: IdentityStore) -> None:
     user = user_of(store)
     one, two = (store.add_session(user.id, digest, "", "", NOW) for digest in (b"1", b"2"))

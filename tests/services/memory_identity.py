@@ -220,7 +220,9 @@ class MemoryIdentity:
 
     # -- browsers signed in
 
-    def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
+    def add_session(
+        self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
+    ) -> int:
         over = [row.id for row in self._sessions.values() if row.created_ns < now_ns - KEPT_NS]
         for row_id in over:
             del self._sessions[row_id]
@@ -228,11 +230,19 @@ class MemoryIdentity:
         self._sessions[number] = SessionRow(
             number, user_id, digest, now_ns, now_ns, now_ns, address, agent, None
         )
+        if most is not None:
+            others = [row for row in self.sessions() if row.user_id == user_id and row.id != number]
+            for row in sorted(others, key=lambda row: (-row.seen_ns, -row.id))[most - 1 :]:
+                self._sessions[row.id] = replace(row, ended_ns=now_ns)
         self._revision += 1
         return number
 
-    def sessions(self) -> Sequence[SessionRow]:
-        return [row for row in self._sessions.values() if row.ended_ns is None]
+    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
+        return [
+            row
+            for row in self._sessions.values()
+            if row.ended_ns is None and row.created_ns >= begun_ns and row.seen_ns >= seen_ns
+        ]
 
     def seen(self, times: Mapping[int, int]) -> None:
         for number, at_ns in times.items():

@@ -349,6 +349,32 @@ def test_a_session_ends_fourteen_days_after_its_last_use_and_ninety_after_it_beg
     assert not stage.in_force(other.token)
 
 
+def test_somebody_is_signed_in_with_fifty_browsers_at_most() -> None:
+    stage = IdentityStage()
+    first = stage.member()
+    unused = stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert isinstance(unused, Signed)
+    for _ in range(49):
+        stage.clock.pass_s(400)
+        assert stage.in_force(first.token)  # which is a use
+        stage.browsers.write_seen()
+        assert isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), Signed)
+    assert len(stage.identity.sessions(first.user)) == 50
+    assert (stage.in_force(first.token), stage.in_force(unused.token)) == (True, False)
+
+
+def test_sessions_long_over_are_no_longer_held_in_memory() -> None:
+    stage = IdentityStage()
+    first = stage.member()
+    stage.clock.at_ns += IDLE_NS
+    stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert stage.browsers.lapsed(first.token, stage.clock.now_ns()) is not None, "it is over just now"
+    stage.clock.pass_s(25 * 3600)
+    stage.identity.sign_in(MEMBER, PASSWORD, HERE)
+    assert len(stage.browsers._sessions) == 2
+    assert stage.browsers.lapsed(first.token, stage.clock.now_ns()) is None
+
+
 def test_without_a_second_factor_nobody_is_half_way(stage: IdentityStage) -> None:
     stage.member()
     assert not isinstance(stage.identity.sign_in(MEMBER, PASSWORD, HERE), HalfWay)

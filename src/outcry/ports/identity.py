@@ -229,12 +229,14 @@ class IdentityStore(Protocol):
 
     # -- browsers signed in
 
-    def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
-        """Keep a new one, its user confirmed now; return its id."""
+    def add_session(
+        self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
+    ) -> int:
+        """Keep a new one, its user confirmed now; return its id. Of more than `most` the user's longest unused ends."""
         ...
 
-    def sessions(self) -> Sequence[SessionRow]:
-        """All that have not ended, of everyone."""
+    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
+        """All that have not ended, of everyone, that were begun and last used no earlier than then (ns UTC)."""
         ...
 
     def seen(self, times: Mapping[int, int]) -> None:

@@ -118,19 +118,30 @@ class SqlIdentityStore(SqlProofs):
 
     # -- browsers signed in
 
-    def add_session(self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int) -> int:
+    def add_session(
+        self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
+    ) -> int:
         """See `IdentityStore`."""
         table = schema.browser_sessions
         row = {"user_id": user_id, "digest": digest, "address": address, "agent": agent}
         row |= {"created_ns": now_ns, "seen_ns": now_ns, "confirmed_ns": now_ns}
         with self._database.write("people") as connection:
             connection.execute(table.delete().where(table.c.created_ns < now_ns - KEPT_NS))
-            return new_id(connection.execute(table.insert().values(row)))
+            number = new_id(connection.execute(table.insert().values(row)))
+            if most is not None:
+                others = select(table.c.id).where(
+                    table.c.user_id == user_id, table.c.ended_ns.is_(None), table.c.id != number
+                )
+                newest = others.order_by(table.c.seen_ns.desc(), table.c.id.desc())
+                over = connection.execute(newest.offset(most - 1)).scalars().all()
+                connection.execute(update(table).where(table.c.id.in_(over)).values(ended_ns=now_ns))
+            return number
 
-    def sessions(self) -> Sequence[SessionRow]:
+    def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
         """See `IdentityStore`."""
         table = schema.browser_sessions
-        query = select(table).where(table.c.ended_ns.is_(None)).order_by(table.c.id)
+        recent = table.c.created_ns >= begun_ns, table.c.seen_ns >= seen_ns
+        query = select(table).where(table.c.ended_ns.is_(None), *recent).order_by(table.c.id)
         with self._database.reading() as connection:
             return [SessionRow(**row) for row in connection.execute(query).mappings()]
 

@@ -20,6 +20,8 @@ LONGEST_NS = 90 * _DAY_NS
 RECENT_NS = 10 * NANOS_PER_MINUTE
 #: Uses are written down this often: for a person "today" is near enough, and reading a page writes nothing.
 NOTED_NS = 5 * NANOS_PER_MINUTE
+#: Of one user, so that signing in again and again fills no memory; the one unused for longest gives way.
+MOST_SESSIONS = 50
 _TOKEN_BYTES = 32
 _LONGEST_AGENT = 300
 
@@ -108,7 +110,9 @@ class Browsers(Mirror):
         """Sign a browser in, its user confirmed."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         agent = origin.agent[:_LONGEST_AGENT]
-        self._store.add_session(user.id, self.digest(token), origin.address, agent, now_ns)
+        self._store.add_session(
+            user.id, self.digest(token), origin.address, agent, now_ns, most=MOST_SESSIONS
+        )
         self.refresh(now_ns, force=True)
         return Signed(token, user)
 
@@ -144,7 +148,10 @@ class Browsers(Mirror):
             raise
 
     def _load(self) -> bool:
-        sessions = {row.digest: row for row in self._store.sessions()}
+        # Those that have just lapsed still say whose browser it was; a use is written down long before a day is over.
+        over_ns = self._clock.now_ns() - _DAY_NS
+        rows = self._store.sessions(begun_ns=over_ns - LONGEST_NS, seen_ns=over_ns - IDLE_NS)
+        sessions = {row.digest: row for row in rows}
         users = {user.id: user for user in self._store.users()}
         fewer = bool(self._sessions.keys() - sessions.keys()) or any(
             users.get(number) != user for number, user in self._users.items()
