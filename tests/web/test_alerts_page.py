@@ -87,11 +87,14 @@ def test_a_row_says_when_what_and_how_far(busy: WebStage) -> None:
     assert f'href="/s/{alert["symbol"]}"' in row
 
 
-def test_the_readers_own_time_is_shown_on_request(busy: WebStage) -> None:
-    usual, both = busy.visitor().get("/alerts").text, busy.visitor().get("/alerts?time=mine").text
+def test_times_are_the_readers_and_the_exchanges_are_shown_on_request(busy: WebStage) -> None:
+    usual, both = busy.visitor().get("/alerts").text, busy.visitor().get("/alerts?time=exchange").text
     assert '<small class="number quiet">' not in usual
     assert both.count('<small class="number quiet">') == len(_SEQ.findall(both))
-    assert 'href="/alerts?time=mine"' in usual
+    assert 'href="/alerts?time=exchange"' in usual
+    shown = re.findall(r'<time class="number" datetime="(.*?)" title="Exchange: (.*?)">(.*?)</time>', usual)
+    assert len(shown) == len(_SEQ.findall(usual)) > 0
+    assert len({here.split()[-1] for _, _, here in shown}) == 1  # one zone, whatever the exchanges'
 
 
 def test_the_page_speaks_german(busy: WebStage) -> None:

@@ -23,7 +23,8 @@ LATE_NS = 5 * NANOS_PER_SECOND
 
 @dataclass(frozen=True, slots=True)
 class AlertLine:
-    """One alert. `at`: the exchange's time, `mine`: the reader's. `level`: price of what it was measured against, None
+    """One alert. `at`: the exchange's time, `mine`: the reader's, with its day;
+    `here`: the same, its day only where it is not the trade date. `level`: price of what it was measured against, None
     where that is not known any more; `then`, `now`: price less level, `now` None without a live price. `late`: how much
     later than what it tells of it was recorded, empty where that is not late. `delayed`: its symbol is answered from a
     completed session now."""
@@ -32,6 +33,7 @@ class AlertLine:
     pen: Pen
     at: str
     mine: str
+    here: str
     event: str
     sentence: str
     level: float | None
@@ -59,6 +61,7 @@ def _line(alert: AlertEntry, pen: Pen, answer: LevelsAnswer | None) -> AlertLine
         pen=pen,
         at=pen.clock.time(at_ns),
         mine=pen.clock.mine_too(at_ns),
+        here=pen.clock.mine_on(at_ns, alert.trade_date),
         event=phrases.event(alert, words),
         sentence=phrases.sentence(alert, words, pen.price, pen.day),
         level=level,

@@ -39,19 +39,20 @@ TYPES: tuple[str, ...] = tuple(kind.value for kind in AlertType)
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is listed, as typed; empty: no matter. `severity`: the least. `mine`: with the reader's times too."""
+    """What is listed, as typed; empty: no matter. `severity`: the least. `exchange`: with the times
+    of each exchange too, beside the reader's."""
 
     symbol: str = ""
     severity: str = ""
     type: str = ""
     day: str = ""
-    mine: bool = False
+    exchange: bool = False
 
     def entries(self, **more: str) -> list[tuple[str, str]]:
         """As entries of an address."""
         found = [
             ("symbol", self.symbol), ("severity", self.severity), ("type", self.type), ("day", self.day),
-            ("time", "mine" if self.mine else ""), *more.items(),
+            ("time", "exchange" if self.exchange else ""), *more.items(),
         ]  # fmt: skip
         return [(name, value) for name, value in found if value]
 
@@ -129,7 +130,8 @@ def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
     query, words = visit.request.query_params, visit.words
     filters = Filters(
         symbol=query.get("symbol", "").strip()[:64], severity=query.get("severity", "")[:64],
-        type=query.get("type", "")[:64], day=query.get("day", "").strip()[:64], mine=query.get("time") == "mine",
+        type=query.get("type", "")[:64], day=query.get("day", "").strip()[:64],
+        exchange=query.get("time") == "exchange",
     )  # fmt: skip
     faults: dict[str, str] = {}
     if filters.severity not in {"", *SEVERITIES}:
@@ -223,7 +225,7 @@ def _clock(desk: Desk, visit: Visit, zone: str = "America/New_York") -> Clock:
 
 def _time_href(filters: Filters) -> str:
     entries = [(name, value) for name, value in filters.entries() if name != "time"]
-    entries += [] if filters.mine else [("time", "mine")]
+    entries += [] if filters.exchange else [("time", "exchange")]
     return "/alerts" + (f"?{urlencode(entries)}" if entries else "")
 
 

@@ -25,7 +25,6 @@ from outcry.web import pages
 from outcry.web.desk import (
     LANGUAGE_COOKIE,
     THEME_COOKIE,
-    VISIT_COOKIE,
     Desk,
     FormRefused,
     Handler,
@@ -35,6 +34,7 @@ from outcry.web.desk import (
     PageMissing,
     Visit,
     new_binding,
+    visit_cookie,
 )
 from outcry.web.language import LANGUAGES, Languages
 from outcry.web.static import StaticFiles
@@ -51,7 +51,10 @@ def build_pages(services: PageServices) -> AsgiApp:
     static = StaticFiles()
     languages = Languages()
     desk = Desk(services, Templates(static, languages=LANGUAGES, demo=services.demo), static, languages)
-    routes: list[BaseRoute] = [Route("/static/{version}/{name:path}", static.serve)]
+    routes: list[BaseRoute] = [
+        Route("/static/{version}/{name:path}", static.serve),
+        Route("/favicon.ico", static.icon),  # asked for by what does not read pages
+    ]
     for path, methods, handler in pages.all_pages():
         routes.append(Route(path, _endpoint(desk, handler), methods=list(methods)))
 
@@ -105,10 +108,10 @@ def visit_of(desk: Desk, request: Request) -> Visit:
         cookies = {}
     secure = request.url.scheme == "https"
     token = cookies.get(SECURE_COOKIE if secure else LOCAL_COOKIE, "")
-    found = services.browsers.find(token, services.clock.now_ns()) if token else None
+    found = services.browsers.find(token, services.clock.now_ns(), secure=secure)
     session, user = found or (None, None)
     preferences = user.preferences if user else Preferences()
-    binding = cookies.get(VISIT_COOKIE, "")
+    binding = cookies.get(visit_cookie(secure=secure), "")
     # Whether signed in or not: this cookie goes with the browser's last window, that of the session stays.
     fresh = not 16 <= len(binding) <= 64
     theme = preferences.theme if user else cookies.get(THEME_COOKIE, "auto")
@@ -125,7 +128,7 @@ def visit_of(desk: Desk, request: Request) -> Visit:
         binding=new_binding() if fresh else binding,
         secure=secure,
         fresh=fresh,
-        lapsed=None if found else services.browsers.lapsed(token, services.clock.now_ns()),
+        lapsed=None if found else services.browsers.lapsed(token, services.clock.now_ns(), secure=secure),
     )
 
 

@@ -47,6 +47,11 @@ class Clock:
         day = format_skeleton("MMMEd", there, locale=self.words.language)
         return f"{day} {self.time(at_ns, zone=self.mine)}"
 
+    def mine_on(self, at_ns: int, day: str) -> str:
+        """The same; the day only where it is not that trade date."""
+        there = _there(at_ns, self.mine)
+        return self.time(at_ns, zone=self.mine) if str(there.date()) == day else self.mine_too(at_ns)
+
     def weekday(self, at_ns: int) -> str:
         """The day of the week of an instant, where the exchange is."""
         return format_skeleton("E", _there(at_ns, self.zone), locale=self.words.language)
@@ -97,11 +102,16 @@ class Pen:
 
     def month(self, contract: str) -> str:
         """The delivery month of a contract key: `Dec 2026`."""
-        month = MONTH_CODES.find(contract[-5:-4]) + 1
-        year = contract[-4:]
-        if not month or not year.isdecimal():
-            return contract
-        return format_skeleton("yMMM", date(int(year), month, 1), locale=self.clock.words.language)
+        return month_text(contract, self.clock.words.language)
+
+
+def month_text(contract: str, language: str) -> str:
+    """The delivery month of a contract key in a language; the key where it says none."""
+    month = MONTH_CODES.find(contract[-5:-4]) + 1
+    year = contract[-4:]
+    if not month or not year.isdecimal():
+        return contract
+    return format_skeleton("yMMM", date(int(year), month, 1), locale=language)
 
 
 def left(ns: int) -> str:

@@ -14,6 +14,7 @@ from outcry.services.answers import LevelsAnswer, SymbolState
 from outcry.services.chart_answer import Notation
 from outcry.services.scanning import ScanRow
 from outcry.web import figures
+from outcry.web.pen import month_text
 from outcry.web.states import KINDS, State
 
 Unit = Literal["ticks", "points", "adr"]
@@ -63,7 +64,8 @@ class Mark:
 class Row:
     """One product. `reference`: the price distances are measured from, None: there is none; `last`: the last price.
     `naked`: price and day of all naked POCs, from which a script takes the next above and below; `touched`: days whose
-    POC the open session has traded at, naked no more. `day`: of the completed session shown, where it is not live."""
+    POC the open session has traded at, naked no more. `day`: of the completed session shown, where it is not live;
+    `month`: of delivery."""
 
     symbol: SymbolState
     state: State
@@ -77,6 +79,18 @@ class Row:
     touched: Sequence[str]
     bias: str | None
     day: str
+    month: str
+
+    @property
+    def beyond(self) -> Mapping[str, str]:
+        """Prices of the levels that the map has no room for, below it and above."""
+        shares = [
+            (cell.share, self.text(cell.price)) for cell in self.cells.values() if cell.share is not None
+        ]
+        return {
+            "below": ", ".join(price for share, price in shares if share < -1),
+            "above": ", ".join(price for share, price in shares if share > 1),
+        }
 
     @property
     def paused(self) -> bool:
@@ -122,6 +136,7 @@ def row_of(scanned: ScanRow, state: State, unit: Unit, language: str) -> Row:
         [(level.price, level.date) for level in levels.naked_pocs] if levels else [],
         sorted(touched), levels.bias if levels else None,
         figures.date_text(levels.as_of, language) if levels and levels.as_of else "",
+        month_text(scanned.state.contract, language) if scanned.state.contract else "",
     )  # fmt: skip
 
 

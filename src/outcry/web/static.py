@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 FOLDER = Path(__file__).parent / "static"
 _TEXT = {".js", ".mjs", ".css", ".svg", ".json", ".txt"}
@@ -59,6 +59,10 @@ class StaticFiles:
         if packed is not None:
             headers["content-encoding"] = "gzip"
         return Response(packed or file.body, media_type=file.media_type, headers=headers)
+
+    async def icon(self, _: Request) -> Response:
+        """Lead to the icon."""
+        return RedirectResponse(self.url("icon.svg"), headers={"cache-control": "public, max-age=3600"})
 
 
 def _read(path: Path) -> File:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from outcry.accounts.licences import Scope
 from outcry.services.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.services.meaning import utc_date
 from outcry.web.chartview import view_of
 from outcry.web.desk import Desk, NotSignedIn, Page, Visit
 from outcry.web.outlook import Gatherer, Outlook
@@ -58,11 +59,14 @@ async def _found(desk: Desk, visit: Visit, asked: str) -> Gathered | Response:
         suggestions = refusal.details.get("suggestions", [])
         return desk.page(visit, "symbol/unknown.html", 404, symbol=asked[:64], suggestions=suggestions)
     except NoLicensedSource as refusal:
-        product = desk.services.universe.products.get(str(refusal.details.get("symbol", "")))
+        universe = desk.services.universe
+        product = universe.products.get(str(refusal.details.get("symbol", "")))
+        contract = universe.resolve(asked, utc_date(desk.services.market_clock.now_ns())).contract
         state = (refusal.details.get("reasons") or ["no_connection"])[0]
         return desk.page(
-            visit, "symbol/nothing.html", symbol=product.root if product else asked[:64],
+            visit, "symbol/nothing.html", symbol=contract.key if contract else product.root if product else asked[:64],
             name=product.name if product else "", state=state_of(visit.words, state),
+            front=product.root if product and contract else "",
         )  # fmt: skip
 
 

@@ -81,7 +81,8 @@ def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict
         "page_keys": _page_keys(words, table=looked.table),
         "page_data": _page_data(outlook, visit, follows=found.follows),
         **_head(outlook, pen), **_rail(desk, outlook, pen, found.alerts),
-        **(_table(outlook, looked, found.profile, words) if looked.table else _chart(outlook, looked)),
+        **_table(outlook, looked, found.profile, words),  # without scripts in the place of the chart too
+        **({} if looked.table else _chart(outlook, looked)),
     }  # fmt: skip
 
 
