@@ -125,8 +125,20 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// -- what scrolls sideways shows the choice made
+
+function showChosen() {
+  for (const line of document.querySelectorAll(".nav, .tabs, .segments")) {
+    const chosen = line.querySelector(":scope > [aria-current], :scope > [aria-pressed=true]");
+    if (!chosen || line.scrollWidth <= line.clientWidth) continue;
+    const [outer, inner] = [line.getBoundingClientRect(), chosen.getBoundingClientRect()];
+    line.scrollLeft += inner.left - outer.left - (outer.width - inner.width) / 2;
+  }
+}
+
 switchTheme();
 prepare();
+showChosen();
 document.getElementById("errors")?.focus();
 refreshAges();
 setInterval(() => document.hidden || refreshAges(), 1000);
