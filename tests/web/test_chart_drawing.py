@@ -220,12 +220,17 @@ def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: Stage, pag
 def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: Stage, page: Page) -> None:
     stage.answer = answer = answer_of(Made(seed=47))
     answer["nakedPocs"] = [{"price": answer["sessions"][0]["levels"]["poc"], "date": "2026-11-16"}]
+    page.set_viewport_size({"width": 2200, "height": 900})
     record = shown(page, stage)
     tag = next(tag for tag in record["tags"] if "npoc" in tag["kinds"])
     assert "nPOC Mon 16 Nov" in tag["text"]  # as long as the page says nothing of it
     page.evaluate("window.chart.note({ '2026-11-16': 'Nov 16 · 4 sessions' })")
     tag = next(tag for tag in drawn(page)["tags"] if "npoc" in tag["kinds"])
     assert "nPOC Nov 16 · 4 sessions" in tag["text"]
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.wait_for_function("window.chart.describe().width < 1300")
+    tag = next(tag for tag in drawn(page)["tags"] if "npoc" in tag["kinds"])
+    assert tag["text"].endswith("nPOC Nov 16")  # what there is no room for is left out from the end
 
 
 def test_only_the_sessions_asked_for_are_in_sight(stage: Stage, page: Page) -> None:

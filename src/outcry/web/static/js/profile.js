@@ -5,10 +5,12 @@
  */
 
 import { paced } from "./pace.js";
-import { say, words } from "./page.js";
+import { filled, say, words } from "./page.js";
 
 /** How soon a chart that could not be had is tried again. */
 const RETRY_MS = 10_000;
+/** In a window narrower than this, in pixels, an address that says nothing of sessions shows two. */
+const NARROW = 640;
 /** How long a view has to stand before the address follows. */
 const SETTLED_MS = 300;
 
@@ -40,12 +42,22 @@ export function showProfile(box, symbol, said, moved) {
   async function draw() {
     note.textContent ||= said.chart_coming;
     const modules = await Promise.all([import("./chart/chart.js"), import("./chart/controls.js")]).catch(() => null);
+    if (!chosen() && innerWidth < NARROW) form.elements.namedItem("sessions").value = "2";
     const view = modules?.[1].viewIn(form);
     const answer = modules && (await ask(view.sessions));
     if (answer) return mount(...modules, view, answer);
     if (note.textContent !== said.chart_failed) say(said.chart_failed);
     note.textContent = said.chart_failed;
     setTimeout(refresh, RETRY_MS);
+  }
+
+  const chosen = () => new URLSearchParams(location.search).has("sessions");
+
+  /* Fewer sessions are known than were asked for: how many. */
+  function count(answer, asked) {
+    const known = answer.sessions.length;
+    const text = known < asked ? filled(words("chart-words").fewer, { known, asked }) : "";
+    document.getElementById("chart-count").textContent = text;
   }
 
   function mount(drawing, controls, first, answer) {
@@ -65,6 +77,7 @@ export function showProfile(box, symbol, said, moved) {
       },
       say: (text) => say(text),
     });
+    count(answer, view.sessions);
     if (since) chart.pause(since);
     controls.bind(form, (changed) => {
       chart.set(changed);
@@ -75,7 +88,9 @@ export function showProfile(box, symbol, said, moved) {
       view = changed;
       moved();
       const wider = more && (await ask(view.sessions));
-      if (wider) chart.update(wider);
+      if (!wider) return;
+      chart.update(wider);
+      count(wider, view.sessions);
     }
   }
 

@@ -23,6 +23,8 @@ import { Wording } from "./wording.js";
 
 /* As many slots as are always left in view when zooming in. */
 const CLOSEST = 6;
+/* So far does one turn of the wheel reach at most, in pixels. */
+const WHEEL = 120;
 
 export function mount(box, answer, view, words, callbacks = {}) {
   const chart = new Chart(box, answer, view, words, callbacks);
@@ -49,7 +51,7 @@ class Chart {
     this.cursor = new Cursor(this);
     this.scene = new Scene(Boolean(window.__describe), () => this.settle());
     this.build();
-    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchPointer(), this.watchSpan()];
+    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchWheel(), this.watchPointer(), this.watchSpan()];
     Promise.allSettled([document.fonts.load('500 12px "Geist Mono"'), document.fonts.ready]).then(() => this.restyle());
     this.lay(true);
     this.settle();
@@ -130,10 +132,10 @@ class Chart {
     this.callbacks.say?.(text);
   }
 
-  zoom(by) {
+  zoom(by, held = (range) => this.heldSlot(range)) {
     const range = this.range();
     if (!range) return;
-    const middle = this.heldSlot(range);
+    const middle = held(range);
     const width = Math.max(CLOSEST, (range.to - range.from) / by);
     const share = (middle - range.from) / (range.to - range.from);
     this.free();
@@ -141,10 +143,15 @@ class Chart {
   }
 
   /* What stays where it is when zooming: the cursor, else the newest session's end, else the middle. */
-  heldSlot({ from, to }) {
+  heldSlot(range) {
     if (this.scene.cursor && this.cursor.day) return this.cursor.day.open + this.cursor.place.slot;
+    return this.endIn(range) ?? (range.from + range.to) / 2;
+  }
+
+  /* The end of the newest session, where it is in view: tags stand behind it, and must neither cover it nor move off. */
+  endIn({ from, to }) {
     const end = this.model.last?.end ?? 0;
-    return end > from && end < to ? end : (from + to) / 2;
+    return end > from && end < to ? end : null;
   }
 
   /* The slots in view. The library moves with the next frame only: what it was last told counts. */
@@ -271,6 +278,20 @@ class Chart {
     const names = ["wheel", "pointerdown"];
     for (const name of names) this.pane.addEventListener(name, moved, { passive: true });
     return () => names.forEach((name) => this.pane.removeEventListener(name, moved));
+  }
+
+  /* The wheel zooms, about the newest session's end where it is in view, else about the pointer. */
+  watchWheel() {
+    const onWheel = (event) => {
+      if (Math.abs(event.deltaX) >= Math.abs(event.deltaY)) return; // the library's: moves
+      event.preventDefault();
+      const x = event.clientX - this.pane.getBoundingClientRect().left;
+      const pointed = () => this.library.timeScale().coordinateToLogical(x);
+      const by = Math.exp(-Math.max(-WHEEL, Math.min(WHEEL, event.deltaY)) / 800);
+      this.zoom(by, (range) => this.endIn(range) ?? pointed() ?? range.to);
+    };
+    this.pane.addEventListener("wheel", onWheel, { passive: false });
+    return () => this.pane.removeEventListener("wheel", onWheel);
   }
 
   watchPointer() {

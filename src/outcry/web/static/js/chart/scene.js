@@ -6,7 +6,7 @@
 import { Geometry } from "./geometry.js";
 import { rowsAt } from "./look.js";
 import { paintBackdrop } from "./painters/backdrop.js";
-import { paintCaptions } from "./painters/captions.js";
+import { FOOT, HEAD, paintCaptions } from "./painters/captions.js";
 import { paintCursor } from "./painters/cursor.js";
 import { paintLines } from "./painters/lines.js";
 import { paintStale } from "./painters/stale.js";
@@ -86,11 +86,11 @@ export class Scene {
     const range = this.model && this.chart.timeScale().getVisibleLogicalRange();
     if (!range) return null;
     const { from, to } = range;
-    const seen = this.model.sessions.filter((day) => day.facts.top !== null && day.end >= from && day.first <= to);
+    const seen = this.model.sessions.filter((day) => day.facts.top !== null && day.end - 1 > from && day.first < to);
     if (!seen.length) return null;
     let low = Math.min(...seen.map((day) => day.facts.bottom)) - 1;
     let high = Math.max(...seen.map((day) => day.facts.top)) + 1;
-    const reach = (high - low) * REACH;
+    const reach = Math.max((high - low) * REACH, seen.length > 1 ? 0 : this.halfDay());
     if (to >= this.model.times.length - 2) {
       const near = this.lines.map((line) => line.ticks).filter((ticks) => ticks > low - reach && ticks < high + reach);
       low = Math.min(low, ...near);
@@ -98,6 +98,12 @@ export class Scene {
     }
     const { price } = this.model.units;
     return { priceRange: { minValue: price(low), maxValue: price(high) }, margins: { above: ABOVE, below: BELOW } };
+  }
+
+  /* Half of what a day usually spans, in ticks: how far from a session that stands alone levels are still near. */
+  halfDay() {
+    const { answer, units } = this.model;
+    return answer.averageDailyRange ? units.ticks(answer.averageDailyRange) / 2 : 0;
   }
 
   // -- a frame
@@ -166,11 +172,14 @@ export class Scene {
     context.rect(0, 0, frame.right, frame.height);
     context.clip();
     paintBackdrop(frame);
+    context.beginPath();
+    context.rect(0, frame.g.px(HEAD), frame.right, frame.height - frame.g.px(HEAD + FOOT));
+    context.clip();
     paintLines(frame);
     frame.fresh = this.sprites.draw(frame);
     paintStale(frame);
-    paintCaptions(frame);
     context.restore();
+    paintCaptions(frame);
     paintTags(frame);
     if (!frame.fresh) requestAnimationFrame(() => this.requestUpdate());
   }

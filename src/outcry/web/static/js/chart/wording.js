@@ -14,6 +14,7 @@ export class Wording {
     const utc = (options) => new Intl.DateTimeFormat(language, { timeZone: "UTC", ...options });
     this.weekday = utc({ weekday: "short" });
     this.month = utc({ month: "short" });
+    this.named = utc({ day: "numeric", month: "short" });
     this.short = utc({ day: "numeric", month: "numeric" });
     this.hour = utc({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   }
@@ -26,6 +27,11 @@ export class Wording {
 
   dayMonth(date) {
     return `${this.day(date)} ${bare(this.month.format(Date.parse(date)))}`;
+  }
+
+  /* "Nov 2": the day and its month's name. */
+  monthDay(date) {
+    return bare(this.named.format(Date.parse(date)));
   }
 
   shortDate(date) {

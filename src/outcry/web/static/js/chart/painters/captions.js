@@ -3,11 +3,18 @@
 import { dayNumber } from "../wording.js";
 
 const EDGE = 8;
+/* Narrower than this, a session is named by its number. */
+const TIGHT = 60;
+/* How far apart the captions of two sessions are. */
+const APART = 12;
+/* The strips above and below the prices that captions have for themselves, in pixels of the page. */
+export const HEAD = 28;
+export const FOOT = 24;
 /* Narrower than this, in pixels of the page, a session has no caption of its own: its week has. */
 const NARROW = 26;
 
 export function paintCaptions(frame) {
-  const { context, g, model } = frame;
+  const { context, g, look, model } = frame;
   context.textBaseline = "middle";
   context.textAlign = "left";
   const weeks = narrow(frame);
@@ -16,11 +23,22 @@ export function paintCaptions(frame) {
     const last = weeks ? weekOf(model.sessions, place) : day;
     const end = Math.min(g.slot(last.end), frame.right);
     const left = Math.max(g.slot(day.open), g.px(EDGE));
-    const room = end - left - g.px(4);
-    const head = weeks ? paintWeek(frame, day, left, room) : paintHead(frame, day, left, room);
+    const next = model.days[model.days.indexOf(last) + 1];
+    // over the night of the next session, whose own caption begins at its open; over the tags' place, if there is none
+    const room = (next ? Math.min(g.slot(next.open), frame.right) - g.px(APART) : frame.width - g.px(4)) - left;
+    const dated = dateWithMonth(model, place, g) ? look.wording.dayMonth(day.date) : look.wording.day(day.date);
+    const head = weeks ? paintWeek(frame, day, left, room) : paintHead(frame, day, left, room, dated);
     const foot = weeks ? "" : paintFoot(frame, day, left, room);
     frame.notes.add("captions", { date: day.date, head, foot, left: left / g.ratio, right: end / g.ratio });
   });
+}
+
+/* Whether the day of a session says too little: the first in view of more than one month, and each month's first. */
+function dateWithMonth({ sessions }, place, g) {
+  const month = (day) => day.date.slice(0, 7);
+  const before = sessions[place - 1];
+  if (before && g.slot(before.open) >= g.px(EDGE)) return month(before) !== month(sessions[place]);
+  return month(sessions[place]) !== month(sessions.at(-1));
 }
 
 /* Whether sessions are too narrow for captions. */
@@ -60,23 +78,36 @@ function put({ context, g, look }, text, left) {
   return text;
 }
 
-function paintHead(frame, day, left, room) {
+function paintHead(frame, day, left, room, dated) {
   const { context, g, look, model } = frame;
   const { wording } = look;
   const today = day === model.last && !day.facts.final;
-  const whole = today ? `${wording.words.today}, ${wording.day(day.date)}` : wording.day(day.date);
-  const y = g.px(16);
-  context.font = `600 ${g.px(12)}px ${look.sans}`;
-  const text = [whole, wording.day(day.date), dayNumber(day.date)].find((words) => context.measureText(words).width <= room);
-  if (text === undefined) return "";
-  put(frame, text, left);
-  const used = context.measureText(text).width + g.px(8);
   const kind = kindOf(day, wording);
-  context.font = `${g.px(11)}px ${look.sans}`;
-  if (!kind || text !== whole || used + context.measureText(kind).width > room) return text;
+  const [bold, light] = [`600 ${g.px(12)}px ${look.sans}`, `${g.px(11)}px ${look.sans}`];
+  const gap = g.px(8);
+  const wide = (font, words) => {
+    context.font = font;
+    return context.measureText(words).width;
+  };
+  const names = [...(today ? [`${wording.words.today}, ${dated}`] : []), dated];
+  const both = kind && names.find((words) => wide(bold, words) + gap + wide(light, kind) <= room);
+  const tight = !today && (day.end - day.first) * g.step < g.px(TIGHT); // all such say the same of their day
+  const alone = [...(tight ? [] : names), ...shorter(day, dated, wording)];
+  const text = both || alone.find((words) => wide(bold, words) <= room + g.px(APART - 4));
+  if (text === undefined) return "";
+  context.font = bold;
+  put(frame, text, left);
+  if (!both) return text;
+  const used = context.measureText(text).width + gap;
+  context.font = light;
   context.fillStyle = look.colours["fg-3"];
-  context.fillText(kind, left + used, y);
+  context.fillText(kind, left + used, g.px(16));
   return `${text} ${kind}`;
+}
+
+/* The day's number; where the month is said with it, as long as there is room for it. */
+function shorter({ date }, dated, wording) {
+  return dated === wording.day(date) ? [dayNumber(date)] : [wording.monthDay(date), wording.shortDate(date), dayNumber(date)];
 }
 
 function kindOf(day, wording) {

@@ -64,12 +64,15 @@ function paintExtensions(frame) {
   context.globalAlpha = 1;
 }
 
-/* Whether nothing is written above a line at y, from x on: no caption, no other name, none of the session's prints. */
-function hasRoom({ g, model, look, height }, y, x, named) {
+/* Whether nothing is written or drawn above a line at y, from x on: no caption, no other name, no level, none of the session's
+   prints. */
+function hasRoom({ g, model, look, lines, height }, y, x, named) {
   const tall = g.px(13);
   const { last } = model;
   if (x < g.slot(last.open) || y - tall < g.px(HEAD) || y > height - g.px(FOOT)) return false;
   if (named.some((other) => Math.abs(other - y) < tall)) return false;
+  const over = (at) => at > y - tall && at < y;
+  if (lines.some((line) => over(g.at(line.ticks)))) return false;
   const top = g.rowOf(g.ticksAt(y - tall));
   for (let row = g.rowOf(g.ticksAt(y)); row <= top; row += 1) {
     const places = rowsOf(last.facts, g.size).get(row) ?? [];

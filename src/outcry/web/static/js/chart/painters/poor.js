@@ -1,5 +1,5 @@
-/* Poor highs and lows: a saw's edge where the auction broke off; dimmed and crossed out once a later session has gone
-   beyond it. */
+/* Poor highs and lows: a saw's edge where the auction broke off; dimmed once a later session has gone beyond
+   it. */
 
 import { rowsOf } from "../model.js";
 import { letterLeft, pitchOf } from "./letters.js";
@@ -18,7 +18,6 @@ export function paintPoor(pen, g, day, look) {
     const y = side === "high" ? g.rowTop(row) - gap : g.rowBottom(row) + gap;
     context.globalAlpha = state === "open" ? 1 : 0.5;
     saw(context, left, right, y, g.px(3));
-    if (state === "repaired") cross(context, left, right, y, g.px(4));
     notes.put("poor", side, { state, price: look.price(ticks) });
   }
   context.globalAlpha = 1;
@@ -45,12 +44,5 @@ function saw(context, left, right, y, tooth) {
     context.lineTo(x, down ? y : y - tooth);
     down = !down;
   }
-  context.stroke();
-}
-
-function cross(context, left, right, y, reach) {
-  context.beginPath();
-  context.moveTo(left - reach / 2, y + reach / 2);
-  context.lineTo(right + reach / 2, y - reach);
   context.stroke();
 }

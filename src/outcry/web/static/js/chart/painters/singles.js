@@ -1,4 +1,4 @@
-/* Single prints: prices that one period alone traded, between wider rows. Behind the letters. */
+/* Single prints: prices that one period alone traded, between wider rows. Hatched, behind the letters. */
 
 import { pitchOf } from "./letters.js";
 
@@ -7,8 +7,7 @@ export function paintSingles(pen, g, day, look) {
   if (!facts.levels || !look.view.show.has("singles")) return;
   const { context, notes } = pen;
   for (const zone of facts.levels.singles) {
-    context.fillStyle = look.colours.poor;
-    context.globalAlpha = 0.3;
+    context.fillStyle = context.strokeStyle = look.colours.prior;
     if (look.view.layout === "collapsed") {
       box(context, g, g.slot(day.open), pitchOf(g, look), zone.low, zone.high);
     } else {
@@ -17,12 +16,26 @@ export function paintSingles(pen, g, day, look) {
         if (low <= high) box(context, g, g.slot(day.open + bracket.slot), g.step, low, high);
       }
     }
-    context.globalAlpha = 1;
     notes.add("singles", { low: look.price(zone.low), high: look.price(zone.high) });
   }
 }
 
 function box(context, g, x, width, low, high) {
   const top = Math.round(g.at(high + 0.5));
-  context.fillRect(x, top, Math.max(g.line(), Math.round(width)), Math.round(g.at(low - 0.5)) - top);
+  const [wide, tall] = [Math.max(g.line(), Math.round(width)), Math.round(g.at(low - 0.5)) - top];
+  context.save();
+  context.globalAlpha = 0.16;
+  context.fillRect(x, top, wide, tall);
+  context.beginPath();
+  context.rect(x, top, wide, tall);
+  context.clip();
+  context.globalAlpha = 0.5;
+  context.lineWidth = g.line();
+  context.beginPath();
+  for (let y = top; y < top + tall + wide; y += g.px(5)) {
+    context.moveTo(x, y);
+    context.lineTo(x + wide, y - wide);
+  }
+  context.stroke();
+  context.restore();
 }

@@ -1,11 +1,15 @@
 /* Names and prices of levels, one under the other at the right: pushed apart until none covers another, each led back
    to its price. Where there is no room for all, the least important are left out. */
 
+import { FOOT, HEAD } from "./captions.js";
+
 const HEIGHT = 16;
-const LEAD = 22;
+const LEAD = 16;
 const NARROW = 620;
-/* The part of the pane that tags take at most, where they are more than names. */
-const WIDEST = 0.26;
+/* What tags take at most where they are more than names: what their first words need up to so many pixels of the page, or
+   such a part of the pane. */
+const ROOM = 200;
+const WIDEST = 0.17;
 
 /* Tags to be drawn: lines at one price share one, the most important in full, the others by name. */
 export function tagsOf(lines, look) {
@@ -27,23 +31,28 @@ export function tagsOf(lines, look) {
 /* How wide the place for tags is, in pixels of the page, on a pane so wide. */
 export function gutterWidth(context, tags, look, paneWidth) {
   if (!tags.length) return 8;
-  let widest = 0;
-  for (const tag of tags) {
-    context.font = `600 12px ${look.mono}`;
-    const figure = context.measureText(tag.figure).width;
-    context.font = `500 12px ${look.sans}`;
-    const words = context.measureText(paneWidth < NARROW ? tag.name : tag.text).width;
-    widest = Math.max(widest, paneWidth < NARROW ? Math.max(words, tag.kinds[0] === "last" ? figure : 0) : figure + 8 + words);
+  const wide = (font, text) => {
+    context.font = font;
+    return context.measureText(text).width;
+  };
+  const figure = (tag) => wide(`600 12px ${look.mono}`, tag.figure);
+  const words = (text) => wide(`500 12px ${look.sans}`, text);
+  const widest = (room) => Math.ceil(Math.max(...tags.map(room))) + LEAD + 8;
+  if (paneWidth < NARROW) {
+    const room = (tag) => Math.max(words(tag.name), tag.kinds[0] === "last" ? figure(tag) : 0);
+    return Math.min(widest(room), paneWidth * 0.4);
   }
-  return Math.min(Math.ceil(widest) + LEAD + 14, paneWidth < NARROW ? paneWidth * 0.4 : Math.max(210, paneWidth * WIDEST));
+  const whole = widest((tag) => figure(tag) + 8 + words(tag.text));
+  const short = widest((tag) => figure(tag) + 8 + words(tag.text.split(" · ")[0]));
+  return Math.min(whole, Math.max(Math.min(short, ROOM), paneWidth * WIDEST));
 }
 
 export function paintTags(frame) {
   const { context, g, look } = frame;
   const narrow = frame.width / g.ratio < NARROW;
   const left = frame.right + g.px(LEAD);
-  const limits = { from: g.px(12), to: frame.height - g.px(10) };
-  const seen = frame.tags.map((tag) => ({ ...tag, at: g.at(tag.ticks) })).filter((tag) => tag.at >= 0 && tag.at <= frame.height);
+  const limits = { from: g.px(HEAD), to: frame.height - g.px(FOOT) };
+  const seen = frame.tags.map((tag) => ({ ...tag, at: g.at(tag.ticks) })).filter(({ at }) => inSight(at, limits));
   const placed = spread(chosen(seen, Math.floor((limits.to - limits.from) / g.px(HEIGHT))), g.px(HEIGHT), limits);
   for (const tag of placed) {
     lead(frame, tag, left);
@@ -54,6 +63,12 @@ export function paintTags(frame) {
     });
   }
   context.globalAlpha = 1;
+}
+
+/* As its line is, to the pixel. */
+function inSight(at, { from, to }) {
+  const y = Math.round(at) + 0.5;
+  return y >= from && y <= to;
 }
 
 function chosen(tags, most) {
@@ -135,9 +150,12 @@ function writeLast(frame, tag, left, y) {
   return tag.figure;
 }
 
+/* As much of a text as there is room for: what comes last is left out first. */
 function fitted(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
-  let short = text;
+  const parts = text.split(" · ");
+  while (parts.length > 1 && context.measureText(parts.join(" · ")).width > room) parts.pop();
+  let short = parts.join(" · ");
+  if (context.measureText(short).width <= room) return short;
   while (short.length > 1 && context.measureText(`${short}…`).width > room) short = short.slice(0, -1);
   return `${short}…`;
 }

@@ -3,7 +3,7 @@
    drawn beside the letters of their row, not through them. */
 
 import { rowsOf } from "../model.js";
-import { letterLeft } from "./letters.js";
+import { endOfPrints } from "./letters.js";
 
 export function paintValue(pen, g, day, look) {
   const { levels } = day.facts;
@@ -41,9 +41,13 @@ export function paintControl(pen, g, day, look) {
   notes.put("value", "poc", look.price(levels.poc));
 }
 
+/* Where the letters of a row end. */
+function behindLetters(g, day, look, row) {
+  const places = rowsOf(day.facts, g.size).get(row) ?? [];
+  return places.length ? endOfPrints(g, day, look, places) : g.slot(day.open);
+}
+
 function edge(context, g, day, look, ticks, y) {
-  const beside = g.size > 1 && look.mode === "letters" && look.view.layout === "collapsed";
-  const letters = beside ? rowsOf(day.facts, g.size).get(g.rowOf(ticks))?.length ?? 0 : 0;
-  const from = beside ? Math.round(letterLeft(g, day, look, letters, null)) : g.slot(day.open);
+  const from = g.size > 1 && look.mode === "letters" ? behindLetters(g, day, look, g.rowOf(ticks)) : g.slot(day.open);
   context.fillRect(from, y, g.slot(day.end) - from, g.line());
 }
