@@ -136,10 +136,11 @@ class Chart {
     const range = this.range();
     if (!range) return;
     const middle = held(range);
-    const width = Math.max(CLOSEST, (range.to - range.from) / by);
-    const share = (middle - range.from) / (range.to - range.from);
+    const slots = range.to - range.from + 1; // a slot reaches half of itself to either side of its number
+    const width = Math.max(CLOSEST, slots / by);
+    const left = middle - (width * (middle - range.from + 0.5)) / slots;
     this.free();
-    this.bring({ from: middle - width * share, to: middle + width * (1 - share) });
+    this.bring({ from: left + 0.5, to: left + width - 0.5 });
   }
 
   /* What stays where it is when zooming: the cursor, else the newest session's end, else the middle. */
@@ -150,7 +151,7 @@ class Chart {
 
   /* The end of the newest session, where it is in view: tags stand behind it, and must neither cover it nor move off. */
   endIn({ from, to }) {
-    const end = this.model.last?.end ?? 0;
+    const end = (this.model.last?.end ?? 0) - 0.5;
     return end > from && end < to ? end : null;
   }
 
