@@ -145,8 +145,20 @@ def test_behind_a_proxy_with_a_certificate_the_cookie_is_this_hosts_alone(tmp_pa
         assert "domain" not in cookie
         assert "max-age" in form.headers["strict-transport-security"]
         assert "203.0.113.9" in visitor.get("/account/security", **site).text
+        tied = set_cookie(form, "__Host-outcry-visit").lower()
+        assert "secure" in tied
+        assert "domain" not in tied
+        assert "outcry-visit" not in form.cookies, "a neighbour's host could set that one"
         plain = {**site, "x-forwarded-proto": "http"}
         assert visitor.get("/account/security", **plain).status == 303, "the cookie counted without https"
+        visitor.cookies["outcry-local"] = came.cookies["__Host-outcry"]
+        assert visitor.get("/account/security", **plain).status == 303, "the token counted without https"
+        there = [visitor.get("/page/symbols", **how).status for how in (site, plain)]
+        assert there == [200, 401], "the token counted without https"
+        fields["csrf"] = csrf(visitor.get("/account/security", **site).text)
+        for origin in ("http://outcry.example.com", "https://outcry.example.com:8443"):
+            got = visitor.post("/account/security/sessions", fields, **site, origin=origin)
+            assert got.status == 400, "a form of another origin was taken"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ class Door:
         if pages is None or not is_ours(name_of(_header(asked, b"host")), pages.public_url):
             return anonymous(asked.client), KeyRefusal.MISSING
         generation = self.generation
-        found = pages.browsers.find(session_token(asked), pages.clock.now_ns())
+        secure = asked.scope.get("scheme") == "https"
+        found = pages.browsers.find(session_token(asked), pages.clock.now_ns(), secure=secure)
         if found is not None:
             return self._of_page(found[1], found[0].id, generation), None
         scope = pages.visitor()

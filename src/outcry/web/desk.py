@@ -36,8 +36,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-#: A browser, signed in or not: what mailed links are tied to, and the forms of a visitor.
-VISIT_COOKIE = "outcry-visit"
+#: A browser, signed in or not: what mailed links are tied to, and the forms of a visitor. Over https with the prefix
+#: that pins it to this very host, which a neighbour's cannot set.
+SECURE_VISIT_COOKIE, VISIT_COOKIE = "__Host-outcry-visit", "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
 LONGEST_FORM = 64 * 1024
@@ -184,7 +185,7 @@ class Desk:
         if visit.secure:
             headers["strict-transport-security"] = "max-age=31536000"
         if visit.fresh:
-            self.set_cookie(visit, response, VISIT_COOKIE, visit.binding)
+            self.set_cookie(visit, response, visit_cookie(secure=visit.secure), visit.binding)
         return response
 
     def set_cookie(
@@ -286,6 +287,11 @@ class Desk:
         if user.role != "operator":
             raise NotAllowed
         return user
+
+
+def visit_cookie(*, secure: bool) -> str:
+    """What the cookie is called that a browser's forms are tied to."""
+    return SECURE_VISIT_COOKIE if secure else VISIT_COOKIE
 
 
 def new_binding() -> str:

@@ -15,7 +15,7 @@ from outcry.http.names import is_number, is_this_machine, name_of
 from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.refusals import Reason, Refused
 from outcry.services.identity.service import HalfWay
-from outcry.web.desk import VISIT_COOKIE, Desk, Handler, Visit, new_binding, safe_path
+from outcry.web.desk import Desk, Handler, Visit, new_binding, safe_path, visit_cookie
 from outcry.web.language import later
 
 #: The ticket of somebody whose password was right and whose second factor is still wanted.
@@ -78,7 +78,8 @@ def origin_of(visit: Visit) -> Origin:
     request = visit.request
     agent = request.headers.get("user-agent", "")[:_LONGEST_AGENT]
     address = request.client.host if request.client else ""
-    return Origin(address, "".join(mark if mark.isprintable() else " " for mark in agent))
+    agent = "".join(mark if mark.isprintable() else " " for mark in agent)
+    return Origin(address, agent, visit.secure)
 
 
 def next_of(visit: Visit) -> str:
@@ -143,7 +144,7 @@ async def let_in(
     if visit.session is not None:
         await desk.ask(desk.services.identity.sign_out, visit.session, origin_of(visit))
     response = response or desk.to(visit, to)
-    desk.set_cookie(visit, response, VISIT_COOKIE, new_binding())
+    desk.set_cookie(visit, response, visit_cookie(secure=visit.secure), new_binding())
     forget(visit, response, HALF_WAY_COOKIE)
     return renew(desk, visit, came.token, response)
 
@@ -157,7 +158,7 @@ def renew(desk: Desk, visit: Visit, token: str, response: Response) -> Response:
 def let_out(desk: Desk, visit: Visit, to: str = "/") -> Response:
     """Forget who this browser was."""
     response = desk.to(visit, to)
-    desk.set_cookie(visit, response, VISIT_COOKIE, new_binding())
+    desk.set_cookie(visit, response, visit_cookie(secure=visit.secure), new_binding())
     forget(visit, response, desk.cookie_name(secure=visit.secure))
     forget(visit, response, HALF_WAY_COOKIE)
     return _unkept(response)

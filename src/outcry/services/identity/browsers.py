@@ -28,10 +28,11 @@ _LONGEST_AGENT = 300
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a request came from: client address and what the browser calls itself."""
+    """Where a request came from: client address, what the browser calls itself, and whether over https."""
 
     address: str = ""
     agent: str = ""
+    secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,16 @@ class Browsers(Mirror):
         self._in_force: set[int] = set()
         self._next_end_ns: int | None = None
 
-    def digest(self, token: str) -> bytes:
-        """What is kept of a token."""
-        keyed = hashlib.blake2b(
-            token.encode("utf-8", "replace"), digest_size=32, key=self._secret, person=b"session"
-        )
-        return keyed.digest()
+    def digest(self, token: str, *, secure: bool) -> bytes:
+        """What is kept of a token: one that was given over https is none on an open line."""
+        person = b"session, https" if secure else b"session"
+        text = token.encode("utf-8", "replace")
+        return hashlib.blake2b(text, digest_size=32, key=self._secret, person=person).digest()
 
-    def find(self, token: str, now_ns: int) -> tuple[SessionRow, UserRow] | None:
-        """The session of a token and its user, from memory; None where it has ended or its user is disabled."""
-        row = self._sessions.get(self.digest(token)) if token else None
+    def find(self, token: str, now_ns: int, *, secure: bool = False) -> tuple[SessionRow, UserRow] | None:
+        """The session of a token and its user, from memory; None where it has ended, its user is disabled, or it was
+        begun over https and this is not (`secure`)."""
+        row = self._sessions.get(self.digest(token, secure=secure)) if token else None
         if row is None or not self.in_force(row, now_ns):
             return None
         user = self._users.get(row.user_id)
@@ -76,10 +77,10 @@ class Browsers(Mirror):
             self._unwritten.add(row.id)
         return row, user
 
-    def lapsed(self, token: str, now_ns: int) -> SessionRow | None:
+    def lapsed(self, token: str, now_ns: int, *, secure: bool = False) -> SessionRow | None:
         """The session of a token whose time is over, if nobody ended it and its user is not disabled: it opens nothing,
         but says whose browser this was."""
-        row = self._sessions.get(self.digest(token)) if token else None
+        row = self._sessions.get(self.digest(token, secure=secure)) if token else None
         user = self._users.get(row.user_id) if row is not None else None
         enabled = user is not None and user.disabled_ns is None
         return row if row is not None and enabled and not self.in_force(row, now_ns) else None
@@ -110,16 +111,15 @@ class Browsers(Mirror):
         """Sign a browser in, its user confirmed."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         agent = origin.agent[:_LONGEST_AGENT]
-        self._store.add_session(
-            user.id, self.digest(token), origin.address, agent, now_ns, most=MOST_SESSIONS
-        )
+        digest = self.digest(token, secure=origin.secure)
+        self._store.add_session(user.id, digest, origin.address, agent, now_ns, most=MOST_SESSIONS)
         self.refresh(now_ns, force=True)
         return Signed(token, user)
 
-    def confirm(self, row: SessionRow, now_ns: int) -> str:
+    def confirm(self, row: SessionRow, origin: Origin, now_ns: int) -> str:
         """Note that its user was confirmed anew; return the token it goes by from now on."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        self._store.confirm_session(row.id, self.digest(token), now_ns)
+        self._store.confirm_session(row.id, self.digest(token, secure=origin.secure), now_ns)
         self.refresh(now_ns, force=True)
         return token
 

@@ -91,7 +91,7 @@ class Entrance(Ground):
             raise Refused(Reason.WRONG, "password")
         if user.totp_sealed is not None:
             self._code_or_refuse(user, code, origin, Event.CONFIRM_FAILED)
-        return self._browsers.confirm(session, self._clock.now_ns())
+        return self._browsers.confirm(session, origin, self._clock.now_ns())
 
     def _fresh(self, user: UserRow) -> UserRow:
         """The user as the store has it now."""

@@ -88,7 +88,7 @@ class OpenId(People):
         except OpenIdFailed as failure:
             raise self._failed(failure) from None
         if facts["session"]:
-            return Answered(None, self._confirmed(facts, answer, session), facts["next"])
+            return Answered(None, self._confirmed(facts, answer, session, origin), facts["next"])
         user = self._account_of(answer) or self._newcomer(_address_in(answer), facts["invitation"], origin)
         return Answered(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
@@ -110,7 +110,9 @@ class OpenId(People):
             raise Refused(Reason.NOT_INVITED)
         return user if self._has_way_in(user) else None
 
-    def _confirmed(self, facts: Mapping[str, str], answer: OpenIdAnswer, session: SessionRow | None) -> str:
+    def _confirmed(
+        self, facts: Mapping[str, str], answer: OpenIdAnswer, session: SessionRow | None, origin: Origin
+    ) -> str:
         """Whether the very user of this session proved it there just now; return the browser's new token."""
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
@@ -123,7 +125,7 @@ class OpenId(People):
         if account is None or account.id != user.id:
             raise Refused(Reason.SIGN_IN_SERVICE)
         self._known_as(account, _person(answer))
-        return self._browsers.confirm(session, now_ns)
+        return self._browsers.confirm(session, origin, now_ns)
 
     def _no_second_factor(self, session: SessionRow) -> None:
         """Pass who has none: the provider's word is one factor. Raises `Refused`."""

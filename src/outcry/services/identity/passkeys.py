@@ -81,7 +81,7 @@ class Passkeys(Ground):
         if proof.user.id != session.user_id or self._browsers.still(session.id, now_ns) is None:
             raise Refused(Reason.PASSKEY)
         self._store.used_passkey(proof.passkey.id, proof.sign_count, now_ns)
-        return self._browsers.confirm(session, now_ns)
+        return self._browsers.confirm(session, origin, now_ns)
 
     def new_passkey_options(self, user: UserRow, host: str) -> tuple[str, str]:
         """Options for making a passkey, and the ticket that names the challenge."""
