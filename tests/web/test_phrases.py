@@ -196,10 +196,30 @@ def test_figures_of_a_pen() -> None:
     assert (pen().percent(0.084), pen().percent(-0.001), pen("de").percent(-1.5)) == (
         "+0.08%",
         "0.00%",
-        "−1,50 %",
+        "−1.50%",
     )
     assert pen().month("ESZ2026") == "Dec 2026"
     assert pen().day("2025-11-17") == "Mon, Nov 17, 2025"
     assert pen().clock.time(1_795_188_000 * 10**9) == "10:20:00 EST"
     assert pen().clock.mine_too(1_795_188_000 * 10**9) == "Fri, Nov 20 16:20:00 CET"
     assert [left(seconds * 10**9) for seconds in (702, 3909, 0, -5)] == ["11:42", "1:05:09", "0:00", "0:00"]
+
+
+@pytest.mark.parametrize(
+    ("bias", "total", "said"),
+    [
+        ("balanced", 3, "closed for up"),
+        ("balanced", -2, "closed for down"),
+        ("lean_up", 1, "closed for balance"),
+        ("trend_down", 2, "closed for up"),
+        ("lean_up", 5, ""),  # another degree of the same
+        ("balanced", 1, ""),
+        ("neutral", 3, ""),
+        ("undetermined", 0, ""),
+    ],
+)
+def test_what_the_newest_half_hour_says_against_the_bias(bias: str, total: int, said: str) -> None:
+    votes = BiasVotes(last=0, poc=0, value=0, extension=0, one_timeframing=0, total=total)
+    found = phrases.doubt(bias, votes, Languages().words("en"))
+    assert said in found
+    assert bool(found) == bool(said)

@@ -106,7 +106,7 @@ async function rowsSince(after) {
 }
 
 function take(tables) {
-  newest = Math.max(newest, ...tables.map((table) => Number(table.dataset.newest)));
+  newest = Math.max(newest, Number(tables[0].dataset.newest)); // what came since the first was asked for is still to be had
   const known = new Set([...rows(), ...held.flatMap((body) => [...body.querySelectorAll("tr[data-seq]")])].map(seqOf));
   const came = [];
   for (const row of tables.flatMap((table) => [...table.querySelectorAll("tr[data-seq]")])) {
