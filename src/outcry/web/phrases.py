@@ -24,6 +24,16 @@ BIASES: Mapping[str, str] = {
     "undetermined": "Not decided before the first half-hour closes",
 }
 
+#: What the newest half-hour spoke for, where that is another bias than the one in force.
+DOUBTS: Mapping[str, str] = {
+    "up": "The newest half-hour closed for up: a second in a row turns the bias.",
+    "down": "The newest half-hour closed for down: a second in a row turns the bias.",
+    "balance": "The newest half-hour closed for balance: a second in a row turns the bias.",
+}
+_SIDES: Mapping[str, str] = {
+    "trend_up": "up", "lean_up": "up", "trend_down": "down", "lean_down": "down", "balanced": "balance",
+}  # fmt: skip
+
 DAY_TYPES: Mapping[str, str] = {
     "non_trend": "Non-trend",
     "normal": "Normal",
@@ -144,6 +154,16 @@ class Reason:
 def named(table: Mapping[str, str], code: str | None, words: Words) -> str:
     """The words of a code; the code itself where a newer service says something this page does not know."""
     return words(table.get(code, code)) if code else ""
+
+
+def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
+    """What the newest close says against the bias in force; empty where it agrees, or only the degree is another.
+
+    Both sides of the balance broken make `neutral`, whatever the votes: of it nothing is said.
+    """
+    held = _SIDES.get(bias or "")
+    spoken = "up" if votes.total >= 2 else "down" if votes.total <= -2 else "balance"
+    return words(DOUBTS[spoken]) if held is not None and held != spoken else ""
 
 
 def reasons(votes: BiasVotes, words: Words) -> list[Reason]:

@@ -107,12 +107,21 @@ def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) 
     return {
         "bias": phrases.named(phrases.BIASES, outlook.context.bias, words),
         "reasons": phrases.reasons(votes, words) if votes else [],
+        "doubt": _doubt(outlook, words),
         "rungs": rungs(outlook, words, age),
         "dated": _dated(outlook, age),
         "near_points": NEAR * (outlook.chart.average_range or 0),
         "cards": playbook_words.cards(playbook.scenarios, words, pen.price, pen.day) if playbook else [],
         "alerts": alert_lines(alerts, lambda _: pen, {root: outlook.levels}),
     }
+
+
+def _doubt(outlook: Outlook, words: Words) -> str:
+    """What the newest half-hour said against the bias; nothing where the balance is broken on both sides, which decides
+    by itself."""
+    session, votes = outlook.session, outlook.context.bias_votes
+    both = session.ib_complete and session.high > session.ib_high and session.low < session.ib_low
+    return "" if votes is None or both else phrases.doubt(outlook.context.bias, votes, words)
 
 
 def _dated(outlook: Outlook, age: Age) -> dict[str, int]:

@@ -29,8 +29,8 @@ const KINDS = {
 export function linesOf(model, view, wording) {
   const { answer, last } = model;
   const lines = [];
-  const add = (kind, price, from, note = "", date = null, until = null) => {
-    const name = wording.words.tags[kind];
+  const add = (kind, price, from, note = "", date = null, until = null, used = "") => {
+    const name = wording.words.tags[kind] + (used && ` ${used}`);
     lines.push({
       kind, price, date, from, until, ticks: model.units.ticks(price), name, text: note ? `${name} ${note}` : name, ...KINDS[kind],
     });
@@ -68,7 +68,7 @@ function addCarried(add, model, view, wording) {
   const carried = (kind, dated, used) => {
     const note = dated.date === last?.date ? "" : wording.dated(dated.date);
     if (used === undefined) add(kind, dated.price, endOf(dated.date), note, dated.date);
-    else add(kind, dated.price, endOf(dated.date), note ? `${used} · ${note}` : used, dated.date, last.open);
+    else add(kind, dated.price, endOf(dated.date), note && `· ${note}`, dated.date, last.open, used);
   };
   const among = (levels, { date, price }) => levels.find((level) => level.date === date && level.price === price);
   const { touched, touched_today: touchedToday, repaired } = wording.words;
