@@ -8,7 +8,7 @@ const LEAD = 16;
 const NARROW = 620;
 /* What tags take at most where they are more than names: what their first words need up to so many pixels of the page, or
    such a part of the pane. */
-const ROOM = 200;
+const ROOM = 212;
 const WIDEST = 0.17;
 
 /* Tags to be drawn: lines at one price share one, the most important in full, the others by name. */
