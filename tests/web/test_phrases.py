@@ -220,6 +220,6 @@ def test_figures_of_a_pen() -> None:
 )
 def test_what_the_newest_half_hour_says_against_the_bias(bias: str, total: int, said: str) -> None:
     votes = BiasVotes(last=0, poc=0, value=0, extension=0, one_timeframing=0, total=total)
-    found = phrases.doubt(bias, votes, Languages().words("en"))
+    found = phrases.doubt(bias, votes, ENGLISH)
     assert said in found
     assert bool(found) == bool(said)
