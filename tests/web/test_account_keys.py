@@ -75,6 +75,15 @@ def test_a_key_is_shown_once_and_works(stage: WebStage, ann: Member) -> None:
     assert key.encode() not in stage.log.getvalue()
 
 
+def test_the_cookie_that_carried_a_key_shows_it_once_whoever_kept_it(stage: WebStage, ann: Member) -> None:
+    made = ann.send("/account/keys", {"label": "Kept back", "lifetime": "30"})
+    cookie = ann.browser.cookies["outcry-once"]
+    assert ann.follow(made).status == 200
+    for again in (cookie, cookie + "=", "!" + cookie):
+        ann.browser.cookies["outcry-once"] = again
+        assert ann.get("/account/keys/made").headers["location"] == "/account/keys?done=shown"
+
+
 def test_the_cookie_that_carries_a_key_shows_nothing_to_others(
     stage: WebStage, ann: Member, bob: Member
 ) -> None:

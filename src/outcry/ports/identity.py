@@ -15,8 +15,8 @@ from outcry.ports.store import Tier
 
 UserRole = Literal["member", "operator"]
 Theme = Literal["auto", "dark", "light"]
-#: What a one-time link or token is for; `passkey`: a challenge that was answered.
-Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey"]
+#: What a one-time link or token is for; `passkey`: a challenge that was answered, `shown`: a secret that was.
+Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey", "shown"]
 
 
 #: What counts as a way in: a password and a passkey, or the OpenID provider too, for whoever has come in by it.

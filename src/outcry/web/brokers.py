@@ -140,7 +140,7 @@ async def make_key(desk: Desk, visit: Visit) -> Response:
 
 async def show_made(desk: Desk, visit: Visit) -> Response:
     """The key just made, the only time it is on a page."""
-    return show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
+    return await show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
 
 
 # -- brokers

@@ -2,18 +2,19 @@
 its way from the form that made it to the page that shows it once.
 
 Rules kept: nothing of this is kept by the service: it travels with the browser, sealed to its user, a secret to its
-session. A secret is good for two minutes and taken back when it is shown, so a page loaded again does not hold it and
-does not make another.
+session. A secret is good for two minutes and once: that it was shown is noted, so a page loaded again does not hold it,
+whatever cookie is sent, and does not make another.
 """
 
 import base64
 import json
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
 
-from outcry.core.units import NANOS_PER_MINUTE
+from outcry.core.units import NANOS_PER_SECOND
 from outcry.services.sealing import Seal, SealBroken
 from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
 from outcry.web.entrance import forget, with_next
@@ -23,6 +24,8 @@ TYPED_COOKIE = "outcry-typed"
 SECRET_COOKIE = "outcry-once"  # noqa: S105 - a cookie's name
 _TYPED_S = 15 * 60
 _SECRET_S = 2 * 60
+#: What a secret on its way is known by, among what is sealed with it.
+_NUMBER = "number"
 #: What a browser keeps of one cookie, its name and attributes taken off.
 _MOST_COOKIE = 3800
 #: Ids are counted by a database that keeps them in 32 bits, or 64.
@@ -104,22 +107,29 @@ def forget_typed(visit: Visit, response: Response) -> Response:
 def hand_over(desk: Desk, visit: Visit, path: str, secret: Mapping[str, str]) -> Response:
     """On to the page at `path`, which shows a secret once."""
     response = desk.to(visit, path)
-    sealed = _sealed(desk, _once_place(visit, path), dict(secret), _SECRET_S)
+    values = {**secret, _NUMBER: secrets.token_urlsafe(16)}
+    sealed = _sealed(desk, _once_place(visit, path), values, _SECRET_S)
     desk.set_cookie(visit, response, SECRET_COOKIE, sealed, _SECRET_S)
     return response
 
 
-def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
-    """The secret this page is to show; None where it was shown already or is too old."""
+async def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
+    """The secret this page is to show, which from now on was shown; None where it was before or is too old."""
     found = _opened(desk, _once_place(visit, path), visit.request.cookies.get(SECRET_COOKIE, ""))
-    return None if found is None else {str(name): str(value) for name, value in found.items()}
+    if found is None:
+        return None
+    held = {str(name): str(value) for name, value in found.items()}
+    first = await desk.ask(
+        desk.services.identity.shown_first, held.pop(_NUMBER), _SECRET_S * NANOS_PER_SECOND
+    )
+    return held if first else None
 
 
-def show_once(desk: Desk, visit: Visit, template: str, path: str, back: str, **values: Any) -> Response:
+async def show_once(desk: Desk, visit: Visit, template: str, path: str, back: str, **values: Any) -> Response:
     """The page at `path` with the secret handed over to it as `held`; back to where it came from where there is none
     any more."""
     desk.user(visit)
-    held = handed_over(desk, visit, path)
+    held = await handed_over(desk, visit, path)
     if held is None:
         return desk.to(visit, f"{back}?done=shown")
     return forget_secret(visit, desk.page(visit, template, secret=True, held=held, back=back, **values))
@@ -132,7 +142,7 @@ def forget_secret(visit: Visit, response: Response) -> Response:
 
 
 def _sealed(desk: Desk, place: str, values: dict[str, str], lasts_s: int) -> str:
-    until_ns = desk.now_ns() + lasts_s * (NANOS_PER_MINUTE // 60)
+    until_ns = desk.now_ns() + lasts_s * NANOS_PER_SECOND
     text = json.dumps({"until": until_ns, "values": values}, ensure_ascii=False)
     return base64.urlsafe_b64encode(_seal(desk).close(text, place)).decode()
 

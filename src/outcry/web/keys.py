@@ -161,7 +161,7 @@ async def made_key(desk: Desk, visit: Visit, user: UserRow, wish: Wish, role: Ro
 
 async def show_made(desk: Desk, visit: Visit) -> Response:
     """The key just made, the only time it is on a page."""
-    return show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
+    return await show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
 
 
 # -- one of them

@@ -129,7 +129,7 @@ async def withdraw(desk: Desk, visit: Visit) -> Response:
 async def show_link(desk: Desk, visit: Visit) -> Response:
     """A link that lets somebody in, the only time it is on a page."""
     desk.operator(visit)
-    held = handed_over(desk, visit, INVITED)
+    held = await handed_over(desk, visit, INVITED)
     if held is None:
         return desk.to(visit, f"{USERS}?done=shown")
     page = desk.page(

@@ -172,7 +172,7 @@ async def rotate_secret(desk: Desk, visit: Visit) -> Response:
 async def show_secret(desk: Desk, visit: Visit) -> Response:
     """A signing secret just made, the only time it is on a page."""
     _, row = await _own(desk, visit)
-    held = handed_over(desk, visit, f"{LIST}/{row.id}/secret")
+    held = await handed_over(desk, visit, f"{LIST}/{row.id}/secret")
     if held is None:
         return desk.to(visit, f"{LIST}/{row.id}?done=shown")
     rotated = held.get("rotated") == "yes"

@@ -55,6 +55,7 @@ class Ground:
         self._mailer, self._public_url, self._openid = mailer, public_url, openid
         self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
         self._report: Callable[[str], object] = _say_nothing
+        self._after_set_up: Callable[[], object] = lambda: None
         self._passwords = Passwords()
         self._tries = Tries(limiter, clock)
         self._tickets = Tickets(secret, clock)
@@ -65,6 +66,10 @@ class Ground:
         """Tell of what went wrong afterwards, when nobody waited for it: in the operator's log."""
         self._report = report
 
+    def after_set_up(self, work: Callable[[], object]) -> None:
+        """Do this once the first operator was made here."""
+        self._after_set_up = work
+
     def mail_works(self) -> bool:
         """Whether mail is configured, and with it the address that links in it begin with."""
         return self._mailer is not None and bool(self._public_url)
@@ -73,6 +78,10 @@ class Ground:
         """Add a line to a user's audit log: for what other parts do in the user's name."""
         now_ns = self._clock.now_ns()
         self._store.note(user.id, str(event), details, origin.address, origin.agent, now_ns)
+
+    def shown_first(self, number: str, lasting_ns: int) -> bool:
+        """Whether a secret is shown now for the first time, by the number it is known by; it could be shown so long."""
+        return self._links.once("shown", number, lasting_ns)
 
     # -- the door
 

@@ -86,6 +86,18 @@ class Links:
         if not self._store.spend(row.id, self._clock.now_ns()):
             raise Refused(Reason.LINK)
 
+    def once(self, purpose: Purpose, what: str, lasting_ns: int) -> bool:
+        """Note that something was used that a browser carries, for as long as it holds; False where it was before. Kept
+        only now, so that strangers who ask for such a thing leave nothing behind."""
+        digest, now_ns = self.digest(f"{purpose}:{what}"), self._clock.now_ns()
+        if self._store.token(purpose, digest) is not None:
+            return False
+        # Of two at the same instant one fails in the store, where digests are unique.
+        self._store.add_token(
+            TokenRow(0, purpose, digest, None, "", {}, None, now_ns, now_ns + lasting_ns, now_ns)
+        )
+        return True
+
     def open(self, purpose: Purpose) -> list[TokenRow]:
         """All of a purpose that still hold, newest first."""
         now_ns = self._clock.now_ns()

@@ -26,7 +26,7 @@ from webauthn.helpers.structs import (
 )
 
 from outcry.accounts.audit import Event
-from outcry.ports.identity import PasskeyRow, SessionRow, TokenRow, UserRow
+from outcry.ports.identity import PasskeyRow, SessionRow, UserRow
 from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.ground import Ground
 from outcry.services.identity.refusals import Reason, Refused
@@ -171,14 +171,9 @@ class Passkeys(Ground):
         return _Proof(passkey, user, count)
 
     def _spend_challenge(self, challenge: str) -> None:
-        """Note that a challenge was answered: kept only now, so that strangers who ask for one leave nothing behind."""
-        digest, now_ns = self._links.digest(f"challenge:{challenge}"), self._clock.now_ns()
-        if self._store.token("passkey", digest) is not None:
+        """Note that a challenge was answered. Raises `Refused` where it was before."""
+        if not self._links.once("passkey", challenge, 2 * LASTING_NS):
             raise Refused(Reason.PASSKEY)
-        # Of two at the same instant one fails in the store, where digests are unique.
-        self._store.add_token(
-            TokenRow(0, "passkey", digest, None, "", {}, None, now_ns, now_ns + 2 * LASTING_NS, now_ns)
-        )
 
 
 def _text(challenge: bytes) -> str:
