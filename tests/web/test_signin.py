@@ -1,5 +1,6 @@
 """Coming in and going out, over real sockets and without a script."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from doorstep import (
 )
 from webstage import PASSWORD, Got
 
+from outcry.cli.set_up import set_up_notice
 from outcry.ports.identity import UserRow
 from outcry.services.identity.browsers import Origin
 from outcry.services.identity.refusals import Reason, Refused
@@ -92,6 +94,22 @@ def test_the_first_visitor_is_led_to_the_set_up_and_becomes_operator_by_the_toke
     assert user(fresh, ANN).role == "operator"
     assert 'action="/sign-out"' in visitor.get("/account/security").text
     assert "no-store" in came.headers["cache-control"]
+
+
+def test_the_file_with_the_token_goes_when_the_operator_is_made(fresh: Doorstep) -> None:
+    path = fresh.house.settings.folder / "setup-token"
+    notice = set_up_notice(fresh.house, fresh.base)
+    token = path.read_text().strip()
+    assert token in notice
+    assert path.stat().st_mode & 0o777 == 0o600
+    given = {"token": token, "email": ANN, "password": PASSWORD}
+    refused = submit(fresh.visitor(), "/set-up", {**given, "password": "short"})
+    assert (refused.status, path.exists()) == (422, True)
+    assert submit(fresh.visitor(), "/set-up", given).status == 303
+    until = time.monotonic() + 5
+    while path.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not path.exists()
 
 
 def test_there_is_no_second_set_up(fresh: Doorstep) -> None:

@@ -21,6 +21,7 @@ def set_up_notice(house: House, at: str) -> str:
         return ""
     token = identity.set_up_token()
     _write(path, token)
+    identity.after_set_up(lambda: path.unlink(missing_ok=True))
     return f"No account yet: make yours at {at}/set-up with the token\n{token}\n(also in {path})\n"
 
 

@@ -53,6 +53,7 @@ class Entrance(Ground):
         if not self._store.first_operator(user.id, hashed):
             raise Refused(Reason.SET_UP)
         self.note(user, Event.SET_UP, origin)
+        self._soon(self._after_set_up)
         return self._enter(self._fresh(user), origin, way="set_up")
 
     # -- signing in and out
