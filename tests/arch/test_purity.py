@@ -23,8 +23,8 @@ EXACT = sorted((SOURCES / "core").rglob("*.py"))
 
 #: What of the standard library is a calculation. zoneinfo reads tables, which are data (decision 0002).
 CALCULATIONS = {
-    "bisect", "calendar", "collections", "csv", "dataclasses", "datetime", "difflib", "enum", "functools", "itertools",
-    "json", "re", "typing", "unicodedata", "zlib", "zoneinfo",
+    "bisect", "calendar", "collections", "csv", "dataclasses", "datetime", "difflib", "enum", "functools", "ipaddress",
+    "itertools", "json", "re", "typing", "unicodedata", "zlib", "zoneinfo",
 }  # fmt: skip
 WORLDLY = {"open", "print", "input", "eval", "exec", "compile", "__import__", "breakpoint"}
 INEXACT = {"float", "round", "complex"}
