@@ -135,7 +135,9 @@ DELIVERIES = [
 ]
 
 
-@pytest.mark.parametrize(("stamp", "signature", "body", "ours"), DELIVERIES)
+@pytest.mark.parametrize(
+    ("stamp", "signature", "body", "ours"), DELIVERIES, ids=[f"delivery-{n}" for n in range(len(DELIVERIES))]
+)
 def test_the_verifier_in_python(stamp: int, signature: str, body: bytes, *, ours: bool) -> None:
     found: dict[str, object] = {}
     exec(compile((SAMPLES / "webhook.py").read_text(), "webhook.py", "exec"), found)
