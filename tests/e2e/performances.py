@@ -142,7 +142,9 @@ def outcome(house: House, engine: Engine) -> dict[str, Any]:
     """Everything that must not depend on what happened on the way."""
     alerts: dict[str, list[Any]] = defaultdict(list)
     for row in house.alerts.alerts([0], limit=10**6):
-        alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(replace(row, seq=0))
+        alerts[f"{row.owner}/{row.feed}/{row.contract}"].append(
+            replace(row, seq=0, recorded_ns=None)  # when it was told is no part of what it is
+        )
     roots = sorted({runner.key.contract.root for runner in engine.runners.values()})
     sessions = [replace(row, received_ns=0) for root in roots for row in house.store.sessions([0], root)]
     recordings = sorted(

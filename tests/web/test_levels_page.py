@@ -103,7 +103,7 @@ def test_each_state_has_its_word_its_reason_and_somewhere_to_go(stage: WebStage)
         ("delayed", "delayed"), ("empty", "none"),
     ):  # fmt: skip
         _, row = found[SHOWS[state][0]]
-        chip = re.search(r'<a class="chip (\w+)" href="(/[^"]+)" title="([^"]+)"', row)
+        chip = re.search(r'<a class="chip (\w+)" href="(/[^"]+)"[^>]*? title="([^"]+)"', row)
         assert chip, state
         assert chip[1] == kind
         assert len(chip[3]) > 15

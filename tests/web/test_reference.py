@@ -119,26 +119,28 @@ def signed(stamp: int, secret: str = SECRET, body: bytes = BODY) -> str:
     return "v1," + base64.b64encode(digest).decode()
 
 
-NOW = int(SystemClock().now_ns() // 10**9)
 OTHER = "whsec_" + base64.b64encode(b"z" * 32).decode()
-#: What a receiver is sent, and whether it is ours.
-DELIVERIES = [
-    (NOW, signed(NOW), BODY, True),
-    (NOW, f"{signed(NOW, OTHER)} {signed(NOW)}", BODY, True),  # while the secret is rotated
-    (NOW, signed(NOW, OTHER), BODY, False),
-    (NOW, signed(NOW), BODY + b" ", False),
-    (NOW - 1, signed(NOW), BODY, False),
-    (NOW - 3600, signed(NOW - 3600), BODY, False),
-    (NOW + 3600, signed(NOW + 3600), BODY, False),
-    (NOW, "", BODY, False),
-    (NOW, signed(NOW).replace("v1,", "v2,"), BODY, False),
-]
 
 
-@pytest.mark.parametrize(
-    ("stamp", "signature", "body", "ours"), DELIVERIES, ids=[f"delivery-{n}" for n in range(len(DELIVERIES))]
-)
-def test_the_verifier_in_python(stamp: int, signature: str, body: bytes, *, ours: bool) -> None:
+def deliveries() -> list[tuple[int, str, bytes, bool]]:
+    """What a receiver is sent just now, and whether it is ours."""
+    now = int(SystemClock().now_ns() // 10**9)
+    return [
+        (now, signed(now), BODY, True),
+        (now, f"{signed(now, OTHER)} {signed(now)}", BODY, True),  # while the secret is rotated
+        (now, signed(now, OTHER), BODY, False),
+        (now, signed(now), BODY + b" ", False),
+        (now - 1, signed(now), BODY, False),
+        (now - 3600, signed(now - 3600), BODY, False),
+        (now + 3600, signed(now + 3600), BODY, False),
+        (now, "", BODY, False),
+        (now, signed(now).replace("v1,", "v2,"), BODY, False),
+    ]
+
+
+@pytest.mark.parametrize("which", range(9))
+def test_the_verifier_in_python(which: int) -> None:
+    stamp, signature, body, ours = deliveries()[which]
     found: dict[str, object] = {}
     exec(compile((SAMPLES / "webhook.py").read_text(), "webhook.py", "exec"), found)
     headers = {"webhook-id": "msg_1", "webhook-timestamp": str(stamp), "webhook-signature": signature}
@@ -156,7 +158,7 @@ def test_the_verifier_in_javascript(opened: Opened) -> None:
     source = (SAMPLES / "webhook.mjs").read_text().replace("export async function", "async function")
     with opened() as tab:
         tab.go("/errors")
-        for stamp, signature, body, ours in DELIVERIES:
+        for stamp, signature, body, ours in deliveries():
             accepted = tab.page.evaluate(
                 "async ([secret, stamp, signature, body]) => {" + source + """
                   const headers = new Headers({"webhook-id": "msg_1", "webhook-timestamp": stamp});
@@ -165,7 +167,7 @@ def test_the_verifier_in_javascript(opened: Opened) -> None:
                 }""",
                 [SECRET, str(stamp), signature, body.decode()],
             )  # fmt: skip
-            assert accepted is ours, (stamp - NOW, signature)
+            assert accepted is ours, (stamp, signature)
 
 
 def test_all_three_verifiers_are_shown(stage: WebStage) -> None:
