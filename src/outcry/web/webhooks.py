@@ -136,22 +136,24 @@ async def change_webhook(desk: Desk, visit: Visit) -> Response:
 
 async def pause_webhook(desk: Desk, visit: Visit) -> Response:
     """Send nothing until it is resumed."""
-    user, row = await _own(desk, visit)
-    await desk.form(visit)
-    if not await _asked(desk, desk.services.subscriptions.pause, user.id, row.id):
-        return desk.to(visit, f"{LIST}/{row.id}")
-    await _note(desk, visit, user, Event.SUBSCRIPTION_PAUSED, row)
-    return desk.to(visit, f"{LIST}/{row.id}?done=paused")
+    return await _move(desk, visit, desk.services.subscriptions.pause, Event.SUBSCRIPTION_PAUSED, "paused")
 
 
 async def resume_webhook(desk: Desk, visit: Visit) -> Response:
     """Send again; one that was disabled has to pass a test."""
+    return await _move(desk, visit, desk.services.subscriptions.resume, Event.SUBSCRIPTION_RESUMED, "resumed")
+
+
+async def _move(
+    desk: Desk, visit: Visit, move: Callable[[int, int], bool], event: Event, done: str
+) -> Response:
+    """Move one of this user's on; where it stands so already nothing is noted."""
     user, row = await _own(desk, visit)
     await desk.form(visit)
-    if not await _asked(desk, desk.services.subscriptions.resume, user.id, row.id):
+    if not await _asked(desk, move, user.id, row.id):
         return desk.to(visit, f"{LIST}/{row.id}")
-    await _note(desk, visit, user, Event.SUBSCRIPTION_RESUMED, row)
-    return desk.to(visit, f"{LIST}/{row.id}?done=resumed")
+    await _note(desk, visit, user, event, row)
+    return desk.to(visit, f"{LIST}/{row.id}?done={done}")
 
 
 async def rotate_secret(desk: Desk, visit: Visit) -> Response:
