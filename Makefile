@@ -34,6 +34,9 @@ test: $(READY) browser  ## all tests and checks, from nothing
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -n 2
 
+fuzz: $(READY)   ## the tests over made examples, with examples not tried before
+	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile=fresh
+
 check: $(READY)  ## format, lint, types, imports
 	$(BIN)/ruff format --check src tests bench
 	$(BIN)/ruff check src tests bench
@@ -57,4 +60,4 @@ docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install run browser test check bench format docs clean
+.PHONY: help install run browser test fuzz check bench format docs clean

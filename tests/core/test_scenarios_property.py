@@ -223,6 +223,24 @@ def run(tape: Tape) -> Scenarios:
     return scenarios
 
 
+#: A bracket sealed late, after the trade that took the scenario half its way: it still invalidates.
+SEALED_LATE: Tape = [
+    Trade(0, 70),
+    Close(0, HALF_HOUR, 70),
+    Trade(HALF_HOUR, 73),
+    Close(1, HOUR, 73),
+    Trade(HOUR, 74),
+    Trade(HOUR + 1, 73),
+    Close(2, HOUR + HALF_HOUR, 73),
+    Close(3, 2 * HOUR, None),
+    Trade(2 * HOUR, 74),
+    Trade(2 * HOUR + HALF_HOUR, 71),
+    Close(4, 2 * HOUR + HALF_HOUR, 74),
+    Close(5, 3 * HOUR, 71),
+]
+
+
+@example(SEALED_LATE)
 @given(tapes())
 @settings(max_examples=400)
 def test_each_status_is_what_the_sentences_say(tape: Tape) -> None:

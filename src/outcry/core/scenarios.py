@@ -81,6 +81,7 @@ class _Track:
     """Where one scenario stands. run, run_index: brackets in a row that met `confirm`, and the newest of them.
 
     since_ns: when the phase began. A bracket that had ended by then says nothing of it, though it may be sealed later.
+    HALFWAY is active still: what invalidates has been awaited since ACTIVE began.
     """
 
     phase: Phase = Phase.WAITING
@@ -90,7 +91,9 @@ class _Track:
 
     def take(self, sign: Sign, at_ns: int) -> None:
         self.phase = move(TRANSITIONS, self.phase, sign)
-        self.since_ns, self.run, self.run_index = at_ns, 0, -2
+        self.run, self.run_index = 0, -2
+        if self.phase is not Phase.HALFWAY:
+            self.since_ns = at_ns
 
     def confirmed(self, index: int, times: int) -> bool:
         """Count a bracket that met `confirm`; whether it is the last of as many in a row."""
