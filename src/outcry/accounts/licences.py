@@ -86,3 +86,35 @@ def resolve(user_id: int, key_id: int, tier: Tier, grants: Iterable[Grant]) -> S
     compare equal."""
     mine = {"everyone", f"tier:{tier}", f"user:{user_id}", f"key:{key_id}"}
     return Scope(user_id, tuple(dict.fromkeys(grant for grant in grants if grant.grantee in mine)))
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Whom the alerts of one feed and product reach: `everyone`, or the users named and those of the tiers named."""
+
+    everyone: bool
+    tiers: frozenset[str]
+    users: frozenset[int]
+
+    def includes(self, user_id: int, tier: Tier) -> bool:
+        """Whether a person of that tier is among them."""
+        return self.everyone or tier in self.tiers or user_id in self.users
+
+
+def audience(owner: int, root: str, grants: Iterable[Grant]) -> Audience:
+    """Whom alerts of a product reach: of a user's own feed that user, of the operator's those it is granted to live.
+
+    The same rule as `Scope.sees_live`, from the other side: a subscription receives what its owner may see.
+    """
+    if owner != OPERATOR:
+        return Audience(everyone=False, tiers=frozenset(), users=frozenset({owner}))
+    live = [
+        grant.grantee.partition(":")
+        for grant in grants
+        if grant.scope == "live" and (not grant.roots or root in grant.roots)
+    ]
+    return Audience(
+        everyone=any(kind == "everyone" for kind, _, _ in live),
+        tiers=frozenset(name for kind, _, name in live if kind == "tier"),
+        users=frozenset(int(name) for kind, _, name in live if kind == "user"),
+    )

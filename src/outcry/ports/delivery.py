@@ -11,6 +11,8 @@ from typing import Literal, Protocol
 
 Severity = Literal["info", "warn", "critical"]
 Outcome = Literal["delivered", "pending", "failed", "dead"]
+#: When a digest is sent, by its reader's clock: each quarter of an hour, each hour, or once a day at an hour of theirs.
+Window = Literal["quarter", "hour", "day"]
 
 
 class Target(StrEnum):
@@ -23,8 +25,10 @@ class Target(StrEnum):
 
 
 class SubscriptionPhase(StrEnum):
-    """Where a subscription stands: `paused` by its owner; `disabled` because its endpoint would not take anything."""
+    """Where a subscription stands: `unconfirmed` until whoever reads at its e-mail address says yes; `paused` by its
+    owner or reader; `disabled` because its endpoint would not take anything."""
 
+    UNCONFIRMED = "unconfirmed"
     ACTIVE = "active"
     PAUSED = "paused"
     DISABLED = "disabled"
@@ -34,7 +38,9 @@ class SubscriptionPhase(StrEnum):
 class SubscriptionRow:
     """A subscription as kept. `sealed_address`: URL or e-mail address, sealed to this row; `shown`: what of it may be
     shown. `symbols`: roots, empty for all. `sealed_secret`: the signing secret of an `https` target; the old one
-    signs too, until `old_until_ns`. `reason`: why it is disabled, a stable code."""
+    signs too, until `old_until_ns`. `reason`: why it is disabled or paused, a stable code, empty where its owner did
+    it. `ordered`, of an `https` target: nothing overtakes a message that is tried again. `window` and `at_once`, of
+    e-mail: when a digest is sent, and whether what is critical is sent without waiting for it."""
 
     id: int
     user_id: int
@@ -51,13 +57,19 @@ class SubscriptionRow:
     sealed_old_secret: bytes | None
     old_until_ns: int | None
     created_ns: int
+    ordered: bool = False
+    window: Window = "hour"
+    at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One attempt at delivering. `outcome`: `delivered`, `pending`, `failed` or `dead`, and `code` says more. `status`:
-    the answer's HTTP or SMTP status, None without one. `excerpt`: of the answer's body, as it came: escape it.
-    `next_ns`: when it is tried again."""
+    """One attempt at delivering one message. `alert_key`, `alert_type`, `symbol`: of the first of its `alerts`.
+    `outcome`: `delivered`; `pending`: it failed and is tried again; `failed`: a test that failed; `dead`: it failed and
+    is not tried again; `code` says more. `status`: the answer's HTTP or SMTP status, None without one. `excerpt`: of
+    the answer's body, as it came: escape it. `next_ns`: when it is tried again. `message_id`: stays the same however
+    often it is tried; `number`: which try this was, from 1. `phases_ms`: what took how long, by name. `shown`: the
+    address as it was then, as far as it may be shown."""
 
     id: int
     subscription_id: int
@@ -71,12 +83,17 @@ class AttemptRow:
     took_ms: int | None
     excerpt: str
     next_ns: int | None
+    message_id: str = ""
+    alerts: int = 1
+    number: int = 1
+    phases_ms: tuple[tuple[str, int], ...] = ()
+    shown: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
     """What came of a test. `code`: `ok`, or why not, a stable code that has words; `phases_ms`: what took how long, by
-    name (`dns`, `connect`, `tls`, `answer`)."""
+    name (`dns`, `connect`, `tls`, `answer`). `request`: what was sent, without secrets."""
 
     code: str
     status: int | None
@@ -131,17 +148,28 @@ class SubscriptionStore(Protocol):
 
 
 class Deliverer(Protocol):
-    """What delivers. The pages ask it nothing but this."""
+    """What delivers. The pages ask it nothing but this, from any thread but the event loop's."""
 
     @property
     def running(self) -> bool:
         """Whether alerts are delivered at all."""
         ...
 
-    def judge(self, target: Target, address: str) -> str:
-        """Whether an address would be accepted: `ok`, or a stable code."""
+    @property
+    def admitted(self) -> Sequence[str]:
+        """Hosts that need not be public, by the operator's explicit setting; empty: none."""
         ...
 
-    def test(self, row: SubscriptionRow, address: str, secret: str | None) -> TestResult:
-        """Send the test alert there, now, by the way alerts go; returns within 20 seconds, never raises."""
+    def judge(self, target: Target, address: str) -> str:
+        """Whether an address would be accepted: `ok`; `unverified`, which is accepted too, for a host that cannot be
+        found now; or the stable code of what is wrong. Asks the name service, within four seconds."""
+        ...
+
+    def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
+        """Send the test alert there, now, by the way alerts go; returns within 20 seconds, never raises. `secrets`:
+        what to sign with, newest first."""
+        ...
+
+    def wake(self) -> None:
+        """Something may be due that was not: look at once."""
         ...

@@ -4,11 +4,12 @@ Rules kept: input is logged before it is applied; a snapshot is never replaced b
 once by its identity, in one transaction with the position its stream has reached.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
+from outcry.accounts.licences import Audience
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import Contract
 from outcry.core.structure.machine import AlertType, Severity
@@ -130,6 +131,15 @@ class AlertRow:
     recorded_ns: int | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """To whom alerts go as they are recorded. `audience`: of a feed's owner and a root; `now_ns`: by the machine's
+    clock."""
+
+    audience: Callable[[int, str], Audience]
+    now_ns: int
+
+
 class LiveStore(Protocol):
     """Snapshots, positions and alerts. Every method may raise `StoreBusy`."""
 
@@ -153,10 +163,15 @@ class LiveStore(Protocol):
         """Remove the alerts of a stream that begins anew, to be fired and recorded again."""
         ...
 
-    def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
+    def record_alerts(
+        self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
+    ) -> Sequence[AlertRow]:
         """Keep new alerts and the positions reached, in one transaction; return those that were new, with `seq`,
         in the order given. One of the same owner, feed and key is known already and is left as it is; a position
-        already past is too. Does not move the revision."""
+        already past is too. Does not move the revision.
+
+        With `fan_out`, each new alert is entered in the same transaction in the outbox of every subscription that is
+        active or disabled, for its symbol and severity, and whose user is of the audience and not disabled."""
         ...
 
     def alerts(

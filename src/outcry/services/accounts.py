@@ -13,7 +13,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from outcry.accounts import keys as form
-from outcry.accounts.licences import VISITOR, Grant, Scope, resolve
+from outcry.accounts.licences import VISITOR, Audience, Grant, Scope, audience, resolve
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
 from outcry.ports.clock import Clock
 from outcry.ports.store import AccountStore, KeyRow, Role, Tier
@@ -273,6 +273,10 @@ class Licences(Mirror):
     def of_visitor(self) -> Scope:
         """Return what somebody who is not signed in may see where visitors are let in."""
         return resolve(VISITOR, 0, "free", tuple(g for g in self._grants if g.grantee == "everyone"))
+
+    def audience(self, owner: int, root: str) -> Audience:
+        """Return whom the alerts of a feed and product reach."""
+        return audience(owner, root, self._grants)
 
     def _load(self) -> bool:
         grants = tuple(

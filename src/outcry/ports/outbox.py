@@ -1,0 +1,160 @@
+"""The port for the outbox: what is to be delivered to whom, and how that went.
+
+Rules kept: an entry is written in the transaction that records its alert, once for each subscription; who delivers
+holds the lane of a subscription by a lease, so one lane carries one message at a time and no lane waits for another's;
+what became of a message is written in one transaction with its attempt.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from outcry.accounts.licences import Scope
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.delivery import AttemptRow, SubscriptionRow, Target
+from outcry.ports.live import AlertRow
+
+#: Alerts one message carries at most. A chat's or a mail's tells of them all, though it shows only some.
+MOST_ALERTS = {Target.HTTPS: 20, Target.SLACK: 200, Target.DISCORD: 200, Target.EMAIL: 500}
+#: Between two messages of a lane at least, unless a full one waits and the target is `https`: what fires meanwhile goes
+#: together.
+GATHER_NS = NANOS_PER_SECOND
+
+
+class EntryPhase(StrEnum):
+    """Where one alert stands on its way to one subscription."""
+
+    WAITING = "waiting"  # for its time, or for the answer to an attempt under way
+    DELIVERED = "delivered"
+    HELD = "held"  # the subscription was disabled meanwhile: sent when its owner asks for it
+    MISSED = "missed"  # given up by a chat; the next message that arrives says so
+    DEAD = "dead"  # given up for good; sent again only when its owner asks for it
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An alert on its way to a subscription. `number`: its place among this subscription's alerts of its symbol, from
+    1, without a gap."""
+
+    id: int
+    number: int
+    alert: AlertRow
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """How delivering to a subscription stands. `sent_ns`: when its last attempt began; `closed_until_ns`: nothing is
+    tried before, for it was asked for, or tries keep failing; `failures`: attempts in a row that failed;
+    `failing_since_ns`: the first of them, `failed_ns` the last; `arrived_ns`: when anything last arrived; `warned`: of
+    how many of the warnings about it the owner has been told; `bounces`: mails in a row that were refused for good."""
+
+    sent_ns: int = 0
+    closed_until_ns: int = 0
+    failures: int = 0
+    failing_since_ns: int | None = None
+    failed_ns: int | None = None
+    arrived_ns: int | None = None
+    warned: int = 0
+    bounces: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Whose a subscription is, as far as delivering needs to know."""
+
+    email: str
+    language: str
+    time_zone: str
+    digest_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One message to one subscription. `message_id`: stays the same however often it is tried. `entries`: in the order
+    they were written, the same at every try; empty for a test. `missed`: entries given up that no message has told of
+    yet. `tries`: attempts before this one. `created_ns`: when its first entry was written."""
+
+    message_id: str
+    subscription: SubscriptionRow
+    reader: Reader
+    lane: Lane
+    entries: tuple[Entry, ...]
+    missed: int
+    tries: int
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a parcel, and of its lane. `phase`: of all its entries; WAITING: again at `due_ns`. `lane`: as it
+    is from now on. `attempt`: None where nothing was sent (its id is ignored). `told`: the entries counted as `missed`
+    have been told of, and are DEAD. `disable`: why the subscription is switched off, empty where it is not: then
+    whatever waits is held."""
+
+    parcel: Parcel
+    phase: EntryPhase
+    due_ns: int
+    lane: Lane
+    attempt: AttemptRow | None
+    told: bool = False
+    disable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """How many alerts of a subscription wait, are held, and were given up."""
+
+    waiting: int
+    held: int
+    dead: int
+
+
+class Outbox(Protocol):
+    """What is to be delivered. Every method may raise `StoreBusy`. Times are the machine's, ns UTC."""
+
+    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int) -> Sequence[Parcel]:
+        """Lease up to `most` lanes with something due, those first that waited longest, and return a parcel for each.
+
+        Due is an entry whose time has come, of a subscription that is active and whose user is not disabled, in a lane
+        that is neither leased nor closed and whose last message is `GATHER_NS` past (or, of `https`, when a full
+        message waits). The entries of a message that was tried, or claimed by a worker that died, come together again
+        under the same `message_id`; the oldest first. Entries not yet in a message are gathered into a new one, up to
+        `MOST_ALERTS` of the target; its `message_id` is on the disk before this returns."""
+        ...
+
+    def record(self, worker: str, done: Sequence[Done]) -> None:
+        """Keep what became of parcels, and free their lanes, in one transaction. Entries removed meanwhile, and lanes
+        that another worker holds by now, are left as they are; the attempt is kept all the same."""
+        ...
+
+    def keep_attempt(self, attempt: AttemptRow, lane: Lane | None) -> None:
+        """Keep an attempt that is no parcel's: a test; with it, unless None, the lane as it is from now on."""
+        ...
+
+    def lane(self, subscription_id: int) -> Lane:
+        """How delivering to a subscription stands."""
+        ...
+
+    def backlog(self, user_id: int, subscription_id: int) -> Backlog:
+        """What there is of one of this user's."""
+        ...
+
+    def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:
+        """Let the alerts of one message of this user's wait again, from its first try, under the same id, unless it
+        waits already; return how many there are."""
+        ...
+
+    def resend_failed(self, user_id: int, subscription_id: int, since_ns: int, now_ns: int) -> int:
+        """The same of every entry written since then that is held, missed or dead."""
+        ...
+
+    def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
+        """Write entries for alerts recorded since then that one of this user's subscriptions is for and has no entry of
+        (it was paused, or made later), of the feeds that the scope sees now; return how many."""
+        ...
+
+    def forget_old(self, before_ns: int) -> None:
+        """Remove attempts, and entries that wait for nothing, from before then; the newest entry of a subscription and
+        symbol stays, for numbers go on from it."""
+        ...
