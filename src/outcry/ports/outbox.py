@@ -90,7 +90,8 @@ class Done:
     """What became of a parcel, and of its lane. `phase`: of all its entries; WAITING: again at `due_ns`. `lane`: as it
     is from now on. `attempt`: None where nothing was sent (its id is ignored). `told`: the entries counted as `missed`
     have been told of, and are DEAD. `disable`: why the subscription is switched off, empty where it is not: then
-    whatever waits is held."""
+    whatever waits is held. `put_back`: entries claimed with the parcel that were not sent and are not in
+    it any more: they are free to be gathered anew, at `put_back_due_ns`."""
 
     parcel: Parcel
     phase: EntryPhase
@@ -99,6 +100,8 @@ class Done:
     attempt: AttemptRow | None
     told: bool = False
     disable: str = ""
+    put_back: tuple[Entry, ...] = ()
+    put_back_due_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

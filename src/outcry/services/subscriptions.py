@@ -7,14 +7,11 @@ another.
 """
 
 import base64
-import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
-from outcry.accounts.keys import is_email
-from outcry.core.structure.machine import move
+from outcry.accounts.licences import Scope
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.delivery import (
     AttemptRow,
@@ -27,8 +24,12 @@ from outcry.ports.delivery import (
     SubscriptionStore,
     Target,
     TestResult,
+    Window,
 )
+from outcry.ports.outbox import Backlog, Lane, Outbox
 from outcry.services.sealing import Seal, SealBroken
+from outcry.services.subscription_phases import Sign, moved_on
+from outcry.services.target_addresses import SHOWN, form_fault, shown_of
 
 MOST = 20
 LONGEST_LABEL = 60
@@ -36,38 +37,6 @@ LONGEST_LABEL = 60
 OVERLAP_NS = NANOS_PER_DAY
 SECRET_MARK = "whsec_"  # noqa: S105 - what a secret begins with, by the Standard Webhooks form
 _SECRET_BYTES = 32
-_SHOWN = 4
-_SLACK = re.compile(r"https://hooks\.slack(?:-gov)?\.com/services/T\w+/B\w+/\w{8,}", re.ASCII)
-_DISCORD = re.compile(
-    r"https://(?:(?:ptb|canary)\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}",
-    re.ASCII,
-)
-
-
-class Sign(StrEnum):
-    """What moves a subscription."""
-
-    PAUSED = "paused"  # by its owner
-    RESUMED = "resumed"  # by its owner
-    REFUSED = "refused"  # its endpoint will not take anything any more
-    TEST_PASSED = "test passed"
-
-
-_ACTIVE, _PAUSED, _DISABLED = SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED
-TRANSITIONS: dict[tuple[SubscriptionPhase, Sign], SubscriptionPhase] = {
-    (_ACTIVE, Sign.PAUSED): _PAUSED,
-    (_ACTIVE, Sign.RESUMED): _ACTIVE,  # asked twice
-    (_ACTIVE, Sign.REFUSED): _DISABLED,
-    (_ACTIVE, Sign.TEST_PASSED): _ACTIVE,
-    (_PAUSED, Sign.PAUSED): _PAUSED,
-    (_PAUSED, Sign.RESUMED): _ACTIVE,
-    (_PAUSED, Sign.REFUSED): _DISABLED,  # an attempt was under way
-    (_PAUSED, Sign.TEST_PASSED): _PAUSED,  # its owner's pause holds
-    (_DISABLED, Sign.PAUSED): _DISABLED,
-    (_DISABLED, Sign.RESUMED): _DISABLED,  # only a test that passes tells that it would be of use
-    (_DISABLED, Sign.REFUSED): _DISABLED,
-    (_DISABLED, Sign.TEST_PASSED): _ACTIVE,
-}
 
 
 class SubscriptionRefused(Exception):
@@ -84,34 +53,45 @@ class NoSubscription(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a subscription shall be. `symbols`: roots of the universe, empty for all."""
+    """What a subscription shall be. `symbols`: roots of the universe, empty for all. `ordered`: of an `https` target;
+    `window` and `at_once`: of e-mail (`ports.delivery.SubscriptionRow`)."""
 
     target: Target
     address: str
     label: str
     symbols: tuple[str, ...]
     min_severity: Severity
+    ordered: bool = False
+    window: Window = "hour"
+    at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A subscription just made. `secret`: of an `https` target, the only time it is seen."""
+    """A subscription just made. `secret`: of an `https` target, the only time it is seen. `verdict`: `ok`, or
+    `unverified` where no host of its address can be found now."""
 
     id: int
     secret: str | None
+    verdict: str
 
 
 class Subscriptions:
     """A person's subscriptions. `seal`: what addresses and secrets are kept under. All methods may raise `StoreBusy`,
     those that name one `NoSubscription`."""
 
-    def __init__(self, store: SubscriptionStore, deliverer: Deliverer, seal: Seal) -> None:
-        self._store, self._deliverer, self._seal = store, deliverer, seal
+    def __init__(self, store: SubscriptionStore, outbox: Outbox, deliverer: Deliverer, seal: Seal) -> None:
+        self._store, self._outbox, self._deliverer, self._seal = store, outbox, deliverer, seal
 
     @property
     def running(self) -> bool:
         """Whether alerts are delivered at all."""
         return self._deliverer.running
+
+    @property
+    def admitted(self) -> Sequence[str]:
+        """Hosts that need not be public, by the operator's explicit setting."""
+        return self._deliverer.admitted
 
     def of(self, user_id: int) -> Sequence[SubscriptionRow]:
         """A user's, oldest first."""
@@ -126,20 +106,22 @@ class Subscriptions:
 
     def add(self, user_id: int, wish: Wish, now_ns: int) -> Made:
         """Make one. Raises `SubscriptionRefused`."""
-        self._judge(wish)
+        verdict = self._judge(wish)
         secret = _new_secret() if wish.target is Target.HTTPS else None
         place = place_of(user_id, now_ns)
         row = SubscriptionRow(
             id=0, user_id=user_id, target=wish.target, label=wish.label,
             sealed_address=self._seal.close(wish.address, place), shown=shown_of(wish.target, wish.address),
-            symbols=wish.symbols, min_severity=wish.min_severity, phase=_ACTIVE, reason="",
-            sealed_secret=self._seal.close(secret, place) if secret else None, secret_last4=(secret or "")[-_SHOWN:],
+            symbols=wish.symbols, min_severity=wish.min_severity, reason="",
+            phase=SubscriptionPhase.UNCONFIRMED if wish.target is Target.EMAIL else SubscriptionPhase.ACTIVE,
+            sealed_secret=self._seal.close(secret, place) if secret else None, secret_last4=(secret or "")[-SHOWN:],
             sealed_old_secret=None, old_until_ns=None, created_ns=now_ns,
+            ordered=wish.ordered, window=wish.window, at_once=wish.at_once,
         )  # fmt: skip
         number = self._store.add_subscription(row, MOST)
         if number is None:
             raise SubscriptionRefused("too_many")
-        return Made(number, secret)
+        return Made(number, secret, verdict)
 
     def change(self, user_id: int, subscription_id: int, wish: Wish) -> SubscriptionRow:
         """Make one as wished; an empty address keeps the one it has, the target stays. Raises `SubscriptionRefused`."""
@@ -147,13 +129,20 @@ class Subscriptions:
         self._judge(wish, address_kept=not wish.address)
 
         def changed(row: SubscriptionRow) -> SubscriptionRow:
-            row = replace(row, label=wish.label, symbols=wish.symbols, min_severity=wish.min_severity)
+            row = replace(
+                row, label=wish.label, symbols=wish.symbols, min_severity=wish.min_severity,
+                ordered=wish.ordered, window=wish.window, at_once=wish.at_once,
+            )  # fmt: skip
             if not wish.address:
                 return row
+            if row.target is Target.EMAIL and wish.address != row.shown:
+                row = moved_on(row, Sign.MOVED)
             sealed = self._seal.close(wish.address, place_of(user_id, row.created_ns))
             return replace(row, sealed_address=sealed, shown=shown_of(row.target, wish.address))
 
-        return self._change(user_id, subscription_id, changed)
+        row = self._change(user_id, subscription_id, changed)
+        self._deliverer.wake()
+        return row
 
     def pause(self, user_id: int, subscription_id: int) -> bool:
         """Send nothing until it is resumed; return whether that changed anything."""
@@ -162,6 +151,15 @@ class Subscriptions:
     def resume(self, user_id: int, subscription_id: int) -> bool:
         """Send again; return whether that changed anything. One that is disabled stays so until a test passes."""
         return self._move(user_id, subscription_id, Sign.RESUMED)
+
+    def confirm(self, user_id: int, subscription_id: int) -> bool:
+        """Whoever reads at its e-mail address wants what it sends; return whether that changed anything."""
+        return self._move(user_id, subscription_id, Sign.CONFIRMED)
+
+    def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
+        """Whoever reads at its e-mail address wants no more of it: nothing is sent until they confirm anew. Return
+        whether that changed anything."""
+        return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed")
 
     def remove(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Forget one, and what is known of its deliveries."""
@@ -183,7 +181,7 @@ class Subscriptions:
             return replace(
                 row,
                 sealed_secret=self._seal.close(secret, place_of(user_id, row.created_ns)),
-                secret_last4=secret[-_SHOWN:],
+                secret_last4=secret[-SHOWN:],
                 sealed_old_secret=row.sealed_secret,
                 old_until_ns=now_ns + OVERLAP_NS,
             )
@@ -191,18 +189,17 @@ class Subscriptions:
         self._change(user_id, subscription_id, rotated)
         return secret
 
-    def test(self, user_id: int, subscription_id: int) -> TestResult:
+    def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
         """Send the test alert, now; a subscription that was disabled is active again if it arrives, and its address is
-        still the one it arrived at."""
+        still the one it arrived at. To an unconfirmed address nothing is sent."""
         row = self.one(user_id, subscription_id)
+        if row.phase is SubscriptionPhase.UNCONFIRMED:
+            return TestResult("unconfirmed", None, 0, (), "", "")
         try:
-            address, secret = self._opened(row)
+            address, signing = opened(self._seal, row, now_ns)
         except SealBroken:
             return TestResult("address_lost", None, 0, (), "", "")
-        verdict = self._deliverer.judge(row.target, address)
-        if verdict != "ok":
-            return TestResult(verdict, None, 0, (), "", "")
-        result = self._deliverer.test(row, address, secret)
+        result = self._deliverer.test(row, address, signing)
         if result.code == "ok":
             self._change(user_id, subscription_id, lambda now: _passed(now, row))
         return result
@@ -218,10 +215,33 @@ class Subscriptions:
         """What was attempted for one of this user's, newest first; of one outcome, if one is given."""
         return self._store.attempts(user_id, subscription_id, before, limit, outcome)
 
-    def _opened(self, row: SubscriptionRow) -> tuple[str, str | None]:
-        place = place_of(row.user_id, row.created_ns)
-        address = self._seal.open(row.sealed_address, place)
-        return address, self._seal.open(row.sealed_secret, place) if row.sealed_secret else None
+    # -- what waits, and what is sent again
+
+    def lane(self, user_id: int, subscription_id: int) -> Lane:
+        """How delivering to one of this user's stands."""
+        return self._outbox.lane(self.one(user_id, subscription_id).id)
+
+    def backlog(self, user_id: int, subscription_id: int) -> Backlog:
+        """What waits for one of this user's, is held, or was given up."""
+        return self._outbox.backlog(user_id, subscription_id)
+
+    def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:
+        """Send the alerts of one message again, under its id; return how many there are."""
+        return self._woken(self._outbox.resend_one(user_id, subscription_id, message_id, now_ns))
+
+    def resend_failed(self, user_id: int, subscription_id: int, since_ns: int, now_ns: int) -> int:
+        """Send again what was held or given up since then; return how many alerts that is."""
+        return self._woken(self._outbox.resend_failed(user_id, subscription_id, since_ns, now_ns))
+
+    def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
+        """Send what was recorded since then and never was to be sent, for it was paused or not yet made; as far as the
+        scope of its owner sees it. Return how many alerts that is."""
+        return self._woken(self._outbox.resend_missing(scope, subscription_id, since_ns, now_ns))
+
+    def _woken(self, count: int) -> int:
+        if count:
+            self._deliverer.wake()
+        return count
 
     def _change(self, user_id: int, subscription_id: int, change: Change) -> SubscriptionRow:
         row = self._store.change_subscription(user_id, subscription_id, change)
@@ -229,65 +249,45 @@ class Subscriptions:
             raise NoSubscription
         return row
 
-    def _move(self, user_id: int, subscription_id: int, sign: Sign) -> bool:
+    def _move(self, user_id: int, subscription_id: int, sign: Sign, reason: str = "") -> bool:
         phases: list[SubscriptionPhase] = []
 
         def moved(row: SubscriptionRow) -> SubscriptionRow:
-            after = _moved(row, sign)
+            after = moved_on(row, sign, reason)
             phases.extend((row.phase, after.phase))
             return after
 
         self._change(user_id, subscription_id, moved)
+        self._deliverer.wake()
         return phases[0] is not phases[1]
 
-    def _judge(self, wish: Wish, *, address_kept: bool = False) -> None:
+    def _judge(self, wish: Wish, *, address_kept: bool = False) -> str:
+        """`ok`, or `unverified`. Raises `SubscriptionRefused`."""
         if len(wish.label) > LONGEST_LABEL or not wish.label.isprintable():
             raise SubscriptionRefused("label", "label")
         if address_kept:
-            return
-        code = _form_fault(wish.target, wish.address) or self._deliverer.judge(wish.target, wish.address)
-        if code != "ok":
+            return "ok"
+        code = form_fault(wish.target, wish.address) or self._deliverer.judge(wish.target, wish.address)
+        if code not in {"ok", "unverified"}:
             raise SubscriptionRefused(code, "address")
-
-
-def _moved(row: SubscriptionRow, sign: Sign) -> SubscriptionRow:
-    phase = move(TRANSITIONS, row.phase, sign)
-    return replace(row, phase=phase, reason=row.reason if phase is _DISABLED else "")
+        return code
 
 
 def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
     """After a test that passed: it tells nothing of an address that was given meanwhile."""
-    return _moved(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row
+    return moved_on(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row
+
+
+def opened(seal: Seal, row: SubscriptionRow, now_ns: int) -> tuple[str, Sequence[str]]:
+    """A subscription's address, and the secrets it is signed with now, newest first. Raises `SealBroken`."""
+    place = place_of(row.user_id, row.created_ns)
+    sealed = [row.sealed_secret, row.sealed_old_secret if now_ns < (row.old_until_ns or 0) else None]
+    return seal.open(row.sealed_address, place), [seal.open(one, place) for one in sealed if one is not None]
 
 
 def place_of(user_id: int, created_ns: int) -> str:
     """What a subscription's address and secrets are sealed to."""
     return f"subscription:{user_id}:{created_ns}"
-
-
-def shown_of(target: Target, address: str) -> str:
-    """What of an address may be shown: of a URL its host and last four characters, for the path may be a secret."""
-    if target is Target.EMAIL:
-        return address
-    host, slash, path = address.partition("://")[2].partition("/")
-    host, question, query = host.partition("?")
-    rest = path if slash else query
-    return host + (
-        f"/…{rest[-_SHOWN:]}" if len(rest) > 2 * _SHOWN else f"{slash or question}…" if rest else ""
-    )
-
-
-def _form_fault(target: Target, address: str) -> str:
-    """What is wrong with an address for its target, before anybody is asked; empty where nothing is."""
-    if not address:
-        return "address_missing"
-    if target is Target.EMAIL:
-        return "" if is_email(address) else "email_form"
-    if target is Target.SLACK and _SLACK.fullmatch(address) is None:
-        return "slack_trigger" if "slack.com/triggers/" in address else "not_slack"
-    if target is Target.DISCORD and _DISCORD.fullmatch(address) is None:
-        return "not_discord"
-    return ""
 
 
 def _new_secret() -> str:

@@ -1,0 +1,39 @@
+"""Addresses alerts are sent to: what one has to look like for its target, and what of it may be shown.
+
+Rule kept: what is shown of an address does not let anybody use it.
+"""
+
+import re
+
+from outcry.accounts.keys import is_email
+from outcry.ports.delivery import Target
+
+SHOWN = 4
+SLACK = re.compile(r"https://hooks\.slack(?:-gov)?\.com/services/T\w+/B\w+/\w{8,}", re.ASCII)
+DISCORD = re.compile(
+    r"https://(?:(?:ptb|canary)\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}",
+    re.ASCII,
+)
+
+
+def shown_of(target: Target, address: str) -> str:
+    """What of an address may be shown: of a URL its host and last four characters, for the path may be a secret."""
+    if target is Target.EMAIL:
+        return address
+    host, slash, path = address.partition("://")[2].partition("/")
+    host, question, query = host.partition("?")
+    rest = path if slash else query
+    return host + (f"/…{rest[-SHOWN:]}" if len(rest) > 2 * SHOWN else f"{slash or question}…" if rest else "")
+
+
+def form_fault(target: Target, address: str) -> str:
+    """What is wrong with an address for its target, before anybody is asked; empty where nothing is."""
+    if not address:
+        return "address_missing"
+    if target is Target.EMAIL:
+        return "" if is_email(address) else "email_form"
+    if target is Target.SLACK and SLACK.fullmatch(address) is None:
+        return "slack_trigger" if "slack.com/triggers/" in address else "not_slack"
+    if target is Target.DISCORD and DISCORD.fullmatch(address) is None:
+        return "not_discord"
+    return ""
