@@ -20,7 +20,7 @@ from outcry.store import migrate as migration
 from outcry.store import schema
 from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.identity import SqlIdentityStore
-from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.store.subscriptions import SqlSubscriptionStore, write_attempt
 
 NOW = 1_767_366_245_123_456_789
 ANN, BOB = 1, 2
@@ -32,10 +32,12 @@ SLACK = SubscriptionRow(
 HTTPS = replace(
     SLACK, target=Target.HTTPS, symbols=(), min_severity="info", phase=SubscriptionPhase.DISABLED, reason="gone",
     sealed_secret=b"secret", secret_last4="wxyz", sealed_old_secret=b"old", old_until_ns=NOW + 5,
+    ordered=True, window="day", at_once=False,
 )  # fmt: skip
 ATTEMPT = AttemptRow(
     id=0, subscription_id=0, at_ns=NOW, alert_key="ES:ib-break-up:1", alert_type="ib-break-up", symbol="ES",
     outcome="delivered", code="ok", status=204, took_ms=31, excerpt="<b>é", next_ns=None,
+    message_id="msg_1", alerts=3, number=2, phases_ms=(("dns", 3), ("connect", 12)), shown="slack.com/…abcd",
 )  # fmt: skip
 
 
@@ -60,9 +62,8 @@ def sqlite(folder: Path) -> Iterator[Kept]:
         people.add_user(email, "member", "free", email.encode(), NOW)
 
     def attempt(row: AttemptRow) -> None:
-        values = {name: getattr(row, name) for name in row.__slots__ if name != "id"}
         with database.write("nothing") as connection:
-            connection.execute(schema.attempts.insert().values(values))
+            connection.execute(schema.attempts.insert().values(write_attempt(row)))
 
     there = Database(open_engine(sqlite_url(folder)))
     yield Kept(SqlSubscriptionStore(database), SqlSubscriptionStore(there), attempt, people.revision)

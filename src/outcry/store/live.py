@@ -11,7 +11,7 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, func, select
+from sqlalchemy import Connection, Table, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from outcry.core.calendar import SessionKind
@@ -19,6 +19,8 @@ from outcry.core.structure.machine import AlertType
 from outcry.ports.live import AlertRow, StreamKey
 from outcry.store import schema
 from outcry.store.database import Database
+
+ALERT_COLUMNS = tuple(schema.alerts.c[field.name] for field in fields(AlertRow))
 
 
 class SqlLiveStore:
@@ -96,10 +98,10 @@ class SqlLiveStore:
         if before_seq is not None:
             wanted.append(column.seq < before_seq)
         order = column.seq.desc() if newest_first else column.seq
-        query = select(schema.alerts).where(*wanted).order_by(order).limit(limit)
+        query = select(*ALERT_COLUMNS).where(*wanted).order_by(order).limit(limit)
         with self._database.reading() as connection:
             rows = connection.execute(query).mappings()
-            return [_alert(row) for row in rows]
+            return [read_alert(row) for row in rows]
 
     def last_seq(self) -> int:
         """See `LiveStore`."""
@@ -143,7 +145,8 @@ def _plain(alert: AlertRow) -> dict[str, Any]:
     return row | {"params": params, "invented": int(alert.invented)}
 
 
-def _alert(row: RowMapping) -> AlertRow:
+def read_alert(row: Mapping[Any, Any]) -> AlertRow:
+    """An alert of the table's columns, each by its name and no others."""
     changed: dict[str, Any] = {
         "type": AlertType(row["type"]), "session": SessionKind(row["session"]),
         "params": json.loads(row["params"]), "invented": bool(row["invented"]),

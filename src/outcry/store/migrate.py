@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-HEAD = "0005"
+HEAD = "0006"
 _FOLDER = Path(__file__).parent / "migrations"
 
 

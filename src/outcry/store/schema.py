@@ -15,6 +15,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData(
@@ -140,10 +141,13 @@ subscriptions = Table(
     Column("sealed_old_secret", LargeBinary),
     Column("old_until_ns", BigInteger),
     Column("created_ns", BigInteger, nullable=False),
+    Column("ordered", Integer, nullable=False, server_default="0"),
+    Column("window", Text, nullable=False, server_default="hour"),
+    Column("at_once", Integer, nullable=False, server_default="1"),
     sqlite_autoincrement=True,
 )
 
-#: Attempts at delivering; they go with their subscription.
+#: Attempts at delivering; they go with their subscription. `phases`: what took how long, `dns=3 connect=12`.
 attempts = Table(
     "attempts",
     metadata,
@@ -159,7 +163,13 @@ attempts = Table(
     Column("took_ms", BigInteger),
     Column("excerpt", Text, nullable=False),
     Column("next_ns", BigInteger),
+    Column("message_id", Text, nullable=False, server_default=""),
+    Column("alerts", Integer, nullable=False, server_default="1"),
+    Column("number", Integer, nullable=False, server_default="1"),
+    Column("phases", Text, nullable=False, server_default=""),
+    Column("shown", Text, nullable=False, server_default=""),
     Index("ix_attempts_subscription_id_id", "subscription_id", "id"),
+    Index("ix_attempts_at_ns", "at_ns"),
     sqlite_autoincrement=True,
 )
 
@@ -239,6 +249,7 @@ sessions = Table(
 )
 
 #: `seq` is the order of commit and never used twice, whatever is deleted: readers go on after the last they saw.
+#: `written_ns`: when it was recorded by the machine's clock, which the outbox goes by; `recorded_ns` is by its feed's.
 alerts = Table(
     "alerts",
     metadata,
@@ -258,9 +269,65 @@ alerts = Table(
     Column("params", Text, nullable=False),
     Column("invented", Integer, nullable=False),
     Column("recorded_ns", BigInteger),
+    Column("written_ns", BigInteger),
     UniqueConstraint("owner", "feed", "key"),
     Index("ix_alerts_owner_seq", "owner", "seq"),
     Index("ix_alerts_owner_symbol_trade_date", "owner", "symbol", "trade_date"),
+    sqlite_autoincrement=True,
+)
+
+#: How delivering to each subscription stands, a row made with it. `worker` holds it until `leased_until_ns`, empty for
+#: nobody. `due_ns`: when it is to be looked at, NULL where nothing waits: never later than something is due, so that
+#: who claims need not look at what waits behind lanes that are closed.
+lanes = Table(
+    "lanes",
+    metadata,
+    Column(
+        "subscription_id",
+        ForeignKey("subscriptions.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    Column("worker", Text, nullable=False, server_default=""),
+    Column("leased_until_ns", BigInteger, nullable=False, server_default="0"),
+    Column("due_ns", BigInteger),
+    Column("sent_ns", BigInteger, nullable=False, server_default="0"),
+    Column("closed_until_ns", BigInteger, nullable=False, server_default="0"),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("failing_since_ns", BigInteger),
+    Column("failed_ns", BigInteger),
+    Column("arrived_ns", BigInteger),
+    Column("warned", Integer, nullable=False, server_default="0"),
+    Column("bounces", Integer, nullable=False, server_default="0"),
+    Index("ix_lanes_due_ns", "due_ns"),
+)
+
+#: Each alert on its way to each subscription it is for. `message_id`: of the message it goes in, once it is in one.
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("subscription_id", ForeignKey("subscriptions.id", ondelete="CASCADE"), nullable=False),
+    Column("alert_seq", ForeignKey("alerts.seq", ondelete="CASCADE"), nullable=False),
+    Column("symbol", Text, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("message_id", Text),
+    Column("phase", Text, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("due_ns", BigInteger, nullable=False),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("ended_ns", BigInteger),
+    UniqueConstraint("alert_seq", "subscription_id"),
+    Index("ix_outbox_subscription_id_symbol_number", "subscription_id", "symbol", "number"),
+    # In the order they were written, of one phase: what waits, was missed or is held. With `due_ns`, so that the table
+    # itself is not read to find out when.
+    Index("ix_outbox_subscription_id_phase_id_due_ns", "subscription_id", "phase", "id", "due_ns"),
+    Index(
+        "ix_outbox_message_id",
+        "message_id",
+        sqlite_where=text("message_id IS NOT NULL"),
+        postgresql_where=text("message_id IS NOT NULL"),
+    ),
     sqlite_autoincrement=True,
 )
 

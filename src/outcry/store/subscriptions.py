@@ -3,11 +3,11 @@
 Rule kept: every statement names the owner, so that nobody can read or change what is another's.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import RowMapping, func, select, update
+from sqlalchemy import Connection, RowMapping, func, select, update
 
 from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
 from outcry.store import schema
@@ -25,14 +25,14 @@ class SqlSubscriptionStore:
         table = schema.subscriptions
         query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
         with self._database.reading() as connection:
-            return [_subscription(row) for row in connection.execute(query).mappings()]
+            return [read_subscription(row) for row in connection.execute(query).mappings()]
 
     def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
         """See `SubscriptionStore`."""
         query = select(schema.subscriptions).where(*_own(user_id, subscription_id))
         with self._database.reading() as connection:
             row = connection.execute(query).mappings().first()
-        return None if row is None else _subscription(row)
+        return None if row is None else read_subscription(row)
 
     def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
         """See `SubscriptionStore`."""
@@ -40,7 +40,9 @@ class SqlSubscriptionStore:
         with self._database.write("people") as connection:
             if connection.execute(own).scalar_one() >= most:
                 return None
-            return new_id(connection.execute(schema.subscriptions.insert().values(_plain(row))))
+            number = new_id(connection.execute(schema.subscriptions.insert().values(_plain(row))))
+            connection.execute(schema.lanes.insert().values(subscription_id=number))
+            return number
 
     def change_subscription(
         self, user_id: int, subscription_id: int, change: Change
@@ -52,8 +54,10 @@ class SqlSubscriptionStore:
             kept = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
             if kept is None:
                 return None
-            row = change(_subscription(kept))
+            row = change(read_subscription(kept))
             connection.execute(update(schema.subscriptions).where(*own).values(_plain(row)))
+            if row.ordered != bool(kept["ordered"]):
+                _look_again(connection, subscription_id)
             return row
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
@@ -72,15 +76,14 @@ class SqlSubscriptionStore:
     ) -> Sequence[AttemptRow]:
         """See `SubscriptionStore`."""
         table = schema.attempts
-        columns = [table.c[field.name] for field in fields(AttemptRow)]
-        query = select(*columns).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
+        query = select(table).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
         if before is not None:
             query = query.where(table.c.id < before)
         if outcome is not None:
             query = query.where(table.c.outcome == outcome)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(table.c.id.desc()).limit(limit)).mappings()
-            return [AttemptRow(**row) for row in rows]
+            return [_attempt(row) for row in rows]
 
 
 def _own(user_id: int, subscription_id: int) -> tuple[Any, Any]:
@@ -90,14 +93,36 @@ def _own(user_id: int, subscription_id: int) -> tuple[Any, Any]:
 
 def _plain(row: SubscriptionRow) -> dict[str, Any]:
     values = asdict(row) | {"target": row.target.value, "phase": row.phase.value}
-    values["symbols"] = " ".join(row.symbols)
+    values |= {"symbols": " ".join(row.symbols), "ordered": int(row.ordered), "at_once": int(row.at_once)}
     del values["id"]
     return values
 
 
-def _subscription(row: RowMapping) -> SubscriptionRow:
-    changed: dict[str, Any] = {
-        "target": Target(row["target"]), "phase": SubscriptionPhase(row["phase"]),
-        "symbols": tuple(row["symbols"].split()),
-    }  # fmt: skip
-    return SubscriptionRow(**{**row, **changed})
+def _look_again(connection: Connection, subscription_id: int) -> None:
+    """What waits may be due at another time now: whoever claims finds out."""
+    lanes = schema.lanes
+    waits = (lanes.c.subscription_id == subscription_id, lanes.c.due_ns.is_not(None))
+    connection.execute(update(lanes).where(*waits).values(due_ns=0))
+
+
+def read_subscription(row: Mapping[str, Any]) -> SubscriptionRow:
+    """A subscription of the table's columns by name; others are passed over."""
+    values: dict[str, Any] = {name: row[name] for name in SubscriptionRow.__slots__}
+    values["target"], values["phase"] = Target(row["target"]), SubscriptionPhase(row["phase"])
+    values["ordered"], values["at_once"] = bool(row["ordered"]), bool(row["at_once"])
+    values["symbols"] = tuple(row["symbols"].split())
+    return SubscriptionRow(**values)
+
+
+def write_attempt(attempt: AttemptRow) -> dict[str, Any]:
+    """An attempt as the table's columns, without its id."""
+    values = {
+        name: getattr(attempt, name) for name in AttemptRow.__slots__ if name not in ("id", "phases_ms")
+    }
+    return values | {"phases": " ".join(f"{name}={took_ms}" for name, took_ms in attempt.phases_ms)}
+
+
+def _attempt(row: RowMapping) -> AttemptRow:
+    values = dict(row)
+    phases = [phase.partition("=") for phase in values.pop("phases").split()]
+    return AttemptRow(**values, phases_ms=tuple((name, int(took_ms)) for name, _, took_ms in phases))
