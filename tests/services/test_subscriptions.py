@@ -7,20 +7,20 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from outcry.core.units import NANOS_PER_DAY
-from outcry.deliver.pending import PendingDeliverer
+from outcry.deliver.address import AddressRule
 from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.delivery import TestResult as Result
+from outcry.ports.outbox import Backlog, Lane
 from outcry.services.sealing import Seal, SealBroken
+from outcry.services.subscription_phases import TRANSITIONS, Sign
 from outcry.services.subscriptions import (
-    TRANSITIONS,
     NoSubscription,
-    Sign,
     SubscriptionRefused,
     Subscriptions,
     Wish,
     place_of,
-    shown_of,
 )
+from outcry.services.target_addresses import shown_of
 
 ANN, BOB = 1, 2
 NOW_NS = 1_767_366_245 * 10**9
@@ -73,32 +73,62 @@ class MemoryStore:
         return []
 
 
-class Told(PendingDeliverer):
-    """Says what it is told to."""
+class MemoryOutbox:
+    """The part of an `Outbox` that subscriptions ask; what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    def lane(self, subscription_id: int) -> Lane:
+        return Lane(sent_ns=subscription_id)
+
+    def backlog(self, user_id: int, subscription_id: int) -> Backlog:
+        return Backlog(1, 2, 3)
+
+    def resend_one(self, *asked: object) -> int:
+        self.asked.append(asked)
+        return 1
+
+    def resend_failed(self, *asked: object) -> int:
+        self.asked.append(asked)
+        return 0
+
+
+class Told:
+    """A deliverer that says what it is told to, and else what addresses say of themselves."""
+
+    running, admitted = True, ()
 
     def __init__(self) -> None:
         self.verdict, self.code = "", "ok"
-        self.sent: list[tuple[str, str | None]] = []
+        self.sent: list[tuple[str, Sequence[str]]] = []
         self.meanwhile: Callable[[], object] = lambda: None
+        self.woken = 0
+        self.rule = AddressRule((), ())
 
     def judge(self, target: Target, address: str) -> str:
-        return self.verdict or super().judge(target, address)
+        found = "ok" if target is Target.EMAIL else self.rule.judge(address)
+        return self.verdict or (found if isinstance(found, str) else "ok")
 
-    def test(self, row: SubscriptionRow, address: str, secret: str | None) -> Result:
-        self.sent.append((address, secret))
+    def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> Result:
+        self.sent.append((address, list(secrets)))
         self.meanwhile()
         return Result(self.code, 200, 5, (), "", "")
+
+    def wake(self) -> None:
+        self.woken += 1
 
 
 @dataclass
 class Desk:
     store: MemoryStore = field(default_factory=MemoryStore)
+    outbox: MemoryOutbox = field(default_factory=MemoryOutbox)
     deliverer: Told = field(default_factory=Told)
     seal: Seal = field(default_factory=lambda: Seal(b"a secret of the tests", "subscriptions"))
 
     @property
     def subscriptions(self) -> Subscriptions:
-        return Subscriptions(self.store, self.deliverer, self.seal)
+        return Subscriptions(self.store, self.outbox, self.deliverer, self.seal)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -172,8 +202,8 @@ def test_chats_of_every_known_host_are_taken(desk: Desk) -> None:
 
 
 def test_the_deliverers_verdict_holds(desk: Desk) -> None:
-    desk.deliverer.verdict = "endpoint_unresolvable"
-    with pytest.raises(SubscriptionRefused, match="endpoint_unresolvable"):
+    desk.deliverer.verdict = "endpoint_self"
+    with pytest.raises(SubscriptionRefused, match="endpoint_self"):
         desk.subscriptions.add(ANN, wish(), NOW_NS)
 
 
@@ -208,7 +238,7 @@ def test_nothing_of_somebody_elses_is_there(desk: Desk) -> None:
         lambda: subscriptions.pause(BOB, number),
         lambda: subscriptions.resume(BOB, number),
         lambda: subscriptions.rotate(BOB, number, NOW_NS),
-        lambda: subscriptions.test(BOB, number),
+        lambda: subscriptions.test(BOB, number, NOW_NS),
         lambda: subscriptions.remove(BOB, number),
     ):
         with pytest.raises(NoSubscription):
@@ -231,21 +261,69 @@ def test_the_secret_before_the_newest_signs_for_a_day(desk: Desk) -> None:
 
 def test_a_test_goes_to_the_opened_address_with_the_secret(desk: Desk) -> None:
     made = desk.subscriptions.add(ANN, wish(), NOW_NS)
-    assert desk.subscriptions.test(ANN, made.id).code == "ok"
-    assert desk.deliverer.sent == [(URL, made.secret)]
+    assert desk.subscriptions.test(ANN, made.id, NOW_NS).code == "ok"
+    assert desk.deliverer.sent == [(URL, [made.secret])]
 
 
-def test_an_address_that_has_become_private_is_not_tested(desk: Desk) -> None:
-    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
-    desk.deliverer.verdict = "endpoint_private"
-    assert desk.subscriptions.test(ANN, number).code == "endpoint_private"
+def test_both_secrets_sign_until_the_overlap_is_over(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    second = desk.subscriptions.rotate(ANN, made.id, NOW_NS)
+    for now_ns in (NOW_NS + NANOS_PER_DAY - 1, NOW_NS + NANOS_PER_DAY):
+        desk.subscriptions.test(ANN, made.id, now_ns)
+    assert desk.deliverer.sent == [(URL, [second, made.secret]), (URL, [second])]
+
+
+def test_a_host_that_cannot_be_found_now_is_taken_and_said_to_be_unverified(desk: Desk) -> None:
+    desk.deliverer.verdict = "unverified"
+    assert desk.subscriptions.add(ANN, wish(), NOW_NS).verdict == "unverified"
+    assert len(desk.store.rows) == 1
+
+
+def test_mail_goes_nowhere_before_its_reader_says_yes_and_not_after_a_no(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(Target.EMAIL, "ann@example.com"), NOW_NS).id
+    assert desk.store.rows[0].phase is SubscriptionPhase.UNCONFIRMED
+    assert desk.subscriptions.test(ANN, number, NOW_NS).code == "unconfirmed"
     assert desk.deliverer.sent == []
+    assert desk.subscriptions.resume(ANN, number) is False
+    assert desk.subscriptions.confirm(ANN, number) is True
+    assert desk.store.rows[0].phase is SubscriptionPhase.ACTIVE
+    assert [desk.subscriptions.unsubscribe(ANN, number) for _ in range(2)] == [True, False]
+    assert (desk.store.rows[0].phase, desk.store.rows[0].reason) == (
+        SubscriptionPhase.UNCONFIRMED,
+        "unsubscribed",
+    )
+    assert desk.subscriptions.resume(ANN, number) is False
+
+
+def test_the_reader_of_another_address_is_asked_anew(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(Target.EMAIL, "ann@example.com"), NOW_NS).id
+    desk.subscriptions.confirm(ANN, number)
+    same = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "ann@example.com", "Renamed"))
+    assert same.phase is SubscriptionPhase.ACTIVE
+    other = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "bob@example.com"))
+    assert other.phase is SubscriptionPhase.UNCONFIRMED
+
+
+def test_what_is_sent_again_is_looked_at_at_once_and_nothing_wakes_nobody(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    assert desk.subscriptions.resend_one(ANN, number, "msg_1", NOW_NS) == 1
+    assert desk.deliverer.woken == 1
+    assert desk.subscriptions.resend_failed(ANN, number, 0, NOW_NS) == 0
+    assert desk.deliverer.woken == 1
+    assert desk.outbox.asked == [(ANN, number, "msg_1", NOW_NS), (ANN, number, 0, NOW_NS)]
+
+
+def test_how_somebody_elses_lane_stands_is_not_told(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    assert desk.subscriptions.lane(ANN, number).sent_ns == number
+    with pytest.raises(NoSubscription):
+        desk.subscriptions.lane(BOB, number)
 
 
 def test_an_address_sealed_with_another_secret_is_lost_and_said_to_be(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
     desk.seal = Seal(b"another secret of the tests", "subscriptions")
-    assert desk.subscriptions.test(ANN, number).code == "address_lost"
+    assert desk.subscriptions.test(ANN, number, NOW_NS).code == "address_lost"
     assert desk.deliverer.sent == []
 
 
@@ -256,17 +334,17 @@ def test_only_a_test_that_arrives_enables_what_was_disabled(desk: Desk) -> None:
     assert desk.subscriptions.pause(ANN, number) is False
     assert desk.store.rows[0].phase is SubscriptionPhase.DISABLED
     desk.deliverer.code = "gone"
-    desk.subscriptions.test(ANN, number)
+    desk.subscriptions.test(ANN, number, NOW_NS)
     assert desk.store.rows[0].phase is SubscriptionPhase.DISABLED
     desk.deliverer.code = "ok"
-    desk.subscriptions.test(ANN, number)
+    desk.subscriptions.test(ANN, number, NOW_NS)
     assert (desk.store.rows[0].phase, desk.store.rows[0].reason) == (SubscriptionPhase.ACTIVE, "")
 
 
 def test_a_pause_holds_through_a_test(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
     assert [desk.subscriptions.pause(ANN, number) for _ in range(2)] == [True, False]
-    desk.subscriptions.test(ANN, number)
+    desk.subscriptions.test(ANN, number, NOW_NS)
     assert desk.store.rows[0].phase is SubscriptionPhase.PAUSED
     assert [desk.subscriptions.resume(ANN, number) for _ in range(2)] == [True, False]
     assert desk.store.rows[0].phase is SubscriptionPhase.ACTIVE
@@ -282,7 +360,7 @@ def test_what_is_changed_while_a_test_is_on_its_way_stays(desk: Desk) -> None:
         fresh.append(desk.subscriptions.rotate(ANN, made.id, NOW_NS))
 
     desk.deliverer.meanwhile = edit
-    desk.subscriptions.test(ANN, made.id)
+    desk.subscriptions.test(ANN, made.id, NOW_NS)
     row = desk.store.rows[0]
     assert (row.label, row.phase, row.reason) == ("Renamed", SubscriptionPhase.ACTIVE, "")
     assert row.sealed_secret is not None
@@ -294,7 +372,7 @@ def test_a_test_of_the_old_address_tells_nothing_of_the_new_one(desk: Desk) -> N
     desk.store.rows[0] = replace(desk.store.rows[0], phase=SubscriptionPhase.DISABLED, reason="gone")
     elsewhere = wish(address="https://new.mysite.dev/somewhere-else-0043")
     desk.deliverer.meanwhile = lambda: desk.subscriptions.change(ANN, number, elsewhere)
-    assert desk.subscriptions.test(ANN, number).code == "ok"
+    assert desk.subscriptions.test(ANN, number, NOW_NS).code == "ok"
     row = desk.store.rows[0]
     assert (row.shown, row.phase, row.reason) == ("new.mysite.dev/…0043", SubscriptionPhase.DISABLED, "gone")
 
@@ -302,7 +380,7 @@ def test_a_test_of_the_old_address_tells_nothing_of_the_new_one(desk: Desk) -> N
 def test_a_pause_while_a_test_is_on_its_way_holds(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
     desk.deliverer.meanwhile = lambda: desk.subscriptions.pause(ANN, number)
-    desk.subscriptions.test(ANN, number)
+    desk.subscriptions.test(ANN, number, NOW_NS)
     assert desk.store.rows[0].phase is SubscriptionPhase.PAUSED
 
 
@@ -310,7 +388,7 @@ def test_one_removed_while_a_test_is_on_its_way_is_not_there_any_more(desk: Desk
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
     desk.deliverer.meanwhile = lambda: desk.subscriptions.remove(ANN, number)
     with pytest.raises(NoSubscription):
-        desk.subscriptions.test(ANN, number)
+        desk.subscriptions.test(ANN, number, NOW_NS)
     assert desk.store.rows == []
 
 

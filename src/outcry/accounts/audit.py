@@ -45,7 +45,10 @@ class Event(StrEnum):
     SUBSCRIPTION_RESUMED = "subscription_resumed"
     SUBSCRIPTION_TESTED = "subscription_tested"  # code
     SUBSCRIPTION_ROTATED = "subscription_rotated"
+    SUBSCRIPTION_RESENT = "subscription_resent"  # count: how many alerts
     SUBSCRIPTION_REMOVED = "subscription_removed"
+    SUBSCRIPTION_FAILING = "subscription_failing"  # hours: for which nothing has arrived
+    SUBSCRIPTION_OFF = "subscription_off"  # code: why nothing is sent any more
     CONNECTION_STARTED = "connection_started"  # broker, label
     CONNECTION_ENDED = "connection_ended"
     GRANT_ADDED = "grant_added"

@@ -1,7 +1,7 @@
 """What mails to people say, in the languages the pages speak.
 
-Rules kept: plain text; one link, alone on its line; nothing in a mail but that link is secret, and each mail says
-what to do if one did not ask for it.
+Rules kept: plain text; one link at most, alone on its line; nothing in a mail but that link is secret, and each mail
+says what to do.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,9 @@ from typing import Literal
 
 from outcry.ports.mailer import Mail
 
-About = Literal["sign_in", "reset", "invitation", "email", "email_notice", "email_taken"]
+About = Literal[
+    "sign_in", "reset", "invitation", "email", "email_notice", "email_taken", "webhook_failing", "webhook_off"
+]
 _Texts = Mapping[About, tuple[str, str]]
 
 _ENGLISH: _Texts = {
@@ -46,6 +48,16 @@ _ENGLISH: _Texts = {
         "Somebody asked to use this address for another account at {site}. It has an account of its own, so nothing "
         "changes.\n",
     ),
+    "webhook_failing": (
+        "A webhook of Outcry has been failing for {hours} hours",
+        "Nothing has arrived at {shown} for {hours} hours. Outcry goes on trying; after five days it switches the "
+        "webhook off and holds its alerts.\n\nWhat the receiver answers, and what was tried when:\n\n{link}\n",
+    ),
+    "webhook_off": (
+        "A webhook of Outcry is switched off",
+        "Alerts are no longer sent to {shown}: {why}. They are held for 30 days. Once a test arrives, the webhook is "
+        "on again and held alerts can be sent:\n\n{link}\n",
+    ),
 }
 _GERMAN: _Texts = {
     "sign_in": (
@@ -81,6 +93,17 @@ _GERMAN: _Texts = {
         "Diese Adresse hat bereits ein Outcry-Konto",
         "Jemand wollte diese Adresse für ein anderes Konto bei {site} verwenden. Sie hat schon ein eigenes Konto, es "
         "ändert sich also nichts.\n",
+    ),
+    "webhook_failing": (
+        "Ein Webhook von Outcry schlägt seit {hours} Stunden fehl",
+        "Bei {shown} ist seit {hours} Stunden nichts angekommen. Outcry versucht es weiter; nach fünf Tagen wird der "
+        "Webhook abgeschaltet, und seine Alarme werden zurückgehalten.\n\nWas der Empfänger antwortet und was wann "
+        "versucht wurde:\n\n{link}\n",
+    ),
+    "webhook_off": (
+        "Ein Webhook von Outcry ist abgeschaltet",
+        "An {shown} werden keine Alarme mehr gesendet: {why}. Sie werden 30 Tage zurückgehalten. Sobald ein Test "
+        "ankommt, ist der Webhook wieder an, und zurückgehaltene Alarme können gesendet werden:\n\n{link}\n",
     ),
 }
 TEXTS: Mapping[str, _Texts] = {"en": _ENGLISH, "de": _GERMAN}

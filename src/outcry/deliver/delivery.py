@@ -1,0 +1,152 @@
+"""Delivery as a whole: it runs beside the answers, and is what the pages ask about addresses and tests.
+
+Rules kept: a test goes the way alerts go, once, and is in the log; what is sent is sent from one event loop, whoever
+asks for it.
+"""
+
+import asyncio
+import secrets as chance
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from outcry.ports.clock import Clock
+from outcry.ports.delivery import SubscriptionRow, Target, TestResult
+from outcry.ports.outbox import Lane, Outbox, Parcel, Reader
+from outcry.ports.sender import Sender, Sent, Verdict
+from outcry.ports.store import StoreBusy
+from outcry.services.dispatch import lanes
+from outcry.services.dispatch.dispatcher import Dispatcher
+from outcry.services.dispatch.outcomes import attempt_of
+
+T = TypeVar("T")
+
+_JUDGING_S = 4.5
+_TESTING_S = 21.0
+
+
+class Guarded(Protocol):
+    """What judges addresses, and is closed at the end."""
+
+    @property
+    def admitted(self) -> Sequence[str]:
+        """Hosts that need not be public."""
+        ...
+
+    async def judge(self, address: str) -> str:
+        """`ok`, `unverified`, or an `endpoint_*` code; asks the name service."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        ...
+
+
+class Delivery:
+    """Implements `ports.delivery.Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
+    `mail_works`: whether there is a server that mail is handed to."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,
+        readers: Callable[[int], Reader], *, mail_works: bool,
+    ) -> None:  # fmt: skip
+        self._dispatcher, self._outbox, self._senders, self._guard = dispatcher, outbox, senders, guard
+        self._clock, self._readers, self._mail_works = clock, readers, mail_works
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    # -- beside the answers
+
+    async def start(self, tell: Callable[..., object]) -> None:
+        """Begin to deliver; `tell(event, **details)` is for the operator's log."""
+        self._loop = asyncio.get_running_loop()
+        self._dispatcher.tell = tell
+        self._running = self._loop.create_task(self._run(tell))
+
+    async def _run(self, tell: Callable[..., object]) -> None:
+        while True:
+            try:
+                await self._dispatcher.run()
+            except Exception as problem:  # noqa: BLE001 - a supervisor: delivering goes on
+                tell("delivering broke and begins anew", problem=repr(problem))
+                await asyncio.sleep(1)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not begin."""
+        return self._running is not None and self._running.done()
+
+    def counted(self) -> Mapping[str, int]:
+        """Attempts so far, by target and code: `https ok`."""
+        return {
+            f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()
+        }
+
+    async def stop(self) -> None:
+        """Let what is under way come to its end, and record it."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+            self._running = None
+        self._loop = None
+        await self._guard.close()
+        self._dispatcher.close()
+
+    # -- for the pages
+
+    @property
+    def running(self) -> bool:
+        """See `Deliverer`."""
+        return self._running is not None
+
+    @property
+    def admitted(self) -> Sequence[str]:
+        """See `Deliverer`."""
+        return self._guard.admitted
+
+    def wake(self) -> None:
+        """See `Deliverer`."""
+        self._dispatcher.wake()
+
+    def judge(self, target: Target, address: str) -> str:
+        """See `Deliverer`."""
+        if target is Target.EMAIL:
+            return "ok" if self._mail_works else "mail_not_set_up"
+        return self._in_loop(lambda: self._guard.judge(address), _JUDGING_S, "unverified")
+
+    def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
+        """See `Deliverer`."""
+        try:
+            lane, reader = self._outbox.lane(row.id), self._readers(row.user_id)
+        except StoreBusy:
+            return TestResult("store_busy", None, 0, (), "", "")
+        now_ns = self._clock.now_ns()
+        parcel = Parcel(f"test_{chance.token_hex(12)}", row, reader, lane, (), 0, 0, now_ns)
+        late = Sent(Verdict.LATER, "answer_timeout")
+        sent = self._in_loop(
+            lambda: self._senders[row.target].send(parcel, address, secrets), _TESTING_S, late
+        )
+        self._note(parcel, sent)
+        return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
+
+    def _note(self, parcel: Parcel, sent: Sent) -> None:
+        """Keep the test in the log. One that arrived opens the lane; one that failed does not count against it."""
+        now_ns = self._clock.now_ns()
+        arrived = sent.verdict is Verdict.ARRIVED
+        lane: Lane | None = lanes.arrived(parcel.lane, now_ns) if arrived else None
+        attempt = attempt_of(parcel, sent, "delivered" if arrived else "failed", now_ns)
+        try:
+            self._outbox.keep_attempt(attempt, lane)
+        except StoreBusy as problem:
+            self._dispatcher.tell("a test cannot be kept in the log", problem=str(problem))
+
+    def _in_loop(self, work: Callable[[], Coroutine[Any, Any, T]], patience_s: float, late: T) -> T:
+        """Do it where everything is sent from; `late`: where that takes too long, or nothing is sent any more."""
+        loop = self._loop
+        if loop is None:
+            return late
+        doing = asyncio.run_coroutine_threadsafe(work(), loop)
+        try:
+            return doing.result(patience_s)
+        except TimeoutError:
+            doing.cancel()
+            return late

@@ -1,0 +1,70 @@
+"""Telling a subscription's owner how it fares: in the log of the account, and by mail where there is mail.
+
+Rule kept: what is said of an address is what may be shown of it; a mail that cannot be sent changes nothing.
+"""
+
+from collections.abc import Callable, Mapping
+
+from outcry.accounts.audit import Event
+from outcry.ports.clock import Clock
+from outcry.ports.identity import IdentityStore
+from outcry.ports.mailer import Mailer, MailFailed
+from outcry.ports.outbox import Parcel
+from outcry.ports.store import StoreBusy
+from outcry.services.identity.letters import About, letter
+
+_WHY: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "gone": "the receiver says that it no longer exists",
+        "failing": "nothing has arrived for five days",
+        "bounced": "the mailbox refused three mails in a row",
+        "address_lost": "its address cannot be opened any more and has to be entered anew",
+    },
+    "de": {
+        "gone": "der Empfänger sagt, dass es ihn nicht mehr gibt",
+        "failing": "seit fünf Tagen ist nichts angekommen",
+        "bounced": "das Postfach hat drei Nachrichten nacheinander abgelehnt",
+        "address_lost": "die Adresse lässt sich nicht mehr öffnen und ist neu einzugeben",
+    },
+}
+
+
+class OwnerNotices:
+    """Implements `services.dispatch.dispatcher.Notices`. `mailer`: None where no mail is set up; `tell`: the operator's
+    log."""
+
+    def __init__(
+        self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,
+        tell: Callable[[str], object],
+    ) -> None:  # fmt: skip
+        self._store, self._mailer, self._clock = store, mailer, clock
+        self._public_url, self._tell = public_url.rstrip("/"), tell
+
+    def warned(self, parcel: Parcel, hours: int) -> None:
+        """See `Notices`."""
+        self._note(parcel, Event.SUBSCRIPTION_FAILING, hours=str(hours))
+        self._mail(parcel, "webhook_failing", hours=str(hours))
+
+    def switched_off(self, parcel: Parcel, reason: str) -> None:
+        """See `Notices`."""
+        self._note(parcel, Event.SUBSCRIPTION_OFF, code=reason)
+        words = _WHY.get(parcel.reader.language, _WHY["en"])
+        self._mail(parcel, "webhook_off", why=words.get(reason, reason))
+
+    def _note(self, parcel: Parcel, event: Event, **details: str) -> None:
+        row = parcel.subscription
+        kept = {"label": row.label, "target": row.target.value, "shown": row.shown, **details}
+        try:
+            self._store.note(row.user_id, event.value, kept, "", "", self._clock.now_ns())
+        except StoreBusy as problem:
+            self._tell(f"an owner cannot be told of a webhook: {problem}")
+
+    def _mail(self, parcel: Parcel, about: About, **facts: str) -> None:
+        if self._mailer is None:
+            return
+        row, reader = parcel.subscription, parcel.reader
+        link = f"{self._public_url}/account/webhooks/{row.id}"
+        try:
+            self._mailer.send(letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts))
+        except MailFailed as problem:
+            self._tell(f"a mail about a webhook could not be sent: {problem}")
