@@ -1,0 +1,221 @@
+"""Which addresses alerts may be sent to: what an address says of itself, and which IP addresses are public.
+
+Rules kept: nobody is asked anything here, so the same text always has the same verdict; what is accepted has one
+canonical form, and that form is what is connected to. Anything two parsers could read differently (RFC 3986 and the
+WHATWG's) is refused rather than read.
+"""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from urllib.parse import quote, urlsplit
+
+import idna
+
+INVALID, NOT_HTTPS, USERINFO = "endpoint_invalid", "endpoint_not_https", "endpoint_userinfo"
+PORT, PRIVATE, SELF = "endpoint_port", "endpoint_private", "endpoint_self"
+
+HTTPS_PORT = 443
+LONGEST = 2048
+Number = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+#: Names that never lead to a public host (RFC 6761, 6762, 7686, 8375, 9476, and what networks use inside).
+_INSIDE = frozenset((
+    "localhost", "localdomain", "local", "internal", "intranet", "lan", "home", "corp", "private", "alt",
+    "test", "invalid", "example", "onion", "arpa", "svc",
+))  # fmt: skip
+#: Not public, whatever `is_global` of a given Python says of them: the special-purpose registry (RFC 6890 and its
+#: successors) with relays and anycast services, multicast, and the one public address that is a cloud's own service.
+_SPECIAL_4 = tuple(map(IPv4Network, (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+    "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "168.63.129.16/32",
+)))  # fmt: skip
+#: The only part of IPv6 that is given out, and what is set aside in it: tunnels, translators, examples.
+_GIVEN_OUT = IPv6Network("2000::/3")
+_SPECIAL_6 = tuple(map(IPv6Network, (
+    "2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3ffe::/16", "3fff::/20",
+)))  # fmt: skip
+#: What `ipv4only.arpa` stands for (RFC 7050): found inside an IPv6 address, the rest is a translator's prefix.
+_WELL_KNOWN = (IPv4Address("192.0.0.170").packed, IPv4Address("192.0.0.171").packed)
+
+_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+#: What stands for itself in a path or query; `%` too, for it is encoded already.
+_PLAIN = "/?:@!$&'()*+,;=-._~%[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an accepted address leads. `host`: a name as it is on the wire (A-labels) or an IP address, without
+    brackets or final dot; `number`: the latter, None for a name; `address`: the whole, in its one form; `admitted`: by
+    the operator, so it need not be public."""
+
+    host: str
+    port: int
+    address: str
+    number: Number | None = None
+    admitted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddressRule:
+    """What is accepted. `own_hosts`: where this very service is reached; `admitted`: hosts and ports that need not be
+    public; `denied_networks`: never connected to, public or not, admitted or not."""
+
+    own_hosts: Collection[str] = frozenset()
+    admitted: Collection[tuple[str, int]] = frozenset()
+    denied_networks: tuple[Network, ...] = ()
+
+    def judge(self, text: str) -> Place | str:
+        """Where `text` leads, or the `endpoint_*` code of what is wrong with it."""
+        if not text or len(text) > LONGEST or not text.isprintable() or " " in text or "\\" in text:
+            return INVALID
+        scheme, mark, rest = text.partition("://")
+        if not mark or scheme.lower() != "https":
+            return NOT_HTTPS
+        authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+        if "@" in authority:
+            return USERINFO
+        read = read_host(authority)
+        if read is None or "#" in rest:
+            return INVALID
+        host, number, port = read
+        admitted = (host, port) in self.admitted
+        wrong = self._refuse_admitted(number) if admitted else self._refuse(host, number, port)
+        if wrong:
+            return wrong
+        shown = f"[{host}]" if isinstance(number, IPv6Address) else host
+        after = quote(rest[len(authority) :], safe=_PLAIN)
+        address = f"https://{shown}{'' if port == HTTPS_PORT else f':{port}'}{'' if after[:1] == '/' else '/'}{after}"
+        return Place(host, port, address, number, admitted)
+
+    def is_public(self, number: Number) -> bool:
+        """Whether an address may be connected to without being admitted."""
+        if self.is_denied(number):
+            return False
+        if isinstance(number, IPv4Address):
+            return number.is_global and not any(number in network for network in _SPECIAL_4)
+        return (
+            number in _GIVEN_OUT
+            and number.scope_id is None
+            and not any(number in network for network in _SPECIAL_6)
+            and not _is_isatap(number)
+        )
+
+    def is_denied(self, number: Number) -> bool:
+        """Whether the operator denies an address, also where IPv6 only wraps it."""
+        plain = number.ipv4_mapped or number if isinstance(number, IPv6Address) else number
+        return any(plain in network or number in network for network in self.denied_networks)
+
+    def may_connect(self, place: Place, number: Number) -> bool:
+        """Whether a connection to `place` may be one to this address."""
+        return not self.is_denied(number) if place.admitted else self.is_public(number)
+
+    def also_denying(self, networks: Iterable[Network]) -> "AddressRule":
+        """The same rule with more networks denied."""
+        return AddressRule(self.own_hosts, self.admitted, (*self.denied_networks, *networks))
+
+    def _refuse(self, host: str, number: Number | None, port: int) -> str:
+        if port != HTTPS_PORT:
+            return PORT
+        if host in self.own_hosts:
+            return SELF
+        if number is not None:
+            return "" if self.is_public(number) else PRIVATE
+        labels = host.split(".")
+        return PRIVATE if len(labels) < 2 or labels[-1] in _INSIDE else ""
+
+    def _refuse_admitted(self, number: Number | None) -> str:
+        return PRIVATE if number is not None and self.is_denied(number) else ""
+
+
+def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str = "") -> AddressRule:
+    """The rule that settings of these names make. Raises `ValueError`, which says what cannot be read."""
+    own = read_host(urlsplit(public_url).netloc) if public_url else None
+    admitted: set[tuple[str, int]] = set()
+    for entry in _entries(private_hosts):
+        read = read_host(entry)
+        if read is None:
+            raise ValueError(f"private_hosts: {entry!r} is neither a host nor a host:port")
+        admitted.add((read[0], read[2]))
+    denied: list[Network] = []
+    for entry in _entries(egress_denied):
+        try:
+            denied.append(ip_network(entry))
+        except ValueError as problem:
+            raise ValueError(f"egress_denied: {problem}") from None
+    return AddressRule(frozenset((own[0],) if own else ()), frozenset(admitted), tuple(denied))
+
+
+def read_host(authority: str) -> tuple[str, Number | None, int] | None:
+    """Host in its one form, the address if it is one, and port, of `host` or `host:port`; None where it is neither."""
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        return None
+    spelt, port_text = parts[1], parts[2] or str(HTTPS_PORT)
+    port = int(port_text)
+    if port > 65_535 or str(port) != port_text or "%" in spelt:
+        return None
+    if spelt.startswith("["):
+        number = _number(IPv6Address, spelt[1:-1])
+        return None if number is None else (str(number), number, port)
+    name = _name(spelt)
+    if name is None:
+        return None
+    last = name.rpartition(".")[2]
+    if last.isdigit() or last.startswith("0x"):  # others would read it as a number, in whatever notation
+        number = _number(IPv4Address, name)
+        return None if number is None else (name, number, port)
+    return name, None, port
+
+
+def translation_networks(answers: Iterable[Number]) -> tuple[IPv6Network, ...]:
+    """The networks by which IPv4 is reached through a translator here (NAT64), told from what `ipv4only.arpa` resolves
+    to (RFC 7050; where the four octets stand: RFC 6052, 2.2)."""
+    found: set[IPv6Network] = set()
+    for answer in answers:
+        octets = answer.packed
+        for bits in (32, 40, 48, 56, 64, 96):
+            start = bits // 8
+            embedded = octets[12:] if bits == 96 else (octets[start:8] + octets[9:])[:4]
+            if len(octets) == 16 and embedded in _WELL_KNOWN:
+                found.add(IPv6Network((octets[:start].ljust(16, b"\0"), bits)))
+    return tuple(sorted(found))
+
+
+def _name(text: str) -> str | None:
+    """A host's name in lower-case A-labels (UTS 46, non-transitional), or None where it is none."""
+    try:
+        folded = text.lower() if text.isascii() else idna.uts46_remap(text, std3_rules=True)
+        labels = [_label(label) for label in folded.removesuffix(".").split(".")]
+    except UnicodeError:
+        return None
+    name = ".".join(labels)
+    return name if len(name) <= 253 and all(map(_LABEL.fullmatch, labels)) else None
+
+
+def _label(label: str) -> str:
+    if len(label) > 63:  # and no shorter as an A-label; the check below takes its time with long ones
+        raise UnicodeError
+    if label.isascii() and not label.startswith("xn--"):
+        return label
+    return idna.alabel(idna.ulabel(label)).decode("ascii")
+
+
+def _number(kind: type[Number], text: str) -> Number | None:
+    try:
+        return kind(text)
+    except ValueError:
+        return None
+
+
+def _is_isatap(number: IPv6Address) -> bool:
+    """Whether the last 32 bits are an IPv4 address inside a site (RFC 5214, 6.1), whatever the universal bit says."""
+    return (int(number) >> 32) & 0xFDFF_FFFF == 0x0000_5EFE
+
+
+def _entries(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
