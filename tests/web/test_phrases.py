@@ -13,6 +13,7 @@ from outcry.core.opening import Opening, Prior
 from outcry.core.plans import Plan, ScenarioId, plans
 from outcry.core.playbook import Status
 from outcry.core.structure.machine import AlertType
+from outcry.services import alert_phrases
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import BiasVotes, Scenario
 from outcry.services.charting import Notation
@@ -103,11 +104,12 @@ def test_a_reference_says_its_day(text: str, said: str) -> None:
 
 
 def test_no_code_of_the_core_is_without_words() -> None:
-    codes = {
-        "BIASES": Bias, "DAY_TYPES": DayType, "OPEN_TYPES": OpenType, "EVENTS": AlertType, "SENTENCES": AlertType
-    }  # fmt: skip
-    for table, kinds in codes.items():
-        assert set(getattr(phrases, table)) == {kind.value for kind in kinds}
+    codes = [
+        (phrases.BIASES, Bias), (phrases.DAY_TYPES, DayType), (phrases.OPEN_TYPES, OpenType),
+        (alert_phrases.EVENTS, AlertType), (alert_phrases.SENTENCES, AlertType),
+    ]  # fmt: skip
+    for table, kinds in codes:
+        assert set(table) == {kind.value for kind in kinds}
     assert set(playbook_words.TITLES) == set(ScenarioId)
     assert set(playbook_words.STATUSES) == {status.value for status in Status}
     assert set(phrases.VOTES) == set(BiasVotes.__struct_fields__) - {"total"}
@@ -115,11 +117,12 @@ def test_no_code_of_the_core_is_without_words() -> None:
 
 def test_every_text_has_german() -> None:
     tables = [
-        phrases.BIASES, phrases.DAY_TYPES, phrases.OPEN_TYPES, phrases.EVENTS, phrases.REPAIRED, phrases.SENTENCES,
-        phrases.SENTENCES_REPAIRED, phrases.VALUE_PLACES, playbook_words.TITLES, playbook_words.STATUSES,
+        phrases.BIASES, phrases.DAY_TYPES, phrases.OPEN_TYPES, phrases.VALUE_PLACES, alert_phrases.SEVERITIES,
+        alert_phrases.EVENTS, alert_phrases.REPAIRED, alert_phrases.SENTENCES, alert_phrases.SENTENCES_REPAIRED,
+        playbook_words.TITLES, playbook_words.STATUSES,
         playbook_words.THENS, playbook_words.REFERENCES, playbook_words.CONDITIONS, playbook_words.CONDITIONS_IN_A_ROW,
     ]  # fmt: skip
-    texts = {text for table in tables for text in table.values()} | {phrases.BOTH_SIDES}
+    texts = {text for table in tables for text in table.values()} | {alert_phrases.BOTH_SIDES}
     texts |= {text for said in phrases.VOTES.values() for text in said}
     assert {text for text in texts if text not in GERMAN._texts} == set()
 
@@ -175,9 +178,9 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
     ],
 )  # fmt: skip
 def test_an_alert_is_a_sentence(given: AlertEntry, level: float | None, said: str, gesagt: str) -> None:
-    assert phrases.level_of(given) == level
-    assert phrases.sentence(given, ENGLISH, pen().price, pen().day) == said
-    assert phrases.sentence(given, GERMAN, pen("de").price, pen("de").day) == gesagt
+    assert alert_phrases.level_of(given) == level
+    assert alert_phrases.sentence(given, ENGLISH, pen().price, pen().day) == said
+    assert alert_phrases.sentence(given, GERMAN, pen("de").price, pen("de").day) == gesagt
 
 
 def test_a_kind_of_alert_this_page_does_not_know_is_told_as_the_api_tells_it() -> None:
@@ -185,8 +188,8 @@ def test_a_kind_of_alert_this_page_does_not_know_is_told_as_the_api_tells_it() -
     unknown = AlertEntry(
         **{name: getattr(newer, name) for name in newer.__struct_fields__} | {"type": "later"}
     )
-    assert phrases.sentence(unknown, ENGLISH, pen().price, pen().day) == "as the API has it"
-    assert phrases.event(unknown, ENGLISH) == "later"
+    assert alert_phrases.sentence(unknown, ENGLISH, pen().price, pen().day) == "as the API has it"
+    assert alert_phrases.event(unknown, ENGLISH) == "later"
 
 
 def test_figures_of_a_pen() -> None:

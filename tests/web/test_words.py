@@ -10,7 +10,7 @@ from browsing import NARROW, Opened
 from texts import all_texts
 from webstage import WebStage
 
-from outcry.web.language import LANGUAGES, LOCALE_FOLDER, Languages, Words
+from outcry.web.language import FOLDERS, LANGUAGES, Languages, Words
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
 PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%%")
@@ -30,7 +30,7 @@ MAIN_PAGES = (
 
 def entries(language: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Every entry of a language: its file, what it is of, what it says."""
-    for path in sorted((LOCALE_FOLDER / language).glob("*.po")):
+    for path in sorted(path for folder in FOLDERS for path in (folder / language).glob("*.po")):
         with path.open("rb") as file:
             for message in read_po(file, locale=language):
                 if message.id:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.services import alert_phrases as phrases
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import LevelsAnswer
-from outcry.web import phrases
 from outcry.web.figures import age_text, instant_ns
 from outcry.web.pen import Pen
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from outcry.accounts.licences import Scope
 from outcry.core.structure.machine import AlertType, Severity
+from outcry.services.alert_phrases import EVENTS
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import LevelsAnswer
 from outcry.services.charting import notation_of
@@ -26,7 +27,6 @@ from outcry.web.forms import whole
 from outcry.web.language import Words
 from outcry.web.levels import LABELS, View, gather
 from outcry.web.pen import Clock, Pen
-from outcry.web.phrases import EVENTS
 from outcry.web.scan import sorted_rows
 
 #: Rows of a page, and how many are looked through for them in one go and at most.

@@ -4,17 +4,15 @@ Rules kept: trade terms (POC, VAH, IB) are not translated; an exchange's prices 
 language; catalogues are read when a language is first asked for.
 """
 
-import gettext
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-from babel.messages.pofile import read_po
 
 from outcry.http.negotiation import best_language
+from outcry.http.words import Vocabulary
+from outcry.services import alert_phrases
 
-LOCALE_FOLDER = Path(__file__).parent / "locale"
+#: Where the pages' own words are, and those they share with mail.
+FOLDERS = (Path(__file__).parent / "locale", alert_phrases.LOCALE_FOLDER)
 #: In the order offered, each by its own name.
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 
@@ -24,36 +22,11 @@ def later(text: str) -> str:
     return text
 
 
-class Words(gettext.NullTranslations):
-    """The words of one language. `locale/<language>/*.po` are one catalogue in several files, one a group of pages."""
+class Words(Vocabulary):
+    """The words of the pages in one language."""
 
     def __init__(self, language: str) -> None:
-        super().__init__()
-        self.language = language
-        self._plural: Callable[[int], int] = lambda n: int(n != 1)
-        self._texts: dict[str, tuple[str, ...]] = {}
-        for path in sorted((LOCALE_FOLDER / language).glob("*.po")):
-            with path.open("rb") as file:
-                catalog = read_po(file, locale=language)
-            for message in catalog:
-                name = message.id if isinstance(message.id, str) else message.id[0]
-                texts = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
-                if name and texts and all(texts):
-                    self._texts[name] = texts
-
-    def gettext(self, message: str) -> str:
-        """A text in this language; as it is where it has none."""
-        return self._texts.get(message, (message,))[0]
-
-    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        """A text that depends on a number."""
-        texts = self._texts.get(msgid1) or (msgid1, msgid2)
-        return texts[min(self._plural(n), len(texts) - 1)]
-
-    def __call__(self, text: str, **values: Any) -> str:
-        """A text with its values in it: `words("%(count)d keys", count=3)`."""
-        found = self.gettext(text)
-        return found % values if values else found
+        super().__init__(language, FOLDERS)
 
 
 class Languages:

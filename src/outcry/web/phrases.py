@@ -1,18 +1,16 @@
-"""What the market did, in the reader's language: bias and its votes, kinds of day and of open, alerts.
+"""What the market did, in the reader's language: bias and its votes, kinds of day and of open.
 
 Rules kept: English is the key of every text; facts come in as the answers have them and are never worked out here;
-plain facts, never advice. The playbook has a module of its own, `playbook_words`.
+plain facts, never advice. The playbook has a module of its own, `playbook_words`; alerts are told in mail too, by
+`services.alert_phrases`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outcry.services.alerts import AlertEntry
+from outcry.services.alert_phrases import EVENTS as EVENTS  # noqa: PLC0414 - for the log of deliveries
 from outcry.services.answers import BiasVotes
 from outcry.web.language import Words
-
-#: Writes a price as its exchange does.
-PriceText = Callable[[float], str]
 
 BIASES: Mapping[str, str] = {
     "trend_up": "Trending up",
@@ -82,52 +80,6 @@ VOTES: Mapping[str, tuple[str, str, str]] = {
     ),
 }
 
-#: What happened, in as few words as a table has room for.
-EVENTS: Mapping[str, str] = {
-    "ib-break-up": "Initial balance broken upwards",
-    "ib-break-down": "Initial balance broken downwards",
-    "va-reject-high": "Rejected at VAH",
-    "va-reject-low": "Rejected at VAL",
-    "va-accept-above": "Accepted above VAH",
-    "va-accept-below": "Accepted below VAL",
-    "naked-poc": "Naked POC touched",
-    "va-test-high": "VAH tested",
-    "va-test-low": "VAL tested",
-    "poor-high": "Poor high revisited",
-    "poor-low": "Poor low revisited",
-}
-REPAIRED: Mapping[str, str] = {"poor-high": "Poor high repaired", "poor-low": "Poor low repaired"}
-
-#: The same as a sentence. `at`: price of the alert; `level`: what it was measured against.
-SENTENCES: Mapping[str, str] = {
-    "ib-break-up": "Traded at %(at)s, above the initial balance (IBH %(level)s).",
-    "ib-break-down": "Traded at %(at)s, below the initial balance (IBL %(level)s).",
-    "va-reject-high": (
-        "Traded above prior value (VAH %(level)s) as far as %(reached)s, and a five-minute bar closed back inside "
-        "it, at %(at)s."
-    ),
-    "va-reject-low": (
-        "Traded below prior value (VAL %(level)s) as far as %(reached)s, and a five-minute bar closed back inside "
-        "it, at %(at)s."
-    ),
-    "va-accept-above": (
-        "Two half-hours in a row closed above prior value (VAH %(level)s), the second at %(at)s."
-    ),
-    "va-accept-below": (
-        "Two half-hours in a row closed below prior value (VAL %(level)s), the second at %(at)s."
-    ),
-    "naked-poc": "Traded at %(at)s, the POC of %(day)s, untouched since.",
-    "va-test-high": "Traded at %(at)s, at the upper edge of prior value (VAH %(level)s).",
-    "va-test-low": "Traded at %(at)s, at the lower edge of prior value (VAL %(level)s).",
-    "poor-high": "Traded at %(at)s, near the unfinished high of %(day)s.",
-    "poor-low": "Traded at %(at)s, near the unfinished low of %(day)s.",
-}
-SENTENCES_REPAIRED: Mapping[str, str] = {
-    "poor-high": "Traded at %(at)s, beyond the unfinished high of %(day)s.",
-    "poor-low": "Traded at %(at)s, beyond the unfinished low of %(day)s.",
-}
-BOTH_SIDES = "Both sides of the initial balance have been broken."
-
 #: Where value stands against that of the session before.
 VALUE_PLACES: Mapping[str, str] = {
     "higher": "Higher, apart",
@@ -138,9 +90,6 @@ VALUE_PLACES: Mapping[str, str] = {
     "outside": "Around prior value",
     "same": "The same",
 }
-
-#: Under which parameter an alert names the level it was measured against.
-_LEVEL_PARAMS = {"IBH": "ibHigh", "IBL": "ibLow", "VAH": "vah", "VAL": "val"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,42 +123,3 @@ def reasons(votes: BiasVotes, words: Words) -> list[Reason]:
         if (sign := int(getattr(votes, name))) in {-1, 0, 1}
     ]
     return sorted(found, key=lambda reason: reason.sign == 0)
-
-
-def event(alert: AlertEntry, words: Words) -> str:
-    """What happened, shortly."""
-    table = REPAIRED if alert.params.get("event") == "repaired" else EVENTS
-    return named(table, alert.type, words)
-
-
-def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[str], str]) -> str:
-    """What happened, as a sentence. day: writes a date given as `YYYY-MM-DD`."""
-    repaired = alert.params.get("event") == "repaired"
-    said = (SENTENCES_REPAIRED if repaired else SENTENCES).get(alert.type)
-    if said is None:
-        return alert.message
-    level = level_of(alert)
-    reached = alert.params.get("probeExtreme")
-    text = words(said) % {
-        "at": price(alert.price),
-        "level": "" if level is None else price(level),
-        "reached": price(reached) if isinstance(reached, int | float) else "",
-        "day": day(alert.ref),
-    }
-    text = text.replace("..", ".")  # a day that ends in an abbreviation ends the sentence too
-    both = alert.params.get("otherSideBroken") is True
-    return f"{text} {words(BOTH_SIDES)}" if both else text
-
-
-def level_of(alert: AlertEntry) -> float | None:
-    """The price of the level an alert was measured against; None where the alert does not name it: of a poor extreme
-    it tells only how far beyond it a repair went."""
-    if alert.type == "naked-poc":
-        return alert.price
-    value = alert.params.get(_LEVEL_PARAMS.get(alert.ref, ""))
-    if isinstance(value, int | float):
-        return float(value)
-    beyond, tick = alert.params.get("repairTicks"), alert.params.get("tick")
-    if alert.params.get("event") == "repaired" and isinstance(beyond, int) and isinstance(tick, int | float):
-        return alert.price - beyond * tick if alert.type == "poor-high" else alert.price + beyond * tick
-    return None

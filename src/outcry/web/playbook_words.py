@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from outcry.services.alert_phrases import PriceText
 from outcry.services.answers import Scenario
 from outcry.web.language import Words
-from outcry.web.phrases import PriceText, named
+from outcry.web.phrases import named
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _CONDITION = re.compile(
