@@ -10,7 +10,15 @@ from typing import Literal
 from outcry.ports.mailer import Mail
 
 About = Literal[
-    "sign_in", "reset", "invitation", "email", "email_notice", "email_taken", "webhook_failing", "webhook_off"
+    "sign_in",
+    "reset",
+    "invitation",
+    "email",
+    "email_notice",
+    "email_taken",
+    "webhook_failing",
+    "webhook_off",
+    "digest",
 ]
 _Texts = Mapping[About, tuple[str, str]]
 
@@ -58,6 +66,13 @@ _ENGLISH: _Texts = {
         "Alerts are no longer sent to {shown}: {why}. They are held for 30 days. Once a test arrives, the webhook is "
         "on again and held alerts can be sent:\n\n{link}\n",
     ),
+    "digest": (
+        "Alerts from Outcry at this address?",
+        "Somebody with an account at {site} wants alerts about futures markets mailed to this address. With this link "
+        "whoever reads here agrees:\n\n{link}\n\n"
+        "It holds for 7 days. Every mail then has a link that ends them. Whoever does not want them can ignore this "
+        "mail: without the link nothing is sent.\n",
+    ),
 }
 _GERMAN: _Texts = {
     "sign_in": (
@@ -104,6 +119,13 @@ _GERMAN: _Texts = {
         "Ein Webhook von Outcry ist abgeschaltet",
         "An {shown} werden keine Alarme mehr gesendet: {why}. Sie werden 30 Tage zurückgehalten. Sobald ein Test "
         "ankommt, ist der Webhook wieder an, und zurückgehaltene Alarme können gesendet werden:\n\n{link}\n",
+    ),
+    "digest": (
+        "Hinweise von Outcry an diese Adresse?",
+        "Jemand mit einem Konto bei {site} möchte Hinweise zu Futures-Märkten an diese Adresse senden lassen. Mit "
+        "diesem Link stimmt zu, wer hier liest:\n\n{link}\n\n"
+        "Er gilt 7 Tage. Jede Nachricht enthält dann einen Link, der sie beendet. Wer sie nicht möchte, kann diese "
+        "Nachricht unbeachtet lassen: Ohne den Link wird nichts gesendet.\n",
     ),
 }
 TEXTS: Mapping[str, _Texts] = {"en": _ENGLISH, "de": _GERMAN}
