@@ -14,6 +14,7 @@ from playwright.sync_api import Page, Route, expect
 from webstage import WebStage
 
 from outcry.core.structure.machine import AlertType
+from outcry.feeds.simulator.clock import DemoClock
 
 _SEQ = re.compile(r'<tr data-seq="(\d+)"')
 
@@ -284,14 +285,27 @@ def late_by_s(alert: Any) -> float:
     return (recorded - at).total_seconds()
 
 
+def begun_s(stage: WebStage) -> float:
+    """The time of the invented market at which its service began."""
+    clock = stage.house.market_clock
+    assert isinstance(clock, DemoClock)
+    return clock.start_ns / 10**9
+
+
 def test_an_alert_has_arrived_late_by_its_record_and_says_so_to_everybody(
     own_stage: WebStage, tabs: Any
 ) -> None:
-    """The feed catches up with the morning as the service starts; what it then brings is late, with scripts or without,
-    at once or later, and nothing else is."""
+    """What the invented market told of its morning before the service began is not late; what it brings of an hour that
+    has gone by at once is, with scripts or without, at once or later, and nothing else is."""
     tab = tabs(own_stage)
     tab.go("/alerts")
     before = own_stage.alert_seq()
+    began_s = begun_s(own_stage)
+    morning = [
+        alert for alert in known(own_stage) if datetime.fromisoformat(alert["at"]).timestamp() < began_s
+    ]
+    assert morning
+    assert {late_by_s(alert) for alert in morning} == {0}
     own_stage.forward(3600)
     until(tab.page, lambda: max(numbers(tab.page), default=0) > before, "no alert arrives")
     tab.page.wait_for_timeout(2000)

@@ -62,9 +62,7 @@ class Recorder:
 
     def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
         """Alerts fired, and the position their stream has reached."""
-        if runner.stream.own_clock:  # it stands at the alert now, and runs on as fast as it is played
-            rows = [replace(row, recorded_ns=runner.market_ns) for row in rows]
-        self._fired += [(row, runner) for row in rows]
+        self._fired += [(replace(row, recorded_ns=_own_time(row, runner)), runner) for row in rows]
         self._positions[runner.name] = runner.stream.position
         self._some.set()
 
@@ -169,6 +167,15 @@ class Recorder:
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def _own_time(row: AlertRow, runner: Runner) -> int | None:
+    """When an alert is recorded, where its feed's clock is not the present: that stands at the alert now, and runs on
+    as fast as it is played. An invented market has been going on all day, though nobody was here to listen: what it
+    tells of the time before this process came in time."""
+    if runner.stream.invented and row.at_ns < runner.since_ns:
+        return row.at_ns
+    return runner.market_ns if runner.stream.own_clock else None
 
 
 def _stamped(fired: Sequence[tuple[AlertRow, Runner]]) -> list[AlertRow]:

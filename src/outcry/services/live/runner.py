@@ -64,6 +64,8 @@ class Runner:
         self.intake = Intake(tick_e9, grid, self._day, life)
         self.health = Health()
         self.saved_position = 0
+        #: The present when this process took the stream up.
+        self.since_ns = ways.clock.now_ns()
         self._storing = asyncio.Lock()
         self._beat_ns = 0
         self._since_s = 0.0
