@@ -505,3 +505,22 @@ def test_a_provider_that_is_not_there_is_reported_without_a_secret(
     with refusal(Reason.SIGN_IN_SERVICE):
         come(stage, there)
     assert SECRET not in repr(stage.reports)
+
+
+def test_a_provider_that_is_away_is_not_tried_again_for_half_a_minute(
+    stage: IdentityStage, there: Provider, clock: HandClock
+) -> None:
+    stage.member()
+    discovery = "/.well-known/openid-configuration"
+    there.raw[discovery] = b"we are being repaired"
+    for _ in range(3):
+        with refusal(Reason.SIGN_IN_SERVICE):
+            stage.identity.begin_openid("/")
+    assert there.asked.count(discovery) == 1
+    clock.pass_s(29)
+    del there.raw[discovery]
+    with refusal(Reason.SIGN_IN_SERVICE):
+        stage.identity.begin_openid("/")
+    clock.pass_s(2)
+    assert signed(come(stage, there))
+    assert there.asked.count(discovery) == 2

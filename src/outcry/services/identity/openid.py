@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from outcry.accounts.audit import Event
-from outcry.core.units import NANOS_PER_MINUTE
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports.identity import SessionRow, TokenRow, UserRow
 from outcry.ports.openid import OpenIdAnswer, OpenIdFailed, OpenIdProvider, OpenIdRequest
 from outcry.services.identity.browsers import Origin, Signed
@@ -28,6 +28,8 @@ _LONGEST_NEXT = 1_000
 _LONGEST_CODE = 4_000
 #: How much the provider's clock may be behind ours.
 _SKEW_NS = NANOS_PER_MINUTE
+#: So long a provider that could not be reached is not tried again: each who came would wait for it anew.
+_AWAY_NS = 30 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Answered:
 
 class OpenId(People):
     """Coming in by an OpenID provider."""
+
+    _away_ns: int | None = None  #: When the provider was last not to be reached; None since it was.
 
     def openid_name(self) -> str:
         """What the provider is called; empty where there is none."""
@@ -64,10 +68,15 @@ class OpenId(People):
             "next": next_path if len(next_path) <= _LONGEST_NEXT else "/",
             "begun": str(self._clock.now_ns()),
         }
+        now_ns = self._clock.now_ns()
+        if self._away_ns is not None and 0 <= now_ns - self._away_ns < _AWAY_NS:
+            raise Refused(Reason.SIGN_IN_SERVICE)
         try:
             address = provider.address(self._request(facts))
         except OpenIdFailed as failure:
+            self._away_ns = self._clock.now_ns()
             raise self._failed(failure) from None
+        self._away_ns = None
         return address, self._tickets.give(_ASKED, TICKET_NS, **facts)
 
     def finish_openid(
