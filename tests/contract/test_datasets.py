@@ -24,17 +24,20 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
         yield house.store
 
 
-def session(owner: int, root: str, day: int, *, complete: bool = True, source: str = "file") -> SessionRow:
+def session(
+    owner: int, root: str, day: int, *, complete: bool = True, source: str = "file", month: str = "H2026"
+) -> SessionRow:
     return SessionRow(
-        owner=owner, root=root, contract=f"{root}H2026", trade_date=date(2026, 1, day), kind=SessionKind.RTH,
+        owner=owner, root=root, contract=f"{root}{month}", trade_date=date(2026, 1, day), kind=SessionKind.RTH,
         open_ns=day, close_ns=day + 1, source=source, quality=Quality.TICKS, complete=complete, short=False,
         rows=1, volume=1, off_tick=0, out_of_order=0, first_ns=day, last_ns=day, received_ns=day, profile=b"",
     )  # fmt: skip
 
 
-def test_sessions_are_counted_by_owner_product_source_and_kind(store: SqlStore) -> None:
+def test_sessions_are_counted_by_owner_contract_source_and_kind(store: SqlStore) -> None:
     rows = [
         session(OPERATOR, "ES", 5), session(OPERATOR, "ES", 6, complete=False), session(OPERATOR, "ES", 9),
+        session(OPERATOR, "ES", 12, month="F2027"),
         session(OPERATOR, "NQ", 7, source="other"), session(3, "ES", 8), session(4, "ES", 8), session(4, "GC", 8),
     ]  # fmt: skip
     for owner in (OPERATOR, 3, 4):
@@ -44,8 +47,15 @@ def test_sessions_are_counted_by_owner_product_source_and_kind(store: SqlStore) 
     datasets = Datasets(store, store, {"ES", "NQ"})
     own, others = datasets.known()
     assert own == [
-        DatasetRow(OPERATOR, "ES", "file", SessionKind.RTH, 3, 2, date(2026, 1, 5), date(2026, 1, 9)),
-        DatasetRow(OPERATOR, "NQ", "other", SessionKind.RTH, 1, 1, date(2026, 1, 7), date(2026, 1, 7)),
+        DatasetRow(
+            OPERATOR, "ES", "ESH2026", "file", SessionKind.RTH, 3, 2, date(2026, 1, 5), date(2026, 1, 9)
+        ),
+        DatasetRow(
+            OPERATOR, "ES", "ESF2027", "file", SessionKind.RTH, 1, 1, date(2026, 1, 12), date(2026, 1, 12)
+        ),
+        DatasetRow(
+            OPERATOR, "NQ", "NQH2026", "other", SessionKind.RTH, 1, 1, date(2026, 1, 7), date(2026, 1, 7)
+        ),
     ]
     assert others == Others(users=2, sessions=3)
 

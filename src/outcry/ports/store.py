@@ -125,11 +125,12 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class DatasetRow:
-    """Sessions of one owner, product, source and kind, counted: how many, how many of them complete, and the first and
+    """Sessions of one owner, contract, source and kind, counted: how many, how many of them complete, and the first and
     last trade date."""
 
     owner: int
     root: str
+    contract: str
     source: str
     kind: SessionKind
     sessions: int
@@ -263,5 +264,5 @@ class SessionStore(Protocol):
         ...
 
     def datasets(self) -> Sequence[DatasetRow]:
-        """What there is of everyone, counted, by owner, product, source and kind."""
+        """What there is of everyone, counted, by owner, contract, source and kind; oldest contract first."""
         ...

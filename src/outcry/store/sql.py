@@ -162,7 +162,7 @@ class SqlStore(SqlKeys):
     def datasets(self) -> Sequence[DatasetRow]:
         """See `SessionStore`."""
         of = schema.sessions.c
-        identity = (of.owner, of.root, of.source, of.kind)
+        identity = (of.owner, of.root, of.contract, of.source, of.kind)
         query = select(
             *identity,
             func.count().label("sessions"),
@@ -171,7 +171,8 @@ class SqlStore(SqlKeys):
             func.max(of.trade_date).label("last"),
         )
         with self._database.reading() as connection:
-            rows = connection.execute(query.group_by(*identity).order_by(*identity)).mappings()
+            order = (of.owner, of.root, func.min(of.trade_date), of.contract, of.source, of.kind)
+            rows = connection.execute(query.group_by(*identity).order_by(*order)).mappings()
             return [_dataset(row) for row in rows]
 
 

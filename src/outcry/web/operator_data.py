@@ -32,6 +32,7 @@ from outcry.web.forms import (
 )
 from outcry.web.language import later
 from outcry.web.moments import day_text
+from outcry.web.pen import month_text
 from outcry.web.webhook_forms import offered
 
 DATA, FEEDS = "/operator/data", "/operator/feeds"
@@ -54,7 +55,7 @@ _ENTRIES: Mapping[tuple[str, str], str] = {("tier", "name"): "tier", ("user", "n
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Sessions of one product and source, counted, for a page."""
+    """Sessions of one contract and source, counted, for a page. `name`: of its product, with the delivery month."""
 
     row: DatasetRow
     name: str
@@ -91,12 +92,7 @@ async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
         visit,
         "operator/data.html",
         422 if faults else 200,
-        datasets=[
-            Dataset(
-                row, products.get(row.root, row.root), day_text(visit, row.first), day_text(visit, row.last)
-            )
-            for row in own
-        ],
+        datasets=[_dataset(visit, row, products.get(row.root, row.root)) for row in own],
         others=others,
         grants=[_granted(visit, row, people) for row in grants],
         offered=products,
@@ -164,6 +160,11 @@ async def show_feeds(desk: Desk, visit: Visit) -> Response:
         others=sum(board.standings().values()) - len(own),
         lots_text=lots_text,
     )
+
+
+def _dataset(visit: Visit, row: DatasetRow, product: str) -> Dataset:
+    name = f"{product} · {month_text(row.contract, visit.words.language)}"
+    return Dataset(row, name, day_text(visit, row.first), day_text(visit, row.last))
 
 
 def _granted(visit: Visit, row: GrantRow, people: Mapping[int, str]) -> Granted:
