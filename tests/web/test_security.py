@@ -439,6 +439,34 @@ def test_what_was_typed_outlives_the_sign_in(step: Doorstep) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "form_at", "field", "text"),
+    [("/account", "/account", "digest_hour", "21"), ("{key}/name", "{key}", "label", "the desk's notebook")],
+)
+def test_what_is_changed_outlives_the_sign_in(
+    step: Doorstep, path: str, form_at: str, field: str, text: str
+) -> None:
+    visitor = step.signed_in()
+    page = visitor.get("/account/keys/new")
+    made = visitor.post("/account/keys", {"csrf": csrf(page.text), **_KEY})
+    follow(visitor, made)
+    key = re.search(r'href="(/account/keys/\d+)"', visitor.get("/account/keys").text)
+    assert key is not None
+    path, form_at = path.format(key=key[1]), form_at.format(key=key[1])
+    page = visitor.get(form_at)
+    sent = {
+        "csrf": csrf(page.text), "language": "en", "theme": "dark", "time_zone": "Asia/Tokyo", "digest_hour": "7",
+        "shortcuts": "yes", "label": "x", field: text,
+    }  # fmt: skip
+    step.clock.forward(_LONG_S)
+    got = visitor.post(path, sent)
+    assert got.headers["location"] == f"/sign-in?next={form_at}"
+    came = submit(visitor, got.headers["location"], {"email": ANN, "password": PASSWORD})
+    assert came.headers["location"] == form_at
+    assert typed(follow(visitor, came).text, field) == text
+    assert typed(visitor.get(form_at).text, field) != text, "it is not kept before it is sent once more"
+
+
 def test_what_was_typed_is_not_shown_to_whoever_signs_in_there_next(step: Doorstep) -> None:
     step.person(BEN)
     visitor, got = sent_too_late(step)

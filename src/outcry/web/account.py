@@ -16,10 +16,11 @@ from outcry.accounts.licences import Scope
 from outcry.ports.identity import Preferences, Theme
 from outcry.web.desk import Desk, Page, Visit
 from outcry.web.feed_words import next_step
-from outcry.web.forms import Faults, line, note_of
+from outcry.web.forms import Faults, forget_typed, line, note_of, prove_first, typed_before
 from outcry.web.language import LANGUAGES, Words
 from outcry.web.states import State, state_of
 
+FRONT = "/account"
 _ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
 
 
@@ -51,20 +52,23 @@ async def front(desk: Desk, visit: Visit) -> Response:
     kept = desk.user(visit).preferences
     shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
     shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
-    return await _front(desk, visit, shown, {})
+    page = await _front(desk, visit, shown | typed_before(desk, visit, FRONT), {})
+    return forget_typed(visit, page)
 
 
 async def prefer(desk: Desk, visit: Visit) -> Response:
     """Keep preferences."""
-    user = desk.user(visit)
+    desk.sender(visit)
     form = await desk.form(visit)
     faults: Faults = {}
     typed = {name: line(form, name, faults, visit.words) for name in _ENTRIES}
+    if visit.user is None:
+        return prove_first(desk, visit, FRONT, typed)
     wished = _preferences(typed, faults, visit.words)
     if wished is None:
         return await _front(desk, visit, typed, faults)
-    await desk.ask(desk.services.identity.prefer, user, wished)
-    return desk.to(visit, "/account?done=saved")
+    await desk.ask(desk.services.identity.prefer, visit.user, wished)
+    return desk.to(visit, f"{FRONT}?done=saved")
 
 
 async def _front(desk: Desk, visit: Visit, shown: Mapping[str, str], faults: Faults) -> Response:
@@ -123,6 +127,6 @@ def zones() -> tuple[str, ...]:
 
 
 PAGES: Sequence[Page] = (
-    ("/account", ("GET",), front),
-    ("/account", ("POST",), prefer),
+    (FRONT, ("GET",), front),
+    (FRONT, ("POST",), prefer),
 )

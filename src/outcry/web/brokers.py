@@ -6,6 +6,7 @@ and what may send, is made only by a user who has just proved who it is; this pa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.responses import Response
 
@@ -21,7 +22,6 @@ from outcry.web.feed_words import connection_state
 from outcry.web.forms import (
     Faults,
     forget_typed,
-    hand_over,
     line,
     note_of,
     number_in,
@@ -29,7 +29,7 @@ from outcry.web.forms import (
     show_once,
     typed_before,
 )
-from outcry.web.keys import Shown, made_key, shown, wished
+from outcry.web.keys import Shown, key_by_form, shown
 from outcry.web.language import Words, later
 from outcry.web.moments import Moment, moment
 from outcry.web.states import State, state_of
@@ -124,18 +124,7 @@ def stream_of(visit: Visit, channel: Channel) -> Stream:
 
 async def make_key(desk: Desk, visit: Visit) -> Response:
     """Make a key that sends trades as this user's own feed, to be shown once."""
-    desk.sender(visit)
-    form = await desk.form(visit)
-    faults: Faults = {}
-    wish = wished(form, faults, visit.words)
-    try:
-        user = desk.confirmed(visit)
-    except NotProved:
-        return prove_first(desk, visit, LIST, wish.typed)
-    key = "" if faults else await made_key(desk, visit, user, wish, "ingest", faults)
-    if faults:
-        return await _list(desk, visit, wish.typed, faults)
-    return hand_over(desk, visit, MADE, {"key": key, "name": wish.label, "role": "ingest"})
+    return await key_by_form(desk, visit, "ingest", LIST, MADE, partial(_list, desk, visit))
 
 
 async def show_made(desk: Desk, visit: Visit) -> Response:

@@ -5,7 +5,7 @@ proved who it is. Revoking does not: a key that leaked must be stopped at once; 
 key's name is typed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.responses import Response
@@ -104,22 +104,35 @@ async def new_key(desk: Desk, visit: Visit) -> Response:
 
 async def make_key(desk: Desk, visit: Visit) -> Response:
     """Make one, to be shown once."""
+
+    async def refuse(typed: Mapping[str, str], faults: Faults) -> Response:
+        return desk.page(visit, "account/key_new.html", 422, typed=typed, faults=faults)
+
+    return await key_by_form(desk, visit, "read", NEW, MADE, refuse)
+
+
+async def key_by_form(
+    desk: Desk, visit: Visit, role: Role, form_at: str, made_at: str,
+    refuse: Callable[[Mapping[str, str], Faults], Awaitable[Response]],
+) -> Response:  # fmt: skip
+    """Make a key as the form of the page `form_at` wishes; the page `made_at` shows it, once. `refuse`: that form
+    again, with what was typed and what is wrong with it."""
     desk.sender(visit)
     form = await desk.form(visit)
     faults: Faults = {}
-    wish = wished(form, faults, visit.words)
+    wish = _wished(form, faults, visit.words)
     try:
         user = desk.confirmed(visit)
     except NotProved:
-        return prove_first(desk, visit, NEW, wish.typed)
-    key = "" if faults else await made_key(desk, visit, user, wish, "read", faults)
+        return prove_first(desk, visit, form_at, wish.typed)
+    key = "" if faults else await _made_key(desk, visit, user, wish, role, faults)
     if faults:
-        return desk.page(visit, "account/key_new.html", 422, typed=wish.typed, faults=faults)
-    return hand_over(desk, visit, MADE, {"key": key, "name": wish.label, "role": "read"})
+        return await refuse(wish.typed, faults)
+    return hand_over(desk, visit, made_at, {"key": key, "name": wish.label, "role": role})
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class _Wish:
     """A key as a form asks for it, and what was typed."""
 
     label: str
@@ -131,7 +144,7 @@ class Wish:
         return {"label": self.label, "lifetime": self.lifetime}
 
 
-def wished(form: Mapping[str, str], faults: Faults, words: Words) -> Wish:
+def _wished(form: Mapping[str, str], faults: Faults, words: Words) -> _Wish:
     """Read a form that asks for a key."""
     label = line(form, "label", faults, words, LONGEST_LABEL)
     lifetime = line(form, "lifetime", faults, words)
@@ -139,10 +152,10 @@ def wished(form: Mapping[str, str], faults: Faults, words: Words) -> Wish:
         faults["label"] = words("Give the key a name, so that it can be told from others later.")
     if lifetime not in LIFETIMES_NS:
         faults["lifetime"] = words("Choose how long the key lasts.")
-    return Wish(label, lifetime)
+    return _Wish(label, lifetime)
 
 
-async def made_key(desk: Desk, visit: Visit, user: UserRow, wish: Wish, role: Role, faults: Faults) -> str:
+async def _made_key(desk: Desk, visit: Visit, user: UserRow, wish: _Wish, role: Role, faults: Faults) -> str:
     """Make a key as wished; empty, with a fault, where it may not be."""
     now_ns, lasts_ns = desk.now_ns(), LIFETIMES_NS[wish.lifetime]
     expires_ns = now_ns + lasts_ns if lasts_ns is not None else None
@@ -174,10 +187,13 @@ async def one_key(desk: Desk, visit: Visit) -> Response:
 
 async def name_key(desk: Desk, visit: Visit) -> Response:
     """Call it something else."""
-    user, row = await _own(desk, visit)
+    desk.sender(visit)
     form = await desk.form(visit)
     faults: Faults = {}
     label = line(form, "label", faults, visit.words, LONGEST_LABEL)
+    if visit.user is None:
+        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'key_id')}", {"label": label})
+    user, row = await _own(desk, visit)
     if not label:
         faults["label"] = visit.words("Give the key a name, so that it can be told from others later.")
     if faults:
