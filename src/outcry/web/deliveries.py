@@ -8,25 +8,35 @@ from dataclasses import dataclass
 from typing import Any, get_args
 from urllib.parse import urlencode
 
-from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionRow
+from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionPhase, SubscriptionRow
+from outcry.services.alert_phrases import EVENTS
+from outcry.web.as_text import as_seen
+from outcry.web.delivery_times import Part, timed
 from outcry.web.delivery_words import OUTCOMES, result_words
 from outcry.web.desk import Desk, Visit
 from outcry.web.forms import before_in
 from outcry.web.moments import Moment, moment
-from outcry.web.phrases import EVENTS
 
 PER_PAGE = 50
+#: The type of the alert a test sends.
+TEST = "webhook-test"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An attempt for a page. `alert`: what it was about; `diagnosis`: why it did not arrive, empty if it did."""
+    """An attempt for a page. `alert`: what its first alert was about; `diagnosis`: why it did not arrive, empty if it
+    did; `times`: where its time went; `excerpt`: of the answer, all of it to be seen; `went`: where it was sent, if
+    that is not where alerts go now; `again`: whether it can be asked for again."""
 
     row: AttemptRow
     at: Moment | None
     next: Moment | None
     alert: str
     diagnosis: str
+    times: list[Part]
+    excerpt: str
+    went: str
+    again: bool
 
 
 async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapping[str, Any]:
@@ -40,7 +50,7 @@ async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapp
     )
     shown = rows[:PER_PAGE]
     return {
-        "attempts": [_delivery(visit, row) for row in shown],
+        "attempts": [_delivery(visit, webhook, row) for row in shown],
         "filtered": wanted is not None or before is not None,
         "filters": _filters(visit, webhook, wanted),
         "newest": _address(webhook, wanted) if before is not None else None,
@@ -48,12 +58,21 @@ async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapp
     }
 
 
-def _delivery(visit: Visit, row: AttemptRow) -> Delivery:
+def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow) -> Delivery:
     words = visit.words
-    name = EVENTS.get(row.alert_type)
-    alert = words(name) if name else words("Test") if row.alert_type == "webhook-test" else row.alert_type
-    diagnosis = "" if row.outcome == "delivered" else result_words(words, row.code)
-    return Delivery(row, moment(visit, row.at_ns), moment(visit, row.next_ns), alert, diagnosis)
+    name, test = EVENTS.get(row.alert_type), row.alert_type == TEST
+    ended = row.outcome in {"delivered", "dead"}
+    return Delivery(
+        row=row,
+        at=moment(visit, row.at_ns),
+        next=moment(visit, row.next_ns),
+        alert=words(name) if name else words("Test") if test else row.alert_type,
+        diagnosis="" if row.outcome == "delivered" else result_words(words, row.code),
+        times=timed(words, row.phases_ms, row.took_ms),
+        excerpt=as_seen(row.excerpt),
+        went=row.shown if row.shown != webhook.shown else "",
+        again=ended and not test and bool(row.message_id) and webhook.phase is SubscriptionPhase.ACTIVE,
+    )
 
 
 def _filters(visit: Visit, webhook: SubscriptionRow, wanted: Outcome | None) -> list[tuple[str, str, bool]]:

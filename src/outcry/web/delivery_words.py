@@ -5,7 +5,8 @@ Rule kept: a code is the deliverer's, its words are the pages'; one without word
 
 from collections.abc import Mapping
 
-from outcry.ports.delivery import Severity, Target
+from outcry.ports.delivery import Severity, Target, Window
+from outcry.services.mail_consent import Asked
 from outcry.web.language import Words, later
 
 TARGETS: Mapping[Target, str] = {
@@ -19,6 +20,11 @@ SEVERITIES: Mapping[Severity, str] = {
     "warn": later("Warning and above"),
     "critical": later("Critical only"),
 }
+WINDOWS: Mapping[Window, str] = {
+    "quarter": later("Every quarter of an hour"),
+    "hour": later("Every hour"),
+    "day": later("Once a day, at the hour of your preferences"),
+}
 OUTCOMES: Mapping[str, str] = {
     "delivered": later("Delivered"),
     "pending": later("Tried again later"),
@@ -29,6 +35,7 @@ OUTCOMES: Mapping[str, str] = {
 #: Why an address is refused.
 _ADDRESSES: Mapping[str, str] = {
     "address_missing": later("Enter where alerts shall be sent."),
+    "mail_not_set_up": later("This service sends no mail: its operator has named no mail server."),
     "email_form": later("This is not an e-mail address, such as ann@example.com."),
     "not_slack": later(
         "This is not an incoming webhook of Slack: those begin with https://hooks.slack.com/services/."
@@ -64,29 +71,58 @@ _RESULTS: Mapping[str, str] = {
     "delivery_not_running": later(
         "Nothing was sent: this service does not deliver yet. The address itself looks right."
     ),
+    "unconfirmed": later(
+        "Nothing was sent: whoever reads at this address has not yet said that they want these mails."
+    ),
     "address_lost": later(
         "The address cannot be opened any more, because the service's secret has changed. Enter the "
         "address anew."
+    ),
+    "unresolvable": later("No host of this name was found. Is it spelt right, and is its name service up?"),
+    "blocked_address": later(
+        "The name leads to an address that is not public, so nothing was sent. Let it lead to a public one."
     ),
     "connect_refused": later(
         "The host does not accept connections. Is the receiving program running, on port 443?"
     ),
     "connect_timeout": later("The host did not answer within five seconds. A firewall may be in the way."),
-    "tls": later(
-        "No safe connection was possible: the host's certificate has run out, or is for another name."
+    "tls_error": later(
+        "No safe connection was possible: the host's certificate has run out, is for another name, or is "
+        "vouched for by nobody known here."
+    ),
+    "connection_lost": later(
+        "The connection broke before there was an answer. Whether the message arrived is not known."
     ),
     "answer_timeout": later(
         "The host took the request but did not answer within 15 seconds. Answer first, work afterwards."
     ),
+    "bad_response": later("What came back is no answer of a web server. Is this the right program?"),
     "redirect": later("The host sent us on to another address. Enter that one: redirects are not followed."),
     "status": later("The host answered, but not with success: see what it said."),
     "gone": later(
         "The host says that this webhook no longer exists. Make a new one there and enter its address."
     ),
     "rate_limited": later("The host asks for fewer messages. They are sent more slowly."),
-    "mail_refused": later("The mail server refused the message. Is the address right?"),
-    "mail_failed": later("The mail could not be handed over. The operator finds the reason in the log."),
+    "aborted": later("The host asked that this message be dropped: it is not tried again."),
+    "our_message": later(
+        "The chat did not understand our message. That is a fault of this service: tell its operator."
+    ),
+    "too_busy": later("Too much was under way at once, and nothing was sent. It is tried again in a moment."),
     "failing": later("Nothing has arrived for five days."),
+    "expired": later("Every try of the schedule failed: it is not tried again by itself."),
+    "mail_refused": later("The mail server refused this recipient. Is the address right?"),
+    "mail_failed": later("The mail could not be handed over. The operator finds the reason in the log."),
+    "bounced": later("Three mails in a row were refused: nothing is sent to this address any more."),
+    "unsubscribed": later("Whoever reads at this address has unsubscribed."),
+}
+#: What came of asking the reader of an e-mail address.
+ASKED: Mapping[Asked, str] = {
+    "asked": later("A mail with a link to confirm was sent to this address."),
+    "often": later(
+        "No further mail was sent: there were several within an hour. Wait, and look for those first."
+    ),
+    "mail_failed": later("The mail could not be handed over. The operator finds the reason in the log."),
+    "mail_not_set_up": later("This service sends no mail: its operator has named no mail server."),
 }
 PHASES: Mapping[str, str] = {
     "dns": later("Finding the host"),

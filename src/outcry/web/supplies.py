@@ -15,8 +15,10 @@ from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers
 from outcry.services.identity.service import Identity
 from outcry.services.live.board import Board
+from outcry.services.mail_consent import MailConsent
 from outcry.services.opening_hours import OpeningHours
 from outcry.services.query import Query
+from outcry.services.sink import Sink
 from outcry.services.subscriptions import Subscriptions
 
 
@@ -24,7 +26,9 @@ from outcry.services.subscriptions import Subscriptions
 class PageServices:
     """What the pages are made from. `clock`: the machine's, `market_clock`: that of the market shown. `visitor`: what
     somebody who is not signed in may see, None: nothing. `public_url`: where this service is known to be, empty: only
-    on this machine and at the addresses it listens on. `openapi`: makes the document of the API."""
+    on this machine and at the addresses it listens on. `openapi`: makes the document of the API. `consent`:
+    asks whoever reads at an e-mail address before alerts go there. `sink`: the demonstration's own receiver of
+    webhooks."""
 
     query: Query
     hours: OpeningHours
@@ -34,6 +38,7 @@ class PageServices:
     licences: Licences
     identity: Identity
     subscriptions: Subscriptions
+    consent: MailConsent
     connections: Connections
     datasets: Datasets
     browsers: Browsers
@@ -46,3 +51,4 @@ class PageServices:
     visitor: Callable[[], Scope | None] = lambda: None
     public_url: str = ""
     demo: bool = False
+    sink: Sink | None = None

@@ -6,7 +6,7 @@ Rule kept: what cannot be a webhook is refused whole, with what was typed and a 
 from collections.abc import Mapping
 from typing import get_args
 
-from outcry.ports.delivery import Severity, Target
+from outcry.ports.delivery import Severity, Target, Window
 from outcry.services.subscriptions import LONGEST_LABEL, SubscriptionRefused, Wish
 from outcry.web.delivery_words import address_words
 from outcry.web.desk import Desk, Visit
@@ -14,6 +14,7 @@ from outcry.web.forms import Faults, line
 from outcry.web.language import Words, later
 
 _LONGEST_ADDRESS = 1000
+_CHOICES = ("target", "min_severity", "window", "ordered", "at_once")
 _REFUSALS: Mapping[str, str] = {
     "label": later("This name is too long: 60 characters at most."),
     "too_many": later("There are 20 webhooks already: remove one first."),
@@ -25,7 +26,7 @@ async def typed_in(desk: Desk, visit: Visit) -> tuple[dict[str, str], Faults]:
     form = await desk.form_lists(visit)
     first = {name: values[-1] for name, values in form.items()}
     faults: Faults = {}
-    typed = {name: line(first, name, faults, visit.words) for name in ("target", "min_severity")}
+    typed = {name: line(first, name, faults, visit.words) for name in _CHOICES}
     typed["label"] = line(first, "label", faults, visit.words, LONGEST_LABEL)
     typed["address"] = line(first, "address", faults, visit.words, _LONGEST_ADDRESS)
     symbols = {"symbols": " ".join(form.get("symbols", ()))}
@@ -35,7 +36,8 @@ async def typed_in(desk: Desk, visit: Visit) -> tuple[dict[str, str], Faults]:
 
 def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
     """A subscription as wished; None, with faults, where it cannot be one."""
-    if typed["target"] not in set(Target):
+    target = next((one for one in Target if one == typed["target"]), None)
+    if target is None:
         faults["target"] = words("Choose where alerts shall be sent.")
     severity = next((one for one in get_args(Severity) if one == typed["min_severity"]), None)
     if severity is None:
@@ -43,9 +45,17 @@ def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) 
     roots = tuple(dict.fromkeys(typed["symbols"].split()))
     if any(root not in offered(desk) for root in roots):
         faults["symbols"] = words("Choose among the symbols of the list.")
-    if faults or severity is None:
+    window = next((one for one in get_args(Window) if one == typed["window"]), None)
+    if target is Target.EMAIL and window is None:
+        faults["window"] = words("Choose when mails are sent.")
+    if faults or target is None or severity is None:
         return None
-    return Wish(Target(typed["target"]), typed["address"], typed["label"], roots, severity)
+    mail = target is Target.EMAIL
+    return Wish(
+        target, typed["address"], typed["label"], roots, severity,
+        ordered=target is Target.HTTPS and typed["ordered"] == "yes",
+        window=window if mail and window is not None else "hour", at_once=not mail or typed["at_once"] == "yes",
+    )  # fmt: skip
 
 
 def offered(desk: Desk) -> dict[str, str]:

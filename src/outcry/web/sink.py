@@ -1,0 +1,141 @@
+"""The demonstration's receiver as a page, `/sink`: what webhooks brought, and how it shall answer.
+
+Rules kept: there is no such page outside a demonstration; what came in is shown as text and nothing else; a signing
+secret that is pasted here is not given back.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from outcry.services.sink import Manner, Receipt, SecretRefused, Signature, Sink
+from outcry.web.desk import Desk, Page, PageMissing, Visit, said
+from outcry.web.forms import Faults, note_of
+from outcry.web.language import later
+from outcry.web.moments import Moment, moment
+
+SINK = "/sink"
+MANNERS: Mapping[Manner, str] = {
+    Manner.WELL: later("Take everything (200)"),
+    Manner.ERROR: later("Fail (500)"),
+    Manner.SLOW: later("Answer too late"),
+    Manner.REDIRECT: later("Send on to another address (302)"),
+    Manner.BUSY: later("Ask for fewer messages (429)"),
+    Manner.GONE: later("Say that it is gone (410)"),
+}
+SIGNATURES: Mapping[Signature, tuple[str, str]] = {
+    Signature.GOOD: ("good", later("signature is good")),
+    Signature.OLD: ("warn", later("signature is good, its time is not")),
+    Signature.BAD: ("bad", later("signature is not by a secret known here")),
+    Signature.UNKNOWN: ("", later("signed; no secret is known here")),
+    Signature.MISSING: ("bad", later("not signed")),
+}
+#: Headers that say something about a delivery, in this order; the others are shown with them, after.
+_FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", "user-agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A receipt for a page. `summary`: what the message says of itself, if it says anything; `signature`: how it looks
+    and its words."""
+
+    receipt: Receipt
+    at: Moment | None
+    summary: str
+    body: str
+    headers: list[tuple[str, str]]
+    signature: tuple[str, str]
+
+
+async def show_sink(desk: Desk, visit: Visit) -> Response:
+    """What came in, newest first."""
+    return await _page(desk, visit, {})
+
+
+async def set_manner(desk: Desk, visit: Visit) -> Response:
+    """How it shall answer from now on."""
+    sink = _sink(desk, visit)
+    wished = said(await desk.form(visit), "manner")
+    if wished not in set(Manner):
+        return await _page(desk, visit, {"manner": visit.words("Choose one of the ways of the list.")})
+    sink.manner = Manner(wished)
+    return desk.to(visit, f"{SINK}?done=manner")
+
+
+async def give_secret(desk: Desk, visit: Visit) -> Response:
+    """Check signatures by a secret, as long as the service runs."""
+    sink = _sink(desk, visit)
+    try:
+        sink.trust(said(await desk.form(visit), "secret"))
+    except SecretRefused:
+        fault = visit.words("This is not a signing secret: those begin with whsec_ and are shown once.")
+        return await _page(desk, visit, {"secret": fault})
+    return desk.to(visit, f"{SINK}?done=secret")
+
+
+async def clear_sink(desk: Desk, visit: Visit) -> Response:
+    """Forget what came in."""
+    sink = _sink(desk, visit)
+    await desk.form(visit)
+    sink.clear()
+    return desk.to(visit, f"{SINK}?done=cleared")
+
+
+async def back_to_sink(desk: Desk, visit: Visit) -> Response:
+    """An address that only takes forms, opened as a page."""
+    _sink(desk, visit)
+    return desk.to(visit, SINK)
+
+
+def _sink(desk: Desk, visit: Visit) -> Sink:
+    """The receiver, for somebody who is signed in. Raises `PageMissing` where there is none."""
+    sink = desk.services.sink
+    if sink is None:
+        raise PageMissing
+    desk.user(visit)
+    return sink
+
+
+async def _page(desk: Desk, visit: Visit, faults: Faults) -> Response:
+    sink = _sink(desk, visit)
+
+    def look() -> list[Shown]:
+        return [_shown(visit, sink, receipt) for receipt in sink.receipts]
+
+    return desk.page(
+        visit,
+        "account/sink.html",
+        422 if faults else 200,
+        sink=sink,
+        receipts=await desk.ask(look),
+        manners={manner.value: visit.words(name) for manner, name in MANNERS.items()},
+        faults=faults,
+        done=note_of(visit),
+    )
+
+
+def _shown(visit: Visit, sink: Sink, receipt: Receipt) -> Shown:
+    kind, words = SIGNATURES[sink.signature(receipt)]
+    text, summary = receipt.body.decode("utf-8", "replace"), ""
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        read = None
+    if isinstance(read, dict):
+        text = json.dumps(read, ensure_ascii=False, indent=2)
+        summary = str(read.get("text", ""))[:500]
+    known = {name: value for name, value in receipt.headers if name in _FIRST}
+    headers = [(name, known[name]) for name in _FIRST if name in known]
+    headers += [(name, value) for name, value in receipt.headers if name not in known]
+    return Shown(receipt, moment(visit, receipt.at_ns), summary, text, headers, (kind, visit.words(words)))
+
+
+PAGES: Sequence[Page] = (
+    (SINK, ("GET",), show_sink),
+    (f"{SINK}/manner", ("POST",), set_manner),
+    (f"{SINK}/secret", ("POST",), give_secret),
+    (f"{SINK}/clear", ("POST",), clear_sink),
+    *((f"{SINK}/{form}", ("GET",), back_to_sink) for form in ("manner", "secret", "clear")),
+)

@@ -1,0 +1,19 @@
+/* The receiver's page shows what comes in as it comes: it is looked at anew while somebody looks at it.
+ *
+ * Rules kept: what somebody has opened or is using stays as it is; a page nobody sees asks nothing. Without scripts
+ * there is a link for it. */
+
+import { swap } from "./swap.js";
+
+const EVERY_MS = 2000;
+
+/** Something in the list is being read or used. */
+function inUse() {
+  const list = document.getElementById("came-in");
+  const held = document.activeElement !== document.body && list.contains(document.activeElement);
+  return held || list.querySelector("details[open]") !== null || !getSelection().isCollapsed;
+}
+
+setInterval(() => {
+  if (document.visibilityState === "visible" && !inUse()) swap(location.href, { keep: true });
+}, EVERY_MS);

@@ -1,0 +1,34 @@
+"""The question whether whoever reads at an e-mail address wants alerts there: asked when it is given, and again.
+
+Rule kept: what came of asking is said; where it was not asked, why.
+"""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
+from outcry.services.mail_consent import Asked
+from outcry.web.desk import Desk, Page, Visit
+from outcry.web.webhook_page import LIST, ONE, back_to_webhook, own
+
+
+async def ask_reader(desk: Desk, visit: Visit, row: SubscriptionRow) -> Asked | None:
+    """Ask the reader of an address that is not confirmed; None where there is nothing to ask."""
+    if row.phase is not SubscriptionPhase.UNCONFIRMED:
+        return None
+    return await desk.ask(desk.services.consent.ask, row, visit.words.language)
+
+
+async def ask_again(desk: Desk, visit: Visit) -> Response:
+    """Send the question again."""
+    _, row = await own(desk, visit)
+    await desk.form(visit)
+    asked = await ask_reader(desk, visit, row)
+    return desk.to(visit, f"{LIST}/{row.id}" + (f"?done={asked}" if asked else ""))
+
+
+PAGES: Sequence[Page] = (
+    (f"{ONE}/confirmation", ("POST",), ask_again),
+    (f"{ONE}/confirmation", ("GET",), back_to_webhook),
+)

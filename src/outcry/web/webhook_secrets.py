@@ -1,0 +1,49 @@
+"""The signing secret of a webhook: replaced, and shown once.
+
+Rule kept: a secret is on a page the one time it is made, for a user who has just proved who it is.
+"""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from outcry.accounts.audit import Event
+from outcry.services.subscriptions import SubscriptionRefused
+from outcry.web.desk import Desk, NotConfirmed, Page, PageMissing, Visit
+from outcry.web.forms import forget_secret, hand_over, handed_over, prove_first
+from outcry.web.webhook_page import LIST, ONE, asked, back_to_webhook, note, own
+
+
+async def rotate_secret(desk: Desk, visit: Visit) -> Response:
+    """Sign with a new secret, shown once; the old one signs too for a day."""
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    try:
+        desk.confirmed(visit)
+        secret = await asked(desk, desk.services.subscriptions.rotate, user.id, row.id, desk.now_ns())
+    except NotConfirmed:
+        return prove_first(desk, visit, f"{LIST}/{row.id}", {})
+    except SubscriptionRefused:
+        raise PageMissing from None  # the form for it is only where something is signed
+    await note(desk, visit, user, Event.SUBSCRIPTION_ROTATED, row)
+    return hand_over(desk, visit, f"{LIST}/{row.id}/secret", {"secret": secret, "done": "rotated"})
+
+
+async def show_secret(desk: Desk, visit: Visit) -> Response:
+    """A signing secret just made, the only time it is on a page."""
+    _, row = await own(desk, visit)
+    held = await handed_over(desk, visit, f"{LIST}/{row.id}/secret")
+    if held is None:
+        return desk.to(visit, f"{LIST}/{row.id}?done=shown")
+    page = desk.page(
+        visit, "account/webhook_secret.html", secret=True, webhook=row, value=held["secret"],
+        rotated=held["done"] == "rotated", unverified=held["done"] == "unverified", sink=desk.services.sink,
+    )  # fmt: skip
+    return forget_secret(visit, page)
+
+
+PAGES: Sequence[Page] = (
+    (f"{ONE}/secret", ("GET",), show_secret),
+    (f"{ONE}/rotate", ("POST",), rotate_secret),
+    (f"{ONE}/rotate", ("GET",), back_to_webhook),
+)

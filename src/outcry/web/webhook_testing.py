@@ -1,0 +1,52 @@
+"""The test of a webhook: sent at once, by the way alerts go, with what came of it on the page.
+
+Rule kept: what was answered is shown as text, and what it means in plain words.
+"""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from outcry.accounts.audit import Event
+from outcry.ports.delivery import SubscriptionPhase
+from outcry.web.as_text import as_seen
+from outcry.web.delivery_times import timed
+from outcry.web.delivery_words import result_words
+from outcry.web.desk import Desk, Page, Visit
+from outcry.web.webhook_page import ONE, asked, back_to_webhook, note, own
+
+#: Tests in any minute; a test waits for the other side.
+_TESTS = 5
+
+
+async def test_webhook(desk: Desk, visit: Visit) -> Response:
+    """Send the test alert now, and tell what came of it."""
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    verdict = desk.services.limiter.take(f"test:{user.id}", _TESTS, desk.now_ns())
+    if not verdict.allowed:
+        wait_s = -(-verdict.retry_after_ms // 1000)
+        page = desk.page(visit, "account/webhook_test.html", 429, webhook=row, result=None, wait_s=wait_s)
+        page.headers["retry-after"] = str(wait_s)
+        return page
+    result = await asked(desk, desk.services.subscriptions.test, user.id, row.id, desk.now_ns())
+    await note(desk, visit, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
+    _, after = await own(desk, visit)
+    enabled = row.phase is SubscriptionPhase.DISABLED and after.phase is not SubscriptionPhase.DISABLED
+    return desk.page(
+        visit,
+        "account/webhook_test.html",
+        webhook=after,
+        enabled=enabled,
+        result=result,
+        excerpt=as_seen(result.excerpt),
+        request=as_seen(result.request),
+        diagnosis=result_words(visit.words, result.code),
+        times=timed(visit.words, result.phases_ms, result.took_ms),
+    )
+
+
+PAGES: Sequence[Page] = (
+    (f"{ONE}/test", ("POST",), test_webhook),
+    (f"{ONE}/test", ("GET",), back_to_webhook),
+)
