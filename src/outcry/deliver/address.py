@@ -114,10 +114,6 @@ class AddressRule:
         """Whether a connection to `place` may be one to this address."""
         return not self.is_denied(number) if place.admitted else self.is_public(number)
 
-    def also_denying(self, networks: Iterable[Network]) -> "AddressRule":
-        """The same rule with more networks denied."""
-        return AddressRule(self.own_hosts, self.admitted, (*self.denied_networks, *networks))
-
     def _refuse(self, host: str, number: Number | None, port: int) -> str:
         if port != HTTPS_PORT:
             return PORT

@@ -1,0 +1,29 @@
+"""Whose certificates are believed.
+
+Rules kept: the system's roots, found where the TLS library was built to look, whatever the environment says
+(`SSL_CERT_FILE` and the like are for programs a person runs, and would silently widen what a service trusts); TLS 1.2
+or later, and no signature made with SHA-1.
+"""
+
+import ssl
+from pathlib import Path
+
+#: Where systems keep their roots, for a Python that was built elsewhere and looks in none of them.
+_USUAL = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+
+
+def system_trust(ca_file: str = "") -> ssl.SSLContext:
+    """What to speak TLS with: trusts the system's roots and, if given, those in a PEM file. Raises `OSError`
+    (`ssl.SSLError` is one) where that cannot be read."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # checks certificate and name
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("DEFAULT:!aNULL:!eNULL:@SECLEVEL=2")
+    context.set_alpn_protocols(["http/1.1"])
+    built_in = ssl.get_default_verify_paths()
+    files = [path for path in (built_in.openssl_cafile, *_USUAL) if Path(path).is_file()][:1]
+    folders = [path for path in (built_in.openssl_capath,) if Path(path).is_dir()]
+    if files or folders:
+        context.load_verify_locations(*files or [None], *folders)
+    if ca_file:
+        context.load_verify_locations(ca_file)
+    return context
