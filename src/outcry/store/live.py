@@ -16,9 +16,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from outcry.core.calendar import SessionKind
 from outcry.core.structure.machine import AlertType
-from outcry.ports.live import AlertRow, StreamKey
+from outcry.ports.live import AlertRow, FanOut, StreamKey
 from outcry.store import schema
 from outcry.store.database import Database
+from outcry.store.fan_out import enter_alerts
 
 ALERT_COLUMNS = tuple(schema.alerts.c[field.name] for field in fields(AlertRow))
 
@@ -66,18 +67,23 @@ class SqlLiveStore:
         with self._database.write(moves="nothing") as connection:
             connection.execute(table.delete().where(*mine))
 
-    def record_alerts(self, alerts: Sequence[AlertRow], positions: Mapping[str, int]) -> Sequence[AlertRow]:
+    def record_alerts(
+        self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
+    ) -> Sequence[AlertRow]:
         """See `LiveStore`."""
         if not alerts and not positions:
             return []
         reached = [{"stream": stream, "position": position} for stream, position in positions.items()]
         recorded: list[AlertRow] = []
+        written_ns = fan_out.now_ns if fan_out else None
         with self._database.write(moves="nothing") as connection:
             unless_known = _unless_known(connection.dialect.name)
             for alert in alerts:
-                seq = connection.execute(unless_known, _plain(alert)).scalar()
+                seq = connection.execute(unless_known, _plain(alert) | {"written_ns": written_ns}).scalar()
                 if seq is not None:
                     recorded.append(replace(alert, seq=seq))
+            if fan_out is not None:
+                enter_alerts(connection, recorded, fan_out)
             _advance(connection, schema.positions, reached)
         return recorded
 

@@ -105,7 +105,7 @@ def _look_again(connection: Connection, subscription_id: int) -> None:
     connection.execute(update(lanes).where(*waits).values(due_ns=0))
 
 
-def read_subscription(row: Mapping[str, Any]) -> SubscriptionRow:
+def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:
     """A subscription of the table's columns by name; others are passed over."""
     values: dict[str, Any] = {name: row[name] for name in SubscriptionRow.__slots__}
     values["target"], values["phase"] = Target(row["target"]), SubscriptionPhase(row["phase"])

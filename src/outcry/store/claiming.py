@@ -1,0 +1,186 @@
+"""How a worker takes messages out of the outbox.
+
+Rules kept: a lane is held by one worker at a time; a message has its id, and its entries, before anybody sends it.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
+
+from outcry.ports.delivery import SubscriptionPhase, Target
+from outcry.ports.live import AlertRow
+from outcry.ports.outbox import MOST_ALERTS, Entry, EntryPhase, Lane, Parcel, Reader
+from outcry.store import schema
+from outcry.store.lanes import Standing, look_again, standings
+from outcry.store.live import ALERT_COLUMNS, read_alert
+from outcry.store.subscriptions import read_subscription
+
+_LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
+_NOW = bindparam("now_ns")
+_IDS = bindparam("ids", expanding=True)
+LANE_FIELDS = tuple(field.name for field in fields(Lane))
+_READER_FIELDS = tuple(field.name for field in fields(Reader))
+_ALERT_FIELDS = tuple(column.name for column in ALERT_COLUMNS)
+
+
+def claim(connection: Connection, worker: str, now_ns: int, lease_ns: int, most: int) -> list[Parcel]:
+    """Lease up to so many lanes with something due, and return what goes next in each."""
+    parcels: list[Parcel] = []
+    while (room := most - len(parcels)) > 0:
+        found = connection.execute(_candidates(), {"now_ns": now_ns, "room": room}).mappings()
+        candidates = {row["id"]: row for row in found}
+        standing = standings(connection, list(candidates), now_ns)
+        due = [number for number in candidates if _is_due(standing[number], now_ns)]
+        if due:
+            _lease(connection, due, worker, now_ns + lease_ns)
+            messages = _messages(connection, {number: standing[number] for number in due}, candidates, now_ns)
+            parcels += _parcels(connection, messages, candidates)
+        if len(due) < len(candidates):  # looked at too early: from now on when they are due
+            look_again(connection, [number for number in candidates if number not in set(due)], now_ns)
+        if len(candidates) < room:
+            break
+    return parcels
+
+
+def _is_due(standing: Standing, now_ns: int) -> bool:
+    due_ns = standing.due_ns(standing.sent_ns, standing.closed_until_ns)
+    return due_ns is not None and due_ns <= now_ns
+
+
+@cache
+def _candidates() -> Any:
+    """Lanes to be looked at that nobody holds, with whose they are. Several processes pass each other's by."""
+    reader = [schema.users.c[name] for name in _READER_FIELDS]
+    lane = [_LANES[name] for name in LANE_FIELDS]
+    return (
+        select(schema.subscriptions, *reader, *lane)
+        .select_from(schema.lanes.join(schema.subscriptions).join(schema.users))
+        .where(
+            _LANES.due_ns <= _NOW,
+            _LANES.leased_until_ns <= _NOW,
+            _LANES.closed_until_ns <= _NOW,
+            _SUBSCRIPTIONS.phase == SubscriptionPhase.ACTIVE.value,
+            schema.users.c.disabled_ns.is_(None),
+        )
+        .order_by(_LANES.due_ns, _LANES.subscription_id)
+        .limit(bindparam("room"))
+        .with_for_update(of=schema.lanes, skip_locked=True)
+    )
+
+
+def _lease(connection: Connection, numbers: Sequence[int], worker: str, until_ns: int) -> None:
+    """Hold lanes; should the worker die, they are looked at when the lease is over."""
+    held = {"worker": worker, "leased_until_ns": until_ns, "due_ns": until_ns}
+    connection.execute(
+        update(schema.lanes).where(_LANES.subscription_id.in_(_IDS)).values(held), {"ids": list(numbers)}
+    )
+
+
+def _messages(
+    connection: Connection, due: Mapping[int, Standing], candidates: Mapping[int, RowMapping], now_ns: int
+) -> Mapping[str, int]:
+    """The messages that go next, by id, with their subscription: those there are, and new ones, gathered."""
+    messages: dict[str, int] = {}
+    new: list[dict[str, Any]] = []
+    for number, standing in due.items():
+        message_id = standing.message_id
+        if message_id is None:
+            message_id = f"msg_{uuid.uuid4().hex}"
+            most = MOST_ALERTS[Target(candidates[number]["target"])]
+            new.append({"message": message_id, "lane": number, "before": standing.before_id, "most": most})
+        messages[message_id] = number
+    if new:
+        connection.execute(_gather(), [row | {"now_ns": now_ns} for row in new])
+    return messages
+
+
+@cache
+def _gather() -> Any:
+    """Put entries that are in no message yet into a new one."""
+    free = schema.outbox.alias("free")
+    oldest = (
+        select(free.c.id)
+        .where(
+            free.c.subscription_id == bindparam("lane"),
+            free.c.phase == EntryPhase.WAITING.value,
+            free.c.message_id.is_(None),
+            free.c.due_ns <= _NOW,
+            free.c.id < bindparam("before"),
+        )
+        .order_by(free.c.id)
+        .limit(bindparam("most"))
+    )
+    return update(schema.outbox).where(_OUTBOX.id.in_(oldest)).values(message_id=bindparam("message"))
+
+
+def _parcels(
+    connection: Connection, messages: Mapping[str, int], candidates: Mapping[int, RowMapping]
+) -> list[Parcel]:
+    missed: dict[int, int] = dict(_rows(connection, _missed(), list(messages.values())))
+    alerts: dict[int, AlertRow] = {}
+    entries: dict[str, list[Entry]] = {}
+    firsts: dict[str, tuple[int, int]] = {}
+    for number, place, message_id, tries, created_ns, seq, *rest in _rows(
+        connection, _contents(), list(messages)
+    ):
+        if seq not in alerts:
+            alerts[seq] = read_alert(dict(zip(_ALERT_FIELDS, rest, strict=True)))
+        entries.setdefault(message_id, []).append(Entry(number, place, alerts[seq]))
+        firsts.setdefault(message_id, (tries, created_ns))
+    return [
+        _parcel(candidates[number], message_id, entries[message_id], missed.get(number, 0), *firsts[message_id])
+        for message_id, number in messages.items()
+    ]  # fmt: skip
+
+
+def _rows(connection: Connection, query: Any, ids: Sequence[int | str]) -> Iterable[Any]:
+    return connection.execute(query, {"ids": ids})
+
+
+def _parcel(
+    row: RowMapping, message_id: str, entries: Sequence[Entry], missed: int, tries: int, created_ns: int
+) -> Parcel:
+    return Parcel(
+        message_id=message_id,
+        subscription=read_subscription(row),
+        reader=Reader(*(row[name] for name in _READER_FIELDS)),
+        lane=read_lane(row),
+        entries=tuple(entries),
+        missed=missed,
+        tries=tries,
+        created_ns=created_ns,
+    )
+
+
+def read_lane(row: RowMapping) -> Lane:
+    """A lane of the table's columns by name; others are passed over."""
+    return Lane(*(row[name] for name in LANE_FIELDS))
+
+
+@cache
+def _missed() -> Any:
+    missed = (_OUTBOX.subscription_id.in_(_IDS), _OUTBOX.phase == EntryPhase.MISSED.value)
+    return select(_OUTBOX.subscription_id, func.count()).where(*missed).group_by(_OUTBOX.subscription_id)
+
+
+@cache
+def _contents() -> Any:
+    """What waits in messages, in the order it was written."""
+    entry = (
+        _OUTBOX.id,
+        _OUTBOX.number,
+        _OUTBOX.message_id,
+        _OUTBOX.tries,
+        _OUTBOX.created_ns,
+        _OUTBOX.alert_seq,
+    )
+    return (
+        select(*entry, *ALERT_COLUMNS)
+        .select_from(schema.outbox.join(schema.alerts))
+        .where(_OUTBOX.message_id.in_(_IDS), _OUTBOX.phase == EntryPhase.WAITING.value)
+        .order_by(_OUTBOX.id)
+    )
