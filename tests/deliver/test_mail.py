@@ -28,15 +28,24 @@ MAIL = Mail(
 
 
 class Taken:
-    """What an SMTP server took."""
+    """What an SMTP server took. `answer`: to the mail, `welcome`: to its recipient; `sources`: the mails' bytes."""
 
     def __init__(self) -> None:
         self.mails: list[Message] = []
+        self.sources: list[bytes] = []
         self.encrypted: list[bool] = []
-        self.answer = "250 OK"
+        self.answer = self.welcome = "250 OK"
+
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
+        self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any
+    ) -> str:
+        if self.welcome.startswith("250"):
+            envelope.rcpt_tos.append(address)
+        return self.welcome
 
     async def handle_DATA(self, _server: Any, session: Any, envelope: Any) -> str:  # noqa: N802 - aiosmtpd's name
         if self.answer.startswith("250"):
+            self.sources.append(envelope.content)
             self.mails.append(message_from_bytes(envelope.content, policy=default))
             self.encrypted.append(session.ssl is not None)
         return self.answer
@@ -44,7 +53,8 @@ class Taken:
 
 def _authenticate(_server: Any, _session: Any, _envelope: Any, _mechanism: str, given: Any) -> AuthResult:
     assert isinstance(given, LoginPassword)
-    return AuthResult(success=(given.login, given.password) == (USER.encode(), PASSWORD.encode()))
+    right = (given.login, given.password) == (USER.encode(), PASSWORD.encode())
+    return AuthResult(success=right, handled=False)  # a refusal is the server's to say
 
 
 @contextmanager
@@ -122,20 +132,25 @@ def test_tls_from_the_first_byte(made: Certificate, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
-    ("url", "answer"),
-    [("smtp://outcry:wrong@127.0.0.1", "250 OK"), ("smtp://127.0.0.1", "550 no thanks, ann@example.com")],
+    ("url", "answer", "said"),
+    [
+        ("smtp://outcry:wrong@127.0.0.1", "250 OK", "does not accept the user or password"),
+        ("smtp://127.0.0.1", "550 no thanks, ann@example.com", "answered 550"),
+    ],
 )
-def test_a_refusal_names_the_server_and_no_secret(made: Certificate, url: str, answer: str) -> None:
+def test_a_refusal_names_the_server_and_no_secret(
+    made: Certificate, url: str, answer: str, said: str
+) -> None:
     taken = Taken()
     taken.answer = answer
     with (
         server(taken, tls_context=made.server, authenticator=_authenticate) as port,
-        pytest.raises(MailFailed, match=r"127\.0\.0\.1") as failed,
+        pytest.raises(MailFailed, match=rf"127\.0\.0\.1:{port} {said}") as failed,
     ):
         mailer(f"{url}:{port}").send(MAIL)
     for secret in ("wrong", "token", "ann@"):
         assert secret not in str(failed.value)
-    assert failed.value.__suppress_context__
+    assert failed.value.__context__ is None
 
 
 def test_a_server_that_is_not_there_is_a_failure_not_a_crash() -> None:
