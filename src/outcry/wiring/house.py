@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from outcry.accounts.licences import OPERATOR
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
+from outcry.ports.live import FanOut
 from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.live.board import Board
@@ -115,8 +116,15 @@ class House:
 
         stores = Stores(self.log, self.alerts, self.store, Archive(lambda: self.importer))
         universe, calendar = self.reference.universe, self.reference.calendar
-        market = Market(universe, calendar, self.market_clock, self.licences.of_user)
+        market = Market(universe, calendar, self.market_clock, self.licences.of_user, self._fan_out)
         return LiveService(LiveEngine(stores, market, self.board), feeds, pushes)
+
+    def _fan_out(self) -> FanOut:
+        """To whom alerts go now: as grants are at this moment, by the machine's clock, which people live by. Asks the
+        store."""
+        now_ns = self.clock.now_ns()
+        self.licences.refresh(now_ns)
+        return FanOut(self.licences.audience, now_ns)
 
     def tails(self) -> "list[tuple[int, Feed]]":
         """A feed for each growing file of the settings. Raises `FileRefused`."""

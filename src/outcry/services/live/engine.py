@@ -29,7 +29,7 @@ from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
 from outcry.services.live.intake import Counts
 from outcry.services.live.outgoing import alert_row
-from outcry.services.live.recorder import RETRY_S, Recorder, Tell, say_nothing
+from outcry.services.live.recorder import RETRY_S, FanOutNow, Recorder, Tell, say_nothing, to_nobody
 from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
 
@@ -56,12 +56,14 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What is traded when, and what time it is. `scope_of`: what a user may see besides his own recordings."""
+    """What is traded when, what time it is, and for whom. `scope_of`: what a user may see besides his own recordings;
+    `fan_out`: to whom alerts go that are recorded now."""
 
     universe: Universe
     calendar: Calendar
     clock: Clock
     scope_of: ScopeOf
+    fan_out: FanOutNow = to_nobody
 
 
 class Engine:
@@ -82,7 +84,7 @@ class Engine:
         self.runners: dict[str, Runner] = {}
         self._feeds: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recorder = Recorder(stores.log, stores.live, board, rush)
+        self._recorder = Recorder(stores.log, stores.live, board, rush, market.fan_out)
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
         #: Apart from the store's, so that no alert waits for a session's references.
         self._reference_thread = ThreadPoolExecutor(1, "outcry-references")

@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
-from outcry.ports.live import AlertRow, LiveStore, TradeLog
+from outcry.ports.live import AlertRow, FanOut, LiveStore, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.services.live.board import Board
 from outcry.services.live.runner import Runner
@@ -37,6 +37,14 @@ def say_nothing(event: str, **details: object) -> None:
     """For who does not want to know."""
 
 
+#: To whom alerts go that are recorded now. It blocks, and may raise `StoreBusy`.
+FanOutNow = Callable[[], FanOut | None]
+
+
+def to_nobody() -> None:
+    """For where alerts are recorded only."""
+
+
 class _Taken(NamedTuple):
     """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
 
@@ -46,10 +54,14 @@ class _Taken(NamedTuple):
 
 
 class Recorder:
-    """Keeps what streams bring about. Used on the event loop; `rush`: pauses are this many times shorter."""
+    """Keeps what streams bring about. Used on the event loop; `rush`: pauses are this many times shorter; `fan_out`: to
+    whom alerts go, asked as they are recorded."""
 
-    def __init__(self, log: TradeLog, live: LiveStore, board: Board, rush: float) -> None:
+    def __init__(
+        self, log: TradeLog, live: LiveStore, board: Board, rush: float, fan_out: FanOutNow = to_nobody
+    ) -> None:
         self._log, self._live, self._board, self._rush = log, live, board, rush
+        self._fan_out = fan_out
         self.tell: Tell = say_nothing
         self._fired: list[tuple[AlertRow, Runner]] = []
         self._positions: dict[str, int] = {}
@@ -76,7 +88,7 @@ class Recorder:
             if fired:
                 new = await self.patiently(
                     lambda fired=fired, positions=positions: self._live.record_alerts(
-                        _stamped(fired), positions
+                        _stamped(fired), positions, self._fan_out()
                     )
                 )
                 self._board.post(new)
