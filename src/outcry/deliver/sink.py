@@ -31,6 +31,8 @@ CERTIFICATE_FILE, AUTHORITY_FILE = "sink.pem", "sink-authority.pem"
 #: Longer than a sender waits for an answer.
 SLOW_S = 20.0
 _BUSY_S = 30
+#: How long answers under way are waited for at the end; none at all would be for ever, to aiohttp.
+_PATIENCE_S = 0.2
 _LASTS = timedelta(days=365)
 _ELSEWHERE = "https://elsewhere.example.com/"
 _LOOPBACK = "127.0.0.1"
@@ -95,7 +97,7 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
     failures: list[Exception] = []
 
     async def serve() -> None:
-        runner = web.AppRunner(listener.application(), access_log=None, shutdown_timeout=0)
+        runner = web.AppRunner(listener.application(), access_log=None, shutdown_timeout=_PATIENCE_S)
         try:
             await runner.setup()
             await web.SockSite(runner, bound, ssl_context=context).start()

@@ -1,0 +1,125 @@
+"""The demonstration's receiver on a real socket, by TLS, as a webhook reaches it."""
+
+import http.client
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from outcry.deliver.sink import AUTHORITY_FILE, CERTIFICATE_FILE, Receiver, receiver
+from outcry.services.sink import LONGEST_BODY_BYTES, Manner
+from outcry.wiring import SystemClock
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Receiver]:
+    with receiver(tmp_path / "data", SystemClock(), slow_s=0.3) as made:
+        yield made
+
+
+def connected(running: Receiver) -> http.client.HTTPSConnection:
+    trusting = ssl.create_default_context(cafile=str(running.authority))
+    host, _, port = running.host.partition(":")
+    return http.client.HTTPSConnection(host, int(port), timeout=5, context=trusting)
+
+
+def post(
+    running: Receiver, body: bytes = b"{}", path: str = "/in", **headers: str
+) -> http.client.HTTPResponse:
+    connection = connected(running)
+    connection.request("POST", path, body, {"content-type": "application/json", **headers})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer
+
+
+def test_what_is_sent_there_is_kept_as_it_came(running: Receiver) -> None:
+    assert running.sink.address == f"https://{running.host}/in"
+    assert post(running, b'{"version":2}', **{"webhook-id": "msg_1"}).status == 200
+    (receipt,) = running.sink.receipts
+    assert receipt.body == b'{"version":2}'
+    assert receipt.message_id == "msg_1"
+    assert receipt.header("content-type") == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("manner", "status", "header"),
+    [
+        (Manner.ERROR, 500, None),
+        (Manner.GONE, 410, None),
+        (Manner.BUSY, 429, ("retry-after", "30")),
+        (Manner.REDIRECT, 302, ("location", "https://elsewhere.example.com/")),
+    ],
+)
+def test_it_goes_wrong_when_told_to(
+    running: Receiver, manner: Manner, status: int, header: tuple[str, str] | None
+) -> None:
+    running.sink.manner = manner
+    answer = post(running)
+    assert answer.status == status
+    if header is not None:
+        assert answer.headers[header[0]] == header[1]
+
+
+def test_a_slow_answer_holds_up_nobody_else(running: Receiver) -> None:
+    running.sink.manner = Manner.SLOW
+    slow = connected(running)
+    began = time.perf_counter()
+    slow.request("POST", "/in", b"{}")
+    while not running.sink.receipts:
+        assert time.perf_counter() - began < 5
+    running.sink.manner = Manner.WELL
+    assert post(running).status == 200
+    assert time.perf_counter() - began < 0.3
+    assert slow.getresponse().status == 200
+    assert time.perf_counter() - began >= 0.3
+    slow.close()
+
+
+def test_what_is_too_long_or_not_a_delivery_is_refused_and_not_kept(running: Receiver) -> None:
+    assert post(running, b"x" * (LONGEST_BODY_BYTES + 1)).status == 413
+    assert post(running, path="/other").status == 404
+    connection = connected(running)
+    connection.request("GET", "/in")
+    assert connection.getresponse().status == 405
+    connection.close()
+    assert running.sink.receipts == []
+
+
+def test_it_listens_on_this_machine_only(running: Receiver) -> None:
+    port = int(running.host.partition(":")[2])
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
+        other.bind(("127.0.0.2", port))  # it would be taken if it listened everywhere
+
+
+def test_its_key_is_its_owners_and_nobody_can_make_another_certificate(running: Receiver) -> None:
+    folder = running.authority.parent
+    assert running.authority.name == AUTHORITY_FILE
+    assert (folder / CERTIFICATE_FILE).stat().st_mode & 0o777 == 0o600
+    assert "PRIVATE KEY" in (folder / CERTIFICATE_FILE).read_text()
+    assert "PRIVATE KEY" not in running.authority.read_text()
+
+
+def test_whoever_does_not_know_its_authority_does_not_trust_it(running: Receiver) -> None:
+    host, _, port = running.host.partition(":")
+    connection = http.client.HTTPSConnection(host, int(port), timeout=5, context=ssl.create_default_context())
+    with pytest.raises(ssl.SSLCertVerificationError):
+        connection.request("POST", "/in", b"{}")
+    connection.close()
+
+
+def test_it_ends_at_once_though_an_answer_is_under_way(tmp_path: Path) -> None:
+    with receiver(tmp_path, SystemClock(), slow_s=60) as made:
+        made.sink.manner = Manner.SLOW
+        waiting = connected(made)
+        waiting.request("POST", "/in", b"{}")
+        began = time.perf_counter()
+        while not made.sink.receipts:
+            assert time.perf_counter() - began < 5
+        began = time.perf_counter()
+    assert time.perf_counter() - began < 3
+    waiting.close()
