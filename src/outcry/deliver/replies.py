@@ -1,0 +1,103 @@
+"""What the other side answered, read as an attempt: how long it wants to be left alone, and what may be shown of it.
+
+Rules kept: nothing in an answer raises, whatever it holds; no part of an address that could be used is shown, though an
+answer repeats it; what would write over a page, a log or a terminal is shown as what it is.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from urllib.parse import unquote, urlsplit
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.deliver.egress import Reply
+from outcry.ports.sender import Sent, Verdict
+from outcry.services.dispatch.schedule import LONGEST_WAIT_NS
+
+LONGEST_EXCERPT = 1000
+#: Shorter parts of an address are words such as `services`, or could be anything.
+_SECRET_FROM = 8
+_SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_LONGEST_NUMBER = 20
+
+
+def sent_of(
+    reply: Reply, verdict: Verdict, code: str, address: str, request: bytes, wait_ns: int | None = None
+) -> Sent:
+    """A verdict on a reply, with all that is known of it. `request`: the body that was sent."""
+    return Sent(
+        verdict=verdict, code=code, status=reply.status, wait_ns=wait_ns, took_ms=reply.took_ms,
+        phases_ms=tuple(reply.phases_ms), excerpt=excerpt(reply.body, address), request=request.decode(),
+    )  # fmt: skip
+
+
+def unanswered(reply: Reply, address: str, request: bytes) -> Sent | None:
+    """What it means where there is no HTTP answer to judge; None where there is one."""
+    if reply.code == "ok":
+        return None
+    verdict = Verdict.BUSY if reply.code == "too_busy" else Verdict.LATER
+    return sent_of(reply, verdict, reply.code, address, request)
+
+
+def ordinary(reply: Reply, address: str, request: bytes, now_ns: int) -> Sent:
+    """What an HTTP answer means where nothing more is known of who gave it."""
+    status = reply.status or 0
+    wait_ns = retry_after_ns(reply.headers, now_ns)
+    match status:
+        case _ if 200 <= status < 300:
+            return sent_of(reply, Verdict.ARRIVED, "ok", address, request)
+        case 410:
+            return sent_of(reply, Verdict.GONE, "gone", address, request)
+        case 429:
+            return sent_of(reply, Verdict.SLOWER, "rate_limited", address, request, wait_ns)
+        case 502 | 503 | 504:
+            return sent_of(reply, Verdict.LATER, "status", address, request, wait_ns)
+        case _:
+            code = "redirect" if 300 <= status < 400 else "status"
+            return sent_of(reply, Verdict.LATER, code, address, request)
+
+
+def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
+    """`Retry-After`, in seconds or as a date (RFC 9110 §10.2.3); None where it is missing or says nothing."""
+    said = headers.get("retry-after", "").strip()
+    wait_ns = seconds_ns(said)
+    if wait_ns is not None:
+        return wait_ns
+    try:
+        until = parsedate_to_datetime(said)
+        until_s = (until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return waited_ns(until_s - now_ns / NANOS_PER_SECOND)
+
+
+def seconds_ns(said: str) -> int | None:
+    """A header's number of seconds; None where it is none."""
+    return waited_ns(float(said[:_LONGEST_NUMBER])) if _SECONDS.fullmatch(said) else None
+
+
+def waited_ns(seconds: float) -> int:
+    """So many seconds, but no more than anybody may ask for."""
+    return round(min(max(seconds, 0.0), LONGEST_WAIT_NS / NANOS_PER_SECOND) * NANOS_PER_SECOND)
+
+
+def excerpt(body: bytes, address: str) -> str:
+    """The beginning of a body, in signs that can be printed."""
+    text = body.decode("utf-8", "replace").replace("\r\n", "\n").strip()
+    for part in _secrets(address) if text else ():
+        text = text.replace(part, "…")
+    text = text[:LONGEST_EXCERPT]
+    return "".join(map(_shown, text))[:LONGEST_EXCERPT] if not text.isprintable() else text
+
+
+def _shown(sign: str) -> str:
+    return sign if sign.isprintable() or sign in "\n\t" else sign.encode("unicode_escape").decode()
+
+
+def _secrets(address: str) -> list[str]:
+    """What of an address could be a secret, the longest first."""
+    url = urlsplit(address)
+    parts = {url.path, url.query, *re.split(r"[/?&=]", f"{url.path}?{url.query}")}
+    parts |= {unquote(part) for part in parts}
+    return sorted((part for part in parts if len(part) >= _SECRET_FROM), key=len, reverse=True)

@@ -1,0 +1,118 @@
+"""Messages made by hand, and an egress that answers as it is told and keeps what it was given."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from multidict import CIMultiDict
+
+from outcry.core.calendar import SessionKind
+from outcry.core.structure.machine import AlertType
+from outcry.deliver.egress import Reply
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.live import AlertRow
+from outcry.ports.outbox import Entry, Lane, Parcel, Reader
+from outcry.ports.sender import Sender, Sent
+
+NOW_NS = 1_767_366_245_123_456_789
+PAGES = "https://outcry.example.com"
+HOOK = "https://hooks.mysite.dev/outcry/secret-path-0042?token=t0psecretvalue"
+SLACK = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
+DISCORD = "https://discord.com/api/webhooks/12345678901234567/" + "aB_-" * 17
+ADDRESSES = {Target.HTTPS: HOOK, Target.SLACK: SLACK, Target.DISCORD: DISCORD}
+
+
+class StillClock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self, at_ns: int = NOW_NS) -> None:
+        self.at_ns = at_ns
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+
+def subscription(target: Target, *, symbols: tuple[str, ...] = ()) -> SubscriptionRow:
+    return SubscriptionRow(
+        id=7, user_id=1, target=target, label="desk", sealed_address=b"", shown="…", symbols=symbols,
+        min_severity="info", phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=None, secret_last4="",
+        sealed_old_secret=None, old_until_ns=None, created_ns=0,
+    )  # fmt: skip
+
+
+def alert(
+    kind: AlertType = AlertType.IB_BREAK_UP, symbol: str = "ES", *, at_ms: int = 1_767_366_240_000, ref: str = "IBH",
+    params: Mapping[str, object] | None = None, invented: bool = False,
+) -> AlertRow:  # fmt: skip
+    return AlertRow(
+        owner=0, feed="demo", contract=f"{symbol}H2026", symbol=symbol, type=kind, severity=kind.severity,
+        session=SessionKind.RTH, trade_date=date(2026, 1, 2), key=f"{symbol}:{kind.value}:{at_ms}",
+        at_ns=at_ms * 1_000_000, price_e9=6_912_500_000_000, ref=ref,
+        params={"ibHigh": 6_912_250_000_000, "otherSideBroken": False} if params is None else params,
+        invented=invented, seq=1,
+    )  # fmt: skip
+
+
+def parcel(
+    target: Target,
+    alerts: Sequence[AlertRow] = (),
+    *,
+    missed: int = 0,
+    symbols: tuple[str, ...] = (),
+    first: int = 41,
+) -> Parcel:
+    """A message of these alerts, numbered from `first`; without any, the test."""
+    numbers: dict[str, int] = {}
+    entries: list[Entry] = []
+    for place, row in enumerate(alerts):
+        numbers[row.symbol] = numbers.get(row.symbol, first - 1) + 1
+        entries.append(Entry(id=100 + place, number=numbers[row.symbol], alert=row))
+    return Parcel(
+        "msg_2yZC7cDjpkJZ", subscription(target, symbols=symbols),
+        Reader("ann@example.com", "en", "Europe/Berlin", 7), Lane(), tuple(entries), missed, 0, NOW_NS,
+    )  # fmt: skip
+
+
+def reply(
+    status: int | None = 200,
+    body: bytes = b"",
+    code: str = "ok",
+    headers: Mapping[str, str] | None = None,
+    took_ms: int = 12,
+) -> Reply:
+    return Reply(
+        code=code, status=status, headers=CIMultiDict(headers or {}), body=body, took_ms=took_ms,
+        phases_ms=(("connect", 5), ("answer", 7)),
+    )  # fmt: skip
+
+
+@dataclass
+class ToldEgress:
+    """Answers in turn, the last answer for ever; keeps what it was asked to post."""
+
+    replies: Sequence[Reply]
+    posts: list[tuple[str, bytes, dict[str, str]]] = field(default_factory=list)
+
+    async def post(self, address: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+        self.posts.append((address, body, dict(headers)))
+        return self.replies[min(len(self.posts), len(self.replies)) - 1]
+
+
+def send(sender: Sender, sent: Parcel, address: str = "", secrets: Sequence[str] = ()) -> Sent:
+    """Send it, to the address of its target unless another is given."""
+    return asyncio.run(sender.send(sent, address or ADDRESSES[sent.subscription.target], secrets))
+
+
+def many(count: int, row: AlertRow | None = None) -> list[AlertRow]:
+    """So many alerts, a second apart."""
+    first = row or alert()
+    at_ms = first.at_ns // 1_000_000
+    return [
+        replace(
+            first,
+            key=f"{first.symbol}:{first.type.value}:{at_ms + 1000 * place}",
+            at_ns=first.at_ns + place * 10**9,
+        )
+        for place in range(count)
+    ]
