@@ -5,6 +5,7 @@ TOML file is `outcry.toml` in the data folder, or whatever `OUTCRY_CONFIG` names
 """
 
 import os
+import ssl
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_network
@@ -12,6 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
+
+from outcry.deliver.address import read_rule
 
 
 class BadSettings(Exception):
@@ -32,6 +35,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     empty: no mail. mail_from: address mail comes from. oidc_issuer: OpenID provider people may sign in by, as it names
     itself; empty: none. oidc_client_id, oidc_client_secret: what this service is registered as there; the secret
     may be empty. oidc_name: what the sign-in page calls the provider.
+    private_hosts: hosts that webhooks may be sent to though they are not public, `sink.lan:8443,10.0.0.5`, 443 where no
+    port is given; for development. private_ca: PEM file with the roots that vouch for these, beside the system's.
+    egress_denied: networks that no webhook is sent to, this service's own public addresses above all,
+    `198.51.100.7/32,2001:db8::/32`.
     query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
     "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
@@ -53,6 +60,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     oidc_client_id: str = ""
     oidc_client_secret: str = ""
     oidc_name: Annotated[str, msgspec.Meta(min_length=1, max_length=40)] = "OpenID"
+    private_hosts: str = ""
+    private_ca: str = ""
+    egress_denied: str = ""
     query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
     session_variants: dict[str, str] = {}
 
@@ -99,6 +109,8 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         for proxy in filter(None, settings.trusted_proxies.split(",")):
             ip_network(proxy.strip())
         _refuse_halves(settings)
+        read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
+        _refuse_unread_roots(settings)
     except ValueError as problem:  # msgspec's own errors are values' errors too
         raise BadSettings(f"settings (environment, {path}): {problem}") from problem
     return settings
@@ -112,6 +124,17 @@ def _refuse_halves(settings: Settings) -> None:
         raise ValueError(
             "oidc_issuer needs oidc_client_id, and public_url, where the provider sends people back to"
         )
+
+
+def _refuse_unread_roots(settings: Settings) -> None:
+    """A file of roots can be read. Raises `ValueError`."""
+    if settings.private_ca:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(settings.private_ca)
+        except OSError as problem:  # ssl.SSLError is one
+            raise ValueError(
+                f"private_ca: {settings.private_ca} has no certificates in PEM form: {problem}"
+            ) from None
 
 
 def _from_file(path: Path) -> dict[str, Any]:

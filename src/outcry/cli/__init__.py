@@ -9,7 +9,7 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
-from outcry.cli import accounts, importing, people, reading, replaying, serving, sessions
+from outcry.cli import accounts, endpoint, importing, people, reading, replaying, serving, sessions
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
@@ -49,6 +49,7 @@ app.command(importing.refold)
 app.command(people.users)
 app.command(accounts.keys)
 app.command(accounts.grants)
+app.command(endpoint.endpoint)
 app.command(reading.levels)
 app.command(reading.alerts)
 app.command(replaying.replay)

@@ -21,9 +21,8 @@ from yarl import URL
 from outcry import __version__
 from outcry.deliver.address import AddressRule, Place
 from outcry.deliver.lookup import OK, Blocked, Lookup
-from outcry.deliver.names import PATIENCE_S, Resolver, Unresolvable, ask_system
+from outcry.deliver.names import NameService, Unresolvable
 from outcry.deliver.trip import UNDER_WAY, Handshake, Stage, Trip, judged_socket
-from outcry.deliver.trust import system_trust
 from outcry.deliver.turns import NoTurn, Turns
 
 USER_AGENT = f"Outcry/{__version__} (+webhooks)"
@@ -46,7 +45,6 @@ class Limits:
     connect_s: float = 5.0
     total_s: float = 15.0
     turn_s: float = 2.0
-    dns_s: float = PATIENCE_S
     at_once: int = 256
     at_address: int = 32
 
@@ -83,16 +81,14 @@ class Egress:
     def __init__(
         self,
         rule: AddressRule,
-        resolver: Resolver = ask_system,
-        trust: ssl.SSLContext | None = None,
+        names: NameService,
+        trust: ssl.SSLContext,
         private_trust: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self._limits = limits or Limits()
-        self._lookup = Lookup(rule, resolver, self._limits.dns_s)
-        self._trust = trust or system_trust()
-        self._private_trust = private_trust or self._trust
-        self._trust.sslobject_class = self._private_trust.sslobject_class = Handshake
+        self._limits, self._lookup = limits or Limits(), Lookup(rule, names)
+        self._trust, self._private_trust = trust, private_trust or trust
+        trust.sslobject_class = self._private_trust.sslobject_class = Handshake
         self._read = lru_cache(_MOST_REMEMBERED)(self._read_anew)
         self._session: aiohttp.ClientSession | None = None
         self._all, self._at_address = Turns(self._limits.at_once), Turns(self._limits.at_address)

@@ -10,7 +10,7 @@ import time
 from ipaddress import IPv6Network
 
 from outcry.deliver.address import PRIVATE, AddressRule, Number, Place, translation_networks
-from outcry.deliver.names import PATIENCE_S, NameService, Resolver, Unresolvable, ask_system
+from outcry.deliver.names import NameService, Unresolvable
 
 OK, UNVERIFIED = "ok", "unverified"
 _DISCOVERY, _FOUND_FOR_S = "ipv4only.arpa", 3600.0
@@ -23,11 +23,8 @@ class Blocked(Exception):
 class Lookup:
     """Judges addresses by a rule and by what names resolve to. Used on one event loop."""
 
-    def __init__(
-        self, rule: AddressRule, resolver: Resolver = ask_system, patience_s: float = PATIENCE_S
-    ) -> None:
-        self.rule = rule
-        self._names = NameService(resolver, patience_s)
+    def __init__(self, rule: AddressRule, names: NameService) -> None:
+        self.rule, self._names = rule, names
         self._translators: tuple[IPv6Network, ...] = ()
         self._translators_until_s = float("-inf")
 
