@@ -4,16 +4,23 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
+from time import time_ns  # noqa: TID251 - the library goes by the machine's clock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from standardwebhooks import Webhook
+from tests.deliver.certificates import Certificate, certificate
 from tests.deliver.parcels import HOOK, NOW_NS, PAGES, StillClock, ToldEgress, alert, parcel, reply, send
 
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.deliver.egress import Reply
+from outcry.deliver.address import read_rule
+from outcry.deliver.egress import Egress, Reply
 from outcry.deliver.endpoint import HttpsSender
+from outcry.deliver.names import NameService
 from outcry.deliver.replies import LONGEST_EXCERPT, excerpt, retry_after_ns
+from outcry.deliver.trust import system_trust
 from outcry.ports.delivery import Target
 from outcry.ports.sender import Sent, Verdict
 from outcry.services.dispatch.schedule import LONGEST_WAIT_NS
@@ -197,3 +204,54 @@ def test_nothing_is_sent_twice_by_itself() -> None:
         HttpsSender(egress, PAGES, StillClock()).send(parcel(Target.HTTPS, [alert()]), HOOK, [SECRET])
     )
     assert len(egress.posts) == 1
+
+
+async def over_a_socket(served: Certificate, answer: bytes) -> tuple[Sent, bytes]:
+    """What came of a message sent to a real server that gives this answer, and what it received."""
+    received = bytearray()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        received.extend(head + await reader.readexactly(length))
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0, ssl=served.server)
+    here = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    egress = Egress(
+        read_rule(private_hosts=here), NameService(), system_trust(), system_trust(str(served.path))
+    )
+    async with server:
+        try:
+            sender = HttpsSender(egress, PAGES, StillClock(time_ns()))
+            message = parcel(Target.HTTPS, [alert(ref="Ä—■")])
+            sent = await sender.send(message, f"https://{here}/in", [SECRET])
+        finally:
+            await egress.close()
+    return sent, bytes(received)
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "code", "wait_s", "shown"),
+    [
+        (b"HTTP/1.1 204 No Content\r\n\r\n", Verdict.ARRIVED, "ok", None, ""),
+        (b"HTTP/1.1 429 \r\nRetry-After: 7\r\ncontent-length: 2\r\n\r\nno", Verdict.SLOWER, "rate_limited", 7, "no"),
+        (b"HTTP/1.1 500 x\r\nWEBHOOK-DELIVERY: disable\r\ncontent-length: 0\r\n\r\n", Verdict.GONE, "gone", None, ""),
+        (b"HTTP/1.1 302 x\r\nlocation: /\r\ncontent-length: 0\r\n\r\n", Verdict.LATER, "redirect", None, ""),
+        (b"SSH-2.0-OpenSSH\r\n", Verdict.LATER, "bad_response", None, ""),
+    ],
+    ids=["taken", "slower", "disable", "redirect", "no-http"],
+)  # fmt: skip
+def test_over_a_real_socket(
+    answer: bytes, verdict: Verdict, code: str, wait_s: int | None, shown: str, tmp_path: Path
+) -> None:
+    sent, received = asyncio.run(over_a_socket(certificate(tmp_path), answer))
+    assert (sent.verdict, sent.code, sent.excerpt) == (verdict, code, shown)
+    assert sent.wait_ns == (None if wait_s is None else wait_s * S)
+    head, _, body = received.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n")[1:])
+    assert Webhook(SECRET).verify(body, headers)["alerts"][0]["ref"] == "Ä—■"
+    assert {name.lower() for name in headers} >= {"outcry-seq", "webhook-id", "content-type", "user-agent"}
+    assert not any(name.lower() in {"cookie", "authorization"} for name in headers)

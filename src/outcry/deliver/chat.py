@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 from outcry.deliver.payload import TEST_TYPE, Alert, Body
 from outcry.ports.delivery import Severity
+from outcry.services.alert_phrases import SHAPES
 
 #: What is shown of alerts in one message.
 MOST_SHOWN = 10
 NOT_ADVICE = "Educational context, not advice."
-MARKS: dict[Severity, str] = {"critical": "■ CRITICAL", "warn": "▲ WARN", "info": "● INFO"}
+_SEVERITIES: tuple[Severity, ...] = ("critical", "warn", "info")
+MARKS = {severity: f"{SHAPES[severity]} {severity.upper()}" for severity in _SEVERITIES}
 
 
 @dataclass(frozen=True, slots=True)
