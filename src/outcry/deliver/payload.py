@@ -43,7 +43,8 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent: `text` for people, `alerts` for programs."""
+    """What is sent. `text`, for people: of one alert its message, of several how many and which; `alerts`, for
+    programs, in the order they were recorded."""
 
     version: int
     text: str
@@ -61,7 +62,9 @@ def body_of(parcel: Parcel, pages: str, now_ns: int) -> Body:
         test = _test(symbols[0] if symbols else TEST_SYMBOL, url, now_ns)
         return Body(version=VERSION, text=test.message, alerts=[test])
     rows = [entry.alert for entry in parcel.entries]
-    return Body(version=VERSION, text=_summary(rows), alerts=[_alert(row, url) for row in rows])
+    alerts = [_alert(row, url) for row in rows]
+    text = shortened(alerts[0].message, LONGEST_TEXT) if len(alerts) == 1 else _summary(rows)
+    return Body(version=VERSION, text=text, alerts=alerts)
 
 
 def encoded(body: object) -> bytes:
@@ -85,9 +88,7 @@ def _test(symbol: str, url: str, now_ns: int) -> Alert:
 
 
 def _summary(rows: list[AlertRow]) -> str:
-    """Of one alert its message; of several how many there are, and which as far as there is room."""
-    if len(rows) == 1:
-        return shortened(message(rows[0]), LONGEST_TEXT)
+    """Of several alerts how many there are, and which as far as there is room."""
     end = " (Invented data.)" if any(row.invented for row in rows) else ""
     said, left = f"{len(rows)} alerts: ", len(rows)
     room = LONGEST_TEXT - len(end) - len(f", and {left} more.")

@@ -18,6 +18,8 @@ from outcry.services.dispatch.schedule import LONGEST_WAIT_NS
 LONGEST_EXCERPT = 1000
 #: Shorter parts of an address are words such as `services`, or could be anything.
 _SECRET_FROM = 8
+#: Statuses with which `Retry-After` is heeded.
+_MAY_ASK = frozenset({429, 502, 503, 504})
 _SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _LONGEST_NUMBER = 20
 
@@ -42,20 +44,19 @@ def unanswered(reply: Reply, address: str, request: bytes) -> Sent | None:
 
 def ordinary(reply: Reply, address: str, request: bytes, now_ns: int) -> Sent:
     """What an HTTP answer means where nothing more is known of who gave it."""
-    status = reply.status or 0
-    wait_ns = retry_after_ns(reply.headers, now_ns)
-    match status:
-        case _ if 200 <= status < 300:
-            return sent_of(reply, Verdict.ARRIVED, "ok", address, request)
-        case 410:
-            return sent_of(reply, Verdict.GONE, "gone", address, request)
-        case 429:
-            return sent_of(reply, Verdict.SLOWER, "rate_limited", address, request, wait_ns)
-        case 502 | 503 | 504:
-            return sent_of(reply, Verdict.LATER, "status", address, request, wait_ns)
-        case _:
-            code = "redirect" if 300 <= status < 400 else "status"
-            return sent_of(reply, Verdict.LATER, code, address, request)
+    verdict, code = _meaning(reply.status or 0)
+    asked_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None
+    return sent_of(reply, verdict, code, address, request, asked_ns)
+
+
+def _meaning(status: int) -> tuple[Verdict, str]:
+    if 200 <= status < 300:
+        return Verdict.ARRIVED, "ok"
+    if 300 <= status < 400:
+        return Verdict.LATER, "redirect"
+    if status == 410:
+        return Verdict.GONE, "gone"
+    return (Verdict.SLOWER, "rate_limited") if status == 429 else (Verdict.LATER, "status")
 
 
 def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
