@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.errors import MessageError
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import EmailPolicy
 from email.utils import format_datetime, make_msgid
 from enum import StrEnum
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import aiosmtplib
@@ -66,6 +67,23 @@ def smtp_server(url: str) -> SmtpServer:
     )  # fmt: skip
 
 
+class _Form(EmailPolicy):
+    """How mail is written. ASCII throughout, for a relay that recodes it on the way breaks signatures over it; and what
+    programs read as one word stays whole, which the usual policy would encode where it is long."""
+
+    def fold(self, name: str, value: Any) -> str:
+        """See `EmailPolicy`."""
+        whole = name.lower() in {"list-unsubscribe", "message-id"}
+        return f"{name}: {value}{self.linesep}" if whole else super().fold(name, value)
+
+    def fold_binary(self, name: str, value: Any) -> bytes:
+        """See `EmailPolicy`."""
+        return self.fold(name, value).encode("ascii")
+
+
+_FORM = _Form(linesep="\r\n", cte_type="7bit")
+
+
 class Outcome(StrEnum):
     """What came of handing a mail over."""
 
@@ -108,7 +126,7 @@ class SmtpMailer:
 def new_message(sender: str, to: str, subject: str, now_ns: int, message_id: str = "") -> EmailMessage:
     """A mail still without content. `message_id`: what it stays known by when it is sent again; without one it gets
     one of its own. Raises `ValueError` or `MessageError` where an entry would add a header."""
-    message = EmailMessage(policy=SMTP)
+    message = EmailMessage(policy=_FORM)
     domain = sender.rpartition("@")[2].rstrip(">")
     message["From"], message["To"], message["Subject"] = sender, to, subject
     message["Date"] = format_datetime(datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC))
@@ -146,8 +164,15 @@ async def _converse(
     stages.begin("answer")
     if server.user:
         await client.login(server.user, server.password)
-    _, answer = await client.send_message(message)
+    _, answer = await client.sendmail(_address(message, "From"), _address(message, "To"), message.as_bytes())
     return answer
+
+
+def _address(message: EmailMessage, name: str) -> str:
+    found = message[name].addresses
+    if len(found) != 1:
+        raise ValueError("a mail is from one and to one")
+    return found[0].addr_spec
 
 
 async def _part(client: aiosmtplib.SMTP) -> None:
