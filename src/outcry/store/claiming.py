@@ -4,7 +4,7 @@ Rules kept: a lane is held by one worker at a time; a message has its id, and it
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -22,6 +22,8 @@ from outcry.store.subscriptions import read_subscription
 _LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _NOW = bindparam("now_ns")
 _IDS = bindparam("ids", expanding=True)
+#: What a chat's or mail's next message counts, as nobody will read it by itself.
+MISSED_PHASES = (EntryPhase.MISSED.value, EntryPhase.HELD.value)
 LANE_FIELDS = tuple(field.name for field in fields(Lane))
 _READER_FIELDS = tuple(field.name for field in fields(Reader))
 _ALERT_FIELDS = tuple(column.name for column in ALERT_COLUMNS)
@@ -120,7 +122,8 @@ def _gather() -> Any:
 def _parcels(
     connection: Connection, messages: Mapping[str, int], candidates: Mapping[int, RowMapping]
 ) -> list[Parcel]:
-    missed: dict[int, int] = dict(_rows(connection, _missed(), list(messages.values())))
+    told = [number for number in messages.values() if candidates[number]["target"] != Target.HTTPS.value]
+    missed: dict[int, int] = dict(_rows(connection, _missed(), told)) if told else {}
     alerts: dict[int, AlertRow] = {}
     entries: dict[str, list[Entry]] = {}
     firsts: dict[str, tuple[int, int]] = {}
@@ -137,8 +140,8 @@ def _parcels(
     ]  # fmt: skip
 
 
-def _rows(connection: Connection, query: Any, ids: Sequence[int | str]) -> Iterable[Any]:
-    return connection.execute(query, {"ids": ids})
+def _rows(connection: Connection, query: Any, ids: Sequence[int | str]) -> Sequence[Any]:
+    return connection.execute(query, {"ids": ids}).all()
 
 
 def _parcel(
@@ -163,7 +166,8 @@ def read_lane(row: RowMapping) -> Lane:
 
 @cache
 def _missed() -> Any:
-    missed = (_OUTBOX.subscription_id.in_(_IDS), _OUTBOX.phase == EntryPhase.MISSED.value)
+    """How much the next message of a chat or mail has to tell of."""
+    missed = (_OUTBOX.subscription_id.in_(_IDS), _OUTBOX.phase.in_(MISSED_PHASES))
     return select(_OUTBOX.subscription_id, func.count()).where(*missed).group_by(_OUTBOX.subscription_id)
 
 

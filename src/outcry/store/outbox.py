@@ -15,7 +15,7 @@ from outcry.accounts.licences import Scope
 from outcry.ports.delivery import AttemptRow, SubscriptionPhase
 from outcry.ports.outbox import Backlog, Done, EntryPhase, Lane, Parcel
 from outcry.store import schema
-from outcry.store.claiming import LANE_FIELDS, claim, read_lane
+from outcry.store.claiming import LANE_FIELDS, MISSED_PHASES, claim, read_lane
 from outcry.store.database import Database
 from outcry.store.fan_out import enter_missing
 from outcry.store.lanes import look_again, standings
@@ -79,7 +79,7 @@ class SqlOutbox:
             _OUTBOX.phase.in_((_WAITING, *_GIVEN_UP)),
         )
         with self._database.reading() as connection:
-            found = dict(connection.execute(counted.group_by(_OUTBOX.phase)).tuples().all())
+            found = dict(connection.execute(counted.group_by(_OUTBOX.phase)).all())
         dead = found.get(EntryPhase.MISSED.value, 0) + found.get(EntryPhase.DEAD.value, 0)
         return Backlog(found.get(_WAITING, 0), found.get(EntryPhase.HELD.value, 0), dead)
 
@@ -145,7 +145,7 @@ def _waiting_again(now_ns: int) -> Any:
 def _holders(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, str]:
     """Who holds the lanes of those subscriptions that there still are; they stay as they are until this ends."""
     query = select(_LANES.subscription_id, _LANES.worker).where(_LANES.subscription_id.in_(subscription_ids))
-    return dict(connection.execute(query.with_for_update()).tuples().all())
+    return dict(connection.execute(query.with_for_update()).all())
 
 
 def _settle_entries(connection: Connection, done: Sequence[Done]) -> None:
@@ -162,9 +162,9 @@ def _settle_entries(connection: Connection, done: Sequence[Done]) -> None:
     for change, rows in ((_put_back(), put_back), (_settle(), settled)):
         if rows:
             connection.execute(change, rows)
-    told = [one.parcel.subscription.id for one in done if one.told]
+    told = [one.parcel.subscription.id for one in done if one.told and one.parcel.missed]
     if told:
-        missed = (_OUTBOX.subscription_id.in_(told), _OUTBOX.phase == EntryPhase.MISSED.value)
+        missed = (_OUTBOX.subscription_id.in_(told), _OUTBOX.phase.in_(MISSED_PHASES))
         connection.execute(update(schema.outbox).where(*missed).values(phase=EntryPhase.DEAD.value))
 
 
@@ -255,7 +255,7 @@ def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> in
         .order_by(_OUTBOX.id)
         .limit(_SWEPT_AT_ONCE)
     )
-    rows = connection.execute(page).tuples().all()
+    rows = connection.execute(page).all()
     if not rows or rows[0][1] >= before_ns:
         return None
     newer = schema.outbox.alias("newer").c
