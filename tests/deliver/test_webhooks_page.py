@@ -1,0 +1,55 @@
+"""The page on webhooks says what is sent, when it is tried again, and what switches a webhook off."""
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.deliver.chat import MARKS
+from outcry.deliver.endpoint import NUMBERS_HEADER, WISH_HEADER
+from outcry.deliver.payload import Alert, Body
+from outcry.deliver.signing import signed
+from outcry.deliver.slack import GONE
+from outcry.ports.delivery import Target
+from outcry.services.dispatch.schedule import PAUSES_NS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+UNITS = {"s": NANOS_PER_SECOND, "min": NANOS_PER_MINUTE, "h": NANOS_PER_HOUR}
+
+
+def first_column(heading: str) -> list[str]:
+    """The names in the first column of the table under this heading, in order."""
+    table = PAGE.split(heading, 1)[1].split("\n\n", 1)[0]
+    return [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w-]+)`", row.split("|")[1])]
+
+
+def test_the_fields_are_those_of_the_body() -> None:
+    assert first_column("| field | |") == [field.name for field in msgspec.structs.fields(Body)]
+    assert first_column("| field of an alert | |") == [field.name for field in msgspec.structs.fields(Alert)]
+
+
+def test_the_headers_are_those_that_are_sent() -> None:
+    sent = ["content-type", *signed("msg_1", b"", ["whsec_AAAA"], 0), NUMBERS_HEADER]
+    assert first_column("| header | |") == sent
+    assert f"`{WISH_HEADER}: disable`" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("row", "targets"),
+    [("HTTPS endpoint", [Target.HTTPS]), ("Slack, Discord", [Target.SLACK, Target.DISCORD])],
+)
+def test_the_pauses_are_those_of_the_schedule(row: str, targets: list[Target]) -> None:
+    (said,) = re.findall(rf"^\| {row} \| at once, then after ([^|:]+)", PAGE, re.MULTILINE)
+    pauses = [int(count) * UNITS[unit] for count, unit in re.findall(r"(\d+) (s|min|h)\b", said)]
+    assert [list(PAUSES_NS[target]) for target in targets] == [pauses] * len(targets)
+
+
+def test_the_words_that_switch_a_slack_webhook_off_are_all_there() -> None:
+    (said,) = re.findall(r"^Slack answers in a word\.(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+)`", said)) == GONE
+
+
+def test_the_marks_of_severities_are_those_of_the_messages() -> None:
+    assert re.findall(r"[■▲●] [A-Z]+", PAGE) == list(MARKS.values())
