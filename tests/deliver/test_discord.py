@@ -23,6 +23,7 @@ from outcry.core.structure.machine import AlertType
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.deliver.discord import COLOURS, DiscordSender, Restraint
 from outcry.deliver.egress import Reply
+from outcry.deliver.replies import LONGEST_EXCERPT
 from outcry.ports.delivery import Target
 from outcry.ports.outbox import Parcel
 from outcry.ports.sender import Sent, Verdict
@@ -214,6 +215,13 @@ def test_what_discord_cannot_read_is_sent_once_more_as_text() -> None:
     assert "2 alerts missed" in second["content"]
     assert second["allowed_mentions"] == {"parse": []}
     assert (sent.verdict, sent.code, sent.told) == (Verdict.ARRIVED, "ok", True)
+
+
+def test_two_answers_are_no_more_to_show_than_one() -> None:
+    long = b'{"code": 50035, "message": "' + b"x" * 5000 + b'"}'
+    sent, _ = tried(parcel(Target.DISCORD, many(3)), reply(400, long), reply(400, long))
+    assert len(sent.excerpt) == LONGEST_EXCERPT
+    assert "(then, as plain text:)" in sent.excerpt
 
 
 def test_what_discord_cannot_read_as_text_either_is_given_up() -> None:

@@ -13,7 +13,7 @@ from typing import ClassVar
 from outcry.deliver.chat import Told, told
 from outcry.deliver.egress import Egress, Reply
 from outcry.deliver.payload import body_of, encoded
-from outcry.deliver.replies import unanswered
+from outcry.deliver.replies import LONGEST_EXCERPT, unanswered
 from outcry.ports.clock import Clock
 from outcry.ports.delivery import Target
 from outcry.ports.outbox import Parcel
@@ -79,5 +79,7 @@ class ChatSender(ABC):
 
 def _both(first: Sent, second: Sent) -> Sent:
     """The second of two messages, with what was answered to the first: it is a bug that shall be seen."""
-    excerpt = f"{first.excerpt} (then, as plain text:) {second.excerpt}"
+    excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
+        :LONGEST_EXCERPT
+    ]
     return replace(second, took_ms=first.took_ms + second.took_ms, excerpt=excerpt)

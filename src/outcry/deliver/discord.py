@@ -20,9 +20,10 @@ from outcry.ports.clock import Clock
 from outcry.ports.delivery import Severity, Target
 from outcry.ports.sender import Sent, Verdict
 
-LONGEST_CONTENT, LONGEST_TITLE, LONGEST_DESCRIPTION, LONGEST_EMBEDS = 2000, 256, 4096, 6000
+LONGEST_CONTENT = 2000
 COLOURS: dict[Severity, int] = {"critical": 0xC0392B, "warn": 0xD68910, "info": 0x2E6DA4}
-#: Ten embeds with titles and descriptions so long, and what stands below them, stay under what all may have.
+#: An embed's title may have 256 signs, its description 4,096, and all ten together 6,000: these stay below it. `_LINE`:
+#: of an alert where all of them are lines of one text.
 _TITLE, _DESCRIPTION, _LINE = 120, 450, 140
 #: Ten thousand answers of these kinds in ten minutes have Discord shut a machine out: it stops long before.
 MOST_INVALID, INVALID_WINDOW_NS = 2000, 10 * NANOS_PER_MINUTE
