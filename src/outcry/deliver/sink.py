@@ -9,10 +9,11 @@ import asyncio
 import ipaddress
 import ssl
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from socket import AF_INET, SOCK_STREAM, socket
 
@@ -79,7 +80,13 @@ class _Listener:
         manner = self._sink.take(list(request.headers.items()), body)
         status = STATUSES[manner]
         if status is None:
-            await asyncio.sleep(self._slow_s)
+            transport = request.transport
+            try:
+                await asyncio.sleep(self._slow_s)
+            except asyncio.CancelledError:  # the receiver ends: whoever waits is not waited for
+                if transport is not None:
+                    transport.abort()
+                raise
             return web.Response(text="late")
         headers = {
             Manner.REDIRECT: {"location": _ELSEWHERE},
@@ -92,11 +99,12 @@ class _Listener:
 @contextmanager
 def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Generator[None]:
     """Serve in a thread of its own as long as this lasts."""
-    loop, up = asyncio.new_event_loop(), threading.Event()
-    ended = asyncio.Event()
-    failures: list[Exception] = []
+    up, failures = threading.Event(), list[Exception]()
+    end: list[Callable[[], object]] = []
 
     async def serve() -> None:
+        ended = asyncio.Event()
+        end.append(partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set))
         runner = web.AppRunner(listener.application(), access_log=None, shutdown_timeout=_PATIENCE_S)
         try:
             await runner.setup()
@@ -106,10 +114,11 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
         except OSError as problem:
             failures.append(problem)
         finally:
-            up.set()
             await runner.cleanup()
+            await asyncio.sleep(_PATIENCE_S)  # connections are let go of after they are closed
+            up.set()
 
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), name="sink", daemon=True)
+    thread = threading.Thread(target=asyncio.run, args=(serve(),), name="sink", daemon=True)
     thread.start()
     up.wait()
     try:
@@ -118,9 +127,8 @@ def _running(listener: _Listener, bound: socket, context: ssl.SSLContext) -> Gen
         yield
     finally:
         if thread.is_alive():
-            loop.call_soon_threadsafe(ended.set)
+            end[0]()
         thread.join()
-        loop.close()
 
 
 def _certified(folder: Path, clock: Clock) -> ssl.SSLContext:
