@@ -1,0 +1,115 @@
+"""An outbox with people, subscriptions and alerts that fire, for the tests of it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from itertools import count
+from pathlib import Path
+
+from outcry.accounts.licences import Audience
+from outcry.core.calendar import SessionKind
+from outcry.core.structure.machine import AlertType
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.live import AlertRow, FanOut
+from outcry.ports.outbox import Done, EntryPhase, Parcel
+from outcry.store import migrate as migration
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.identity import SqlIdentityStore
+from outcry.store.live import SqlLiveStore
+from outcry.store.outbox import SqlOutbox
+from outcry.store.subscriptions import SqlSubscriptionStore
+
+S = NANOS_PER_SECOND
+BEGIN_NS = 1_767_366_245_000_000_000
+LEASE_NS = 60 * S
+EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
+ALERT = AlertRow(
+    owner=0, feed="demo", contract="ESH2026", symbol="ES", type=AlertType.IB_BREAK_UP, severity="warn",
+    session=SessionKind.RTH, trade_date=date(2026, 1, 2), key="", at_ns=BEGIN_NS, price_e9=5_000_250_000_000,
+    ref="IBH", params={"ibHigh": 5_000_000_000_000}, invented=True,
+)  # fmt: skip
+HOOK = SubscriptionRow(
+    id=0, user_id=1, target=Target.HTTPS, label="Desk", sealed_address=b"\x01sealed", shown="hooks.mysite.dev/…0042",
+    symbols=(), min_severity="info", phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=b"s",
+    secret_last4="wxyz", sealed_old_secret=None, old_until_ns=None, created_ns=BEGIN_NS,
+)  # fmt: skip
+
+
+@dataclass
+class Stage:
+    """Ann is 1 and Bob is 2. `now_ns` stands until a test moves it."""
+
+    database: Database
+    now_ns: int = BEGIN_NS
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def __post_init__(self) -> None:
+        self.outbox, self.live = SqlOutbox(self.database), SqlLiveStore(self.database)
+        self.subscriptions, self.people = SqlSubscriptionStore(self.database), SqlIdentityStore(self.database)
+        for email in ("ann@example.com", "bob@example.com"):
+            self.people.add_user(email, "member", "free", email.encode(), BEGIN_NS)
+
+    def subscribe(self, row: SubscriptionRow = HOOK, **changes: object) -> int:
+        number = self.subscriptions.add_subscription(replace(row, **changes), 1_000)  # type: ignore[arg-type]
+        assert number is not None
+        return number
+
+    def row(self, number: int, user_id: int = 1) -> SubscriptionRow:
+        row = self.subscriptions.subscription(user_id, number)
+        assert row is not None
+        return row
+
+    def change(self, number: int, **changes: object) -> None:
+        self.subscriptions.change_subscription(1, number, lambda row: replace(row, **changes))  # type: ignore[arg-type]
+
+    def alert(self, **changes: object) -> AlertRow:
+        return replace(ALERT, key=f"ES:ib-break-up:{next(self.numbers)}", **changes)  # type: ignore[arg-type]
+
+    def fire(self, how_many: int = 1, audience: Audience = EVERYONE, **changes: object) -> Sequence[AlertRow]:
+        rows = [self.alert(**changes) for _ in range(how_many)]
+        return self.live.record_alerts(rows, {}, FanOut(lambda _owner, _root: audience, self.now_ns))
+
+    def claim(self, worker: str = "w", most: int = 256) -> Sequence[Parcel]:
+        return self.outbox.claim(worker, self.now_ns, LEASE_NS, most)
+
+    def claim_one(self, worker: str = "w") -> Parcel:
+        (parcel,) = self.claim(worker)
+        return parcel
+
+    def done(
+        self, parcel: Parcel, phase: EntryPhase = EntryPhase.DELIVERED, wait_ns: int = 0, **more: object
+    ) -> Done:
+        """What came of a parcel that was sent just now. `wait_ns`: after which it is tried again."""
+        first = parcel.entries[0].alert if parcel.entries else ALERT
+        arrived = phase is EntryPhase.DELIVERED
+        attempt = AttemptRow(
+            id=0, subscription_id=parcel.subscription.id, at_ns=self.now_ns, alert_key=first.key,
+            alert_type=first.type.value, symbol=first.symbol, outcome="delivered" if arrived else "pending",
+            code="ok" if arrived else "status", status=204 if arrived else 500, took_ms=31, excerpt="", next_ns=None,
+            message_id=parcel.message_id, alerts=len(parcel.entries), number=parcel.tries + 1,
+        )  # fmt: skip
+        lane = replace(parcel.lane, sent_ns=self.now_ns)
+        made = Done(parcel, phase, self.now_ns + wait_ns, lane, attempt)
+        return replace(made, **more)  # type: ignore[arg-type]
+
+    def finish(self, parcel: Parcel, phase: EntryPhase = EntryPhase.DELIVERED, **more: object) -> None:
+        self.outbox.record("w", [self.done(parcel, phase, **more)])  # type: ignore[arg-type]
+
+    def attempts(self, number: int, user_id: int = 1) -> Sequence[AttemptRow]:
+        return list(reversed(self.subscriptions.attempts(user_id, number, None, 1_000)))
+
+
+def keys(parcel: Parcel) -> list[str]:
+    """The alerts of a parcel."""
+    return [entry.alert.key for entry in parcel.entries]
+
+
+@contextmanager
+def sqlite(folder: Path) -> Iterator[Stage]:
+    engine = open_engine(sqlite_url(folder))
+    migration.migrate(engine)
+    database = Database(engine)
+    yield Stage(database)
+    database.close()

@@ -1,0 +1,268 @@
+"""An alert reaches those it is for and nobody else: who may see its feed, for the symbols and from the severity that
+were asked for; with the alert or not at all."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outbox_stage import BEGIN_NS, EVERYONE, Stage, sqlite
+from sqlalchemy import select, text
+
+from outcry.accounts.licences import OPERATOR, Audience, Grant, audience, resolve
+from outcry.accounts.tiers import Tier
+from outcry.ports.delivery import Severity, SubscriptionPhase
+from outcry.ports.live import AlertRow, FanOut
+from outcry.ports.outbox import Backlog, Lane
+from outcry.store import migrate as migration
+from outcry.store import schema
+from outcry.store.database import open_engine, sqlite_url
+
+ACTIVE, PAUSED, DISABLED, UNCONFIRMED = (
+    SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED, SubscriptionPhase.UNCONFIRMED,
+)  # fmt: skip
+ANN, BOB, CARL = 1, 2, 3
+SEVERITIES: tuple[Severity, ...] = ("info", "warn", "critical")
+STAGES: list[Callable[[Path], AbstractContextManager[Stage]]] = [sqlite]
+
+
+@pytest.fixture(params=STAGES, ids=lambda make: make.__name__)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    with request.param(tmp_path) as made:
+        yield made
+
+
+def entered(stage: Stage) -> list[tuple[int, int, str]]:
+    """Subscription, alert and phase of every entry."""
+    outbox = schema.outbox.c
+    query = select(outbox.subscription_id, outbox.alert_seq, outbox.phase).order_by(outbox.id)
+    with stage.database.reading() as connection:
+        return [(row[0], row[1], row[2]) for row in connection.execute(query)]
+
+
+@pytest.mark.parametrize(
+    ("phase", "backlog"),
+    [
+        (ACTIVE, Backlog(1, 0, 0)),
+        (DISABLED, Backlog(0, 1, 0)),
+        (PAUSED, Backlog(0, 0, 0)),
+        (UNCONFIRMED, Backlog(0, 0, 0)),
+    ],
+)
+def test_an_alert_waits_is_held_or_is_nothing_as_its_subscription_stands(
+    stage: Stage, phase: SubscriptionPhase, backlog: Backlog
+) -> None:
+    number = stage.subscribe(phase=phase)
+    stage.fire()
+    assert stage.outbox.backlog(ANN, number) == backlog
+
+
+@pytest.mark.parametrize("wanted", SEVERITIES)
+@pytest.mark.parametrize("fired", SEVERITIES)
+def test_a_severity_reaches_those_who_asked_for_it_or_less(
+    stage: Stage, wanted: Severity, fired: Severity
+) -> None:
+    number = stage.subscribe(min_severity=wanted)
+    stage.fire(severity=fired)
+    reaches = SEVERITIES.index(wanted) <= SEVERITIES.index(fired)
+    assert stage.outbox.backlog(ANN, number).waiting == reaches
+
+
+@pytest.mark.parametrize(
+    ("symbols", "reached"),
+    [((), True), (("ES",), True), (("NQ", "ES", "CL"), True), (("MES", "ESX"), False), (("NQ",), False)],
+)
+def test_symbols_are_told_apart_whole(stage: Stage, symbols: tuple[str, ...], *, reached: bool) -> None:
+    number = stage.subscribe(symbols=symbols)
+    stage.fire(symbol="ES")
+    assert stage.outbox.backlog(ANN, number).waiting == reached
+
+
+def test_a_repeat_of_what_is_known_is_entered_no_second_time(stage: Stage) -> None:
+    number = stage.subscribe()
+    alert = stage.alert()
+    to_everyone = FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS)
+    for _ in range(2):
+        stage.live.record_alerts([alert, alert], {}, to_everyone)
+    assert stage.outbox.backlog(ANN, number) == Backlog(1, 0, 0)
+
+
+def test_alerts_recorded_for_nobody_are_entered_for_nobody(stage: Stage) -> None:
+    number = stage.subscribe()
+    stage.live.record_alerts([stage.alert()], {})
+    stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset()))
+    assert stage.outbox.backlog(ANN, number) == Backlog(0, 0, 0)
+
+
+def test_an_audience_may_name_more_users_than_a_statement_has_places_for(stage: Stage) -> None:
+    mine, theirs = stage.subscribe(user_id=ANN), stage.subscribe(user_id=BOB)
+    stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset(range(BOB, 50_000))))
+    assert [lane for lane, _, _ in entered(stage)] == [theirs]
+    assert stage.outbox.backlog(ANN, mine) == Backlog(0, 0, 0)
+
+
+def test_a_crash_in_between_leaves_neither_alert_nor_entry_nor_position(stage: Stage) -> None:
+    number = stage.subscribe()
+    alerts = [stage.alert(), stage.alert(symbol="NQ")]
+
+    def crash(_owner: int, root: str) -> Audience:
+        if root == "NQ":
+            raise KeyboardInterrupt
+        return EVERYONE
+
+    with pytest.raises(KeyboardInterrupt):
+        stage.live.record_alerts(alerts, {"0/demo/ESH2026": 7}, FanOut(crash, BEGIN_NS))
+    assert (stage.live.alerts([0]), stage.live.position("0/demo/ESH2026")) == ([], 0)
+    assert entered(stage) == []
+    assert list(stage.claim()) == []
+    stage.live.record_alerts(alerts, {"0/demo/ESH2026": 7}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
+    assert stage.outbox.backlog(ANN, number) == Backlog(2, 0, 0)
+
+
+# -- whom it reaches, by chance
+
+ROOTS = ("ES", "NQ", "CL")
+TIERS: tuple[Tier, ...] = ("free", "pro", "admin")
+
+
+Want = tuple[tuple[str, ...], Severity, SubscriptionPhase]
+
+
+@dataclass(frozen=True)
+class Person:
+    """`wants`: of each subscription its symbols, severity and phase."""
+
+    tier: Tier
+    disabled: bool
+    wants: tuple[Want, ...]
+
+
+#: Whose a subscription is, and what for.
+Belonging = tuple[int, Person, Want]
+
+
+roots = st.lists(st.sampled_from(ROOTS), unique=True, max_size=2).map(tuple)
+wants = st.tuples(roots, st.sampled_from(SEVERITIES), st.sampled_from(SubscriptionPhase))
+people = st.lists(
+    st.builds(
+        Person, tier=st.sampled_from(TIERS), disabled=st.sampled_from([False, False, False, True]),
+        wants=st.lists(wants, max_size=3).map(tuple),
+    ),
+    min_size=3, max_size=3,
+)  # fmt: skip
+grantees = st.sampled_from(["everyone", "tier:free", "tier:pro", "user:1", "user:2", "user:3", "key:1"])
+grants = st.lists(
+    st.builds(
+        Grant, grantee=grantees, scope=st.sampled_from(["live", "completed"]), roots=roots, from_date=st.none(),
+        until_date=st.none(),
+    ),
+    max_size=4,
+)  # fmt: skip
+fired = st.lists(
+    st.tuples(st.sampled_from([OPERATOR, ANN, BOB]), st.sampled_from(ROOTS), st.sampled_from(SEVERITIES)),
+    min_size=1, max_size=6,
+)  # fmt: skip
+
+
+def sees(user_id: int, person: Person, granted: Sequence[Grant], alert: AlertRow) -> bool:
+    """Whether this person may look at the alert on a page."""
+    scope = resolve(user_id, 0, person.tier, granted)
+    own = alert.owner == user_id
+    return not person.disabled and (own or (alert.owner == OPERATOR and scope.sees_live(alert.symbol)))
+
+
+def expected(
+    lanes: Mapping[int, Belonging], granted: Sequence[Grant], alerts: Sequence[AlertRow]
+) -> set[tuple[int, int, str]]:
+    """The entries there should be."""
+    found: set[tuple[int, int, str]] = set()
+    for number, (user_id, person, (symbols, severity, phase)) in lanes.items():
+        for alert in alerts:
+            listed = not symbols or alert.symbol in symbols
+            grave = SEVERITIES.index(alert.severity) >= SEVERITIES.index(severity)
+            if listed and grave and phase in (ACTIVE, DISABLED) and sees(user_id, person, granted, alert):
+                found.add((number, alert.seq, "waiting" if phase is ACTIVE else "held"))
+    return found
+
+
+def furnish(stage: Stage, everybody: Sequence[Person]) -> Mapping[int, Belonging]:
+    """Put people and what they want in place of what there was."""
+    with stage.database.write() as connection:
+        connection.execute(schema.subscriptions.delete())
+    lanes: dict[int, Belonging] = {}
+    for user_id, person in enumerate(everybody, 1):
+        stage.people.change_user(user_id, tier=person.tier, disabled_ns=BEGIN_NS if person.disabled else 0)
+        for want in person.wants:
+            symbols, severity, phase = want
+            number = stage.subscribe(user_id=user_id, symbols=symbols, min_severity=severity, phase=phase)
+            lanes[number] = (user_id, person, want)
+    return lanes
+
+
+@pytest.fixture(scope="module", params=STAGES, ids=lambda make: make.__name__)
+def furnished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with request.param(tmp_path_factory.mktemp("furnished")) as made:
+        made.people.add_user("carl@example.com", "member", "free", b"carl", BEGIN_NS)
+        yield made
+
+
+@settings(deadline=None, max_examples=60)
+@given(everybody=people, granted=grants, firing=fired)
+def test_an_alert_is_entered_for_exactly_those_who_want_it_and_may_see_it(
+    furnished: Stage, everybody: list[Person], granted: list[Grant], firing: list[tuple[int, str, Severity]]
+) -> None:
+    lanes = furnish(furnished, everybody)
+    rows = [furnished.alert(owner=owner, symbol=root, severity=severity) for owner, root, severity in firing]
+    alerts = furnished.live.record_alerts(rows, {}, FanOut(partial(audience, grants=granted), BEGIN_NS))
+    there = entered(furnished)
+    assert set(there) == expected(lanes, granted, alerts)
+    assert len(there) == len(set(there))
+    waiting = {lane for lane, _, phase in there if phase == "waiting"}
+    assert {parcel.subscription.id for parcel in furnished.claim(most=100)} == waiting
+
+
+# -- what there was before
+
+
+def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(tmp_path: Path) -> None:
+    engine = open_engine(sqlite_url(tmp_path))
+    config = Config()
+    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0005")
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO users (email, created_ns) VALUES ('a@example.com', 1)"))
+        connection.execute(
+            text(
+                "INSERT INTO subscriptions (user_id, target, label, sealed_address, shown, symbols, min_severity,"
+                " phase, reason, secret_last4, created_ns) VALUES (1, 'https', '', 'x', 'x', '', 'info', 'active', '', '', 1)"
+            )
+        )
+        connection.execute(
+            text(
+                "INSERT INTO attempts (subscription_id, at_ns, alert_key, alert_type, symbol, outcome, code, excerpt)"
+                " VALUES (1, 5, 'k', 'ib-break-up', 'ES', 'delivered', 'ok', '')"
+            )
+        )
+    engine.dispose()
+    with sqlite(tmp_path) as stage:
+        row = stage.row(1)
+        assert (row.ordered, row.window, row.at_once) == (False, "hour", True)
+        (attempt,) = stage.attempts(1)
+        assert (attempt.message_id, attempt.alerts, attempt.number, attempt.phases_ms, attempt.shown) == (
+            "",
+            1,
+            1,
+            (),
+            "",
+        )
+        assert stage.outbox.lane(1) == Lane()
+        stage.fire()
+        assert stage.claim_one().subscription == row
