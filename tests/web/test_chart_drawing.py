@@ -205,6 +205,22 @@ def test_parts_not_wanted_are_not_drawn(stage: Stage, page: Page) -> None:
         assert not gone & {line["kind"] for line in record["lines"]}
 
 
+def test_a_balance_still_forming_has_no_multiples(stage: Stage, page: Page) -> None:
+    answer = answer_of(Made(seed=7))
+    last = answer["sessions"][-1]
+    assert not last["final"]
+    edge = last["levels"]["high"]
+    last["ibExtensions"] = [
+        {"percent": 150, "up": edge, "down": edge, "upReached": True, "downReached": True}
+    ]
+    stage.answer = answer
+    shown(page, stage)
+    assert [one["price"] for one in look(page)["extensions"]] == [edge, edge]
+    last["levels"]["ibComplete"] = False
+    shown(page, stage)
+    assert look(page)["extensions"] == []
+
+
 def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: Stage, page: Page) -> None:
     stage.answer = answer = answer_of(Made(sessions=10, seed=47))
     record = shown(page, stage, "sessions=10")

@@ -198,6 +198,27 @@ def test_a_feed_that_stopped_dims_what_stands_still(stage: WebStage, state: str)
     assert "Paused: the playbook is of an open session with a live feed." in text
 
 
+def test_the_foot_names_the_feed_and_its_newest_event(stage: WebStage) -> None:
+    context = asked(stage, "/page/context?symbol=ES")
+    foot = re.search(r'<p class="symbol-foot.*?</p>', page(stage, "/s/ES"), re.DOTALL)
+    assert foot is not None
+    told = plain(foot[0])
+    assert told.startswith(f"Feed: {context['feed']} , invented Last event ")
+    at = re.search(r'datetime="([^"]+)"', foot[0])
+    assert at is not None
+    there = datetime.fromisoformat(at[1]).astimezone(ZoneInfo("America/New_York"))
+    assert f"Last event {there:%H:%M:%S} EST · " in told
+    assert "Letztes Ereignis" in page(stage, "/s/ES", "de")
+
+
+def test_the_foot_of_a_completed_session_names_its_source_and_no_age(stage: WebStage) -> None:
+    data = asked(stage, f"/page/context?symbol={SHOWS['delayed'][0]}")["session"]["data"]
+    foot = re.search(r'<p class="symbol-foot.*?</p>', page(stage, f"/s/{SHOWS['delayed'][0]}"), re.DOTALL)
+    assert foot is not None
+    assert f"Source: {data['source']} " in plain(foot[0])
+    assert "datetime" not in foot[0]
+
+
 def test_a_symbol_with_nothing_to_show_says_why(stage: WebStage) -> None:
     symbol = SHOWS["empty"][0]
     text = page(stage, f"/s/{symbol}")

@@ -41,6 +41,10 @@ class Clock:
         there = _there(at_ns, zone or self.zone)
         return f"{there:%H:%M:%S} {there:%Z}" if seconds else f"{there:%H:%M} {there:%Z}"
 
+    def date(self, at_ns: int) -> str:
+        """The day of an instant (`YYYY-MM-DD`) where the exchange is."""
+        return str(_there(at_ns, self.zone).date())
+
     def mine_too(self, at_ns: int) -> str:
         """The same as the reader's clock shows it, with the day."""
         there = _there(at_ns, self.mine)

@@ -15,7 +15,7 @@ from outcry.web import phrases, playbook_words
 from outcry.web.alert_lines import alert_lines
 from outcry.web.chartview import PARTS, ROWS, SESSIONS, ChartView
 from outcry.web.desk import Desk, Visit
-from outcry.web.figures import price_text
+from outcry.web.figures import age_text, instant_ns, price_text
 from outcry.web.ladder import Age, rungs
 from outcry.web.language import Words
 from outcry.web.outlook import Gatherer, Outlook
@@ -69,13 +69,25 @@ class Gathered:
     follows: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where what is shown comes from: a feed that is `live`, or what a completed session was computed of. `at`: instant
+    of its newest event, `told`: the same in words; `age`: how long ago, empty where nothing is awaited of it now."""
+
+    name: str
+    live: bool
+    at: str
+    told: str
+    age: str
+
+
 def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict[str, Any]:
     """Everything the templates of the page and of its parts want."""
     outlook, words, pen = found.outlook, visit.words, pen_of(visit, found.outlook)
-    context = outlook.context
+    context, now_ns = outlook.context, desk.services.market_clock.now_ns()
     return {
         "outlook": outlook, "pen": pen, "symbol_tab": outlook.symbol, "invented": context.invented,
-        "state": _state(outlook, words, desk.services.market_clock.now_ns()),
+        "state": _state(outlook, words, now_ns), "source": _source(outlook, pen, now_ns),
         "paused": context.state in _PAUSED, "needs_feed": context.state in _NEEDS_FEED,
         "links": _links(outlook, looked, found.profile), "table": looked.table,
         "page_keys": _page_keys(words, table=looked.table),
@@ -175,6 +187,22 @@ def _state(outlook: Outlook, words: Words, now_ns: int) -> State:
         words, outlook.context.state, updated_at=levels.updated_at or outlook.heard, as_of=levels.as_of, now_ns=now_ns,
         opens_ns=hours.opens_ns, zone=outlook.product.zone,
     )  # fmt: skip
+
+
+def _source(outlook: Outlook, pen: Pen, now_ns: int) -> Source:
+    data, awaited = outlook.session.data, outlook.levels.updated_at or outlook.heard
+    at = awaited or data.last
+    at_ns = instant_ns(at)
+    told = pen.clock.time(at_ns)
+    if not outlook.live:
+        told = f"{pen.clock.day(pen.clock.date(at_ns))} {told}"
+    return Source(
+        outlook.context.feed or data.source,
+        outlook.live,
+        at,
+        told,
+        age_text(now_ns - at_ns) if awaited else "",
+    )
 
 
 def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:

@@ -182,7 +182,8 @@ function onLevels(levels) {
 }
 
 function showAge(updatedAt) {
-  each(".symbol-head time[data-since]", (time) => (time.dateTime = updatedAt));
+  each(":is(.symbol-head, .symbol-foot) time[data-since]", (time) => (time.dateTime = updatedAt));
+  each("[data-last-event]", (told) => (told.textContent = exchangeTime(Date.parse(updatedAt), data.zone)));
   refreshAges(page);
 }
 

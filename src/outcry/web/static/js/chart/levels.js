@@ -30,9 +30,11 @@ export function linesOf(model, view, wording) {
   const { answer, last } = model;
   const lines = [];
   const add = (kind, price, from, note = "", date = null, until = null, used = "") => {
-    const name = wording.words.tags[kind] + (used && ` ${used}`);
+    const short = wording.words.tags[kind];
+    const name = short + (used && ` ${used}`);
     lines.push({
-      kind, price, date, from, until, ticks: model.units.ticks(price), name, text: note ? `${name} ${note}` : name, ...KINDS[kind],
+      kind, price, date, from, until, ticks: model.units.ticks(price), short, name,
+      text: note ? `${name} ${note}` : name, ...KINDS[kind],
     });
   };
   const levels = last?.session.levels;

@@ -140,6 +140,7 @@ function factsOf(session, units) {
     })),
     night: session.overnight && nightFacts(session.overnight, units),
     poorHigh: session.poorHigh, poorLow: session.poorLow, final: session.final,
+    balanced: Boolean(session.levels && (session.final || session.levels.ibComplete)),
     extensions: session.ibExtensions.map((extension) => ({
       ...extension, up: units.ticks(extension.up), down: units.ticks(extension.down),
     })),

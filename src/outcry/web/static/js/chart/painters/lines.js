@@ -28,11 +28,11 @@ export function paintLines(frame) {
   context.globalAlpha = 1;
 }
 
-/* Multiples of the newest session's balance: faint, across that session only, named at its right where nothing else is
-   written. */
+/* Multiples of the newest session's balance, once its hour is over: faint, across that session only, named at its right
+   where nothing else is written. */
 function paintExtensions(frame) {
   const { context, g, model, look } = frame;
-  if (!model.last?.facts.levels || !look.view.show.has("ib")) return;
+  if (!model.last?.facts.balanced || !look.view.show.has("ib")) return;
   const left = Math.max(0, g.slot(model.last.open));
   const right = Math.min(g.slot(model.last.end), frame.right);
   context.font = `${g.px(10)}px ${look.mono}`;

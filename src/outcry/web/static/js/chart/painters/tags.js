@@ -4,6 +4,8 @@
 import { FOOT, HEAD } from "./captions.js";
 
 const HEIGHT = 16;
+/* The last price's own, which has a ground. */
+const TALL = 20;
 const LEAD = 16;
 const NARROW = 620;
 /* What tags take at most where they are more than names: what their first words need up to so many pixels of the page, or
@@ -11,7 +13,8 @@ const NARROW = 620;
 const ROOM = 212;
 const WIDEST = 0.17;
 
-/* Tags to be drawn: lines at one price share one, the most important in full, the others by name. */
+/* Tags to be drawn: lines at one price share one, the most important in full, the others by name. `short`: what there is
+   room for on a phone. */
 export function tagsOf(lines, look) {
   const tags = new Map();
   for (const line of [...lines].sort((a, b) => a.rank - b.rank)) {
@@ -19,7 +22,7 @@ export function tagsOf(lines, look) {
     if (tag && line.kind !== "last" && tag.kinds[0] !== "last") {
       tag.kinds.push(line.kind);
       tag.text += ` · ${line.name}`;
-      tag.name += ` · ${line.name}`;
+      tag.short += ` · ${line.short}`;
     } else {
       const own = line.kind === "last" ? "last" : line.ticks;
       tags.set(own, { ...line, kinds: [line.kind], figure: look.write(line.price) });
@@ -39,7 +42,7 @@ export function gutterWidth(context, tags, look, paneWidth) {
   const words = (text) => wide(`500 12px ${look.sans}`, text);
   const widest = (room) => Math.ceil(Math.max(...tags.map(room))) + LEAD + 8;
   if (paneWidth < NARROW) {
-    const room = (tag) => Math.max(words(tag.name), tag.kinds[0] === "last" ? figure(tag) : 0);
+    const room = (tag) => Math.max(words(tag.short), tag.kinds[0] === "last" ? figure(tag) : 0);
     return Math.min(widest(room), paneWidth * 0.4);
   }
   const whole = widest((tag) => figure(tag) + 8 + words(tag.text));
@@ -53,7 +56,7 @@ export function paintTags(frame) {
   const left = frame.right + g.px(LEAD);
   const limits = { from: g.px(HEAD), to: frame.height - g.px(FOOT) };
   const seen = frame.tags.map((tag) => ({ ...tag, at: g.at(tag.ticks) })).filter(({ at }) => inSight(at, limits));
-  const placed = spread(chosen(seen, Math.floor((limits.to - limits.from) / g.px(HEIGHT))), g.px(HEIGHT), limits);
+  const placed = spread(chosen(seen, Math.floor((limits.to - limits.from) / g.px(HEIGHT))), g, limits);
   for (const tag of placed) {
     lead(frame, tag, left);
     const text = write(frame, tag, left, narrow);
@@ -75,24 +78,25 @@ function chosen(tags, most) {
   return [...tags].sort((a, b) => a.rank - b.rank).slice(0, Math.max(1, most));
 }
 
-/* Where each goes: in order of price, `apart` from each other, as near to its own place as the others let it. */
-function spread(tags, apart, { from, to }) {
+/* Where each goes: in order of price, none over another, as near to its own place as the others let it. */
+function spread(tags, g, { from, to }) {
   const blocks = [];
   for (const tag of [...tags].sort((a, b) => a.at - b.at || a.rank - b.rank)) {
-    blocks.push({ tags: [tag], top: tag.at - apart / 2, height: apart });
+    const height = g.px(tag.kinds[0] === "last" ? TALL : HEIGHT);
+    blocks.push({ tags: [{ ...tag, down: height / 2 }], top: tag.at - height / 2, height });
     let last = blocks.at(-1);
     keep(last, from, to);
     while (blocks.length > 1 && last.top < blocks.at(-2).top + blocks.at(-2).height) {
       blocks.pop();
       const upper = blocks.at(-1);
-      upper.tags.push(...last.tags);
+      upper.tags.push(...last.tags.map((one) => ({ ...one, down: one.down + upper.height })));
       upper.height += last.height;
-      upper.top = mean(upper.tags.map((one, place) => one.at - apart / 2 - place * apart));
+      upper.top = mean(upper.tags.map((one) => one.at - one.down));
       keep(upper, from, to);
       last = upper;
     }
   }
-  return blocks.flatMap((block) => block.tags.map((tag, place) => ({ ...tag, y: block.top + (place + 0.5) * apart })));
+  return blocks.flatMap((block) => block.tags.map((tag) => ({ ...tag, y: block.top + tag.down })));
 }
 
 function keep(block, from, to) {
@@ -132,7 +136,7 @@ function write(frame, tag, left, narrow) {
     x += context.measureText(tag.figure).width + g.px(8);
   }
   context.font = `${tag.bold ? 600 : 400} ${g.px(12)}px ${look.sans}`;
-  const words = fitted(context, narrow ? tag.name : tag.text, frame.width - x - g.px(4));
+  const words = fitted(context, narrow ? tag.short : tag.text, frame.width - x - g.px(4));
   context.fillText(words, x, y);
   return narrow ? words : `${tag.figure} ${words}`;
 }
