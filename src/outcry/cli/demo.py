@@ -1,7 +1,7 @@
 """`outcry serve --demo`: an invented market in a folder of its own, at any hour of any day.
 
 Rules kept: invented and real data never lie in one folder; what was invented before is thrown away at each start, keys
-stay; everything computed from it says that it is invented.
+stay; everything computed from it says that it is invented; webhooks may go to the demonstration's own receiver.
 """
 
 import sys
@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,9 @@ from outcry.ports.feed import Feed
 from outcry.ports.store import GrantRow
 from outcry.settings import BadSettings, Settings
 from outcry.wiring import House, SystemClock, open_house
+
+if TYPE_CHECKING:
+    from outcry.deliver.sink import Receiver
 
 SOURCE = "simulator"
 EMAIL = "demo@localhost.localdomain"
@@ -45,7 +49,8 @@ def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
 @contextmanager
 def open_demo(settings: Settings) -> Generator[Serving]:
     """Open the folder, invent the past, and make a key. Raises `BadSettings` for a folder with real data."""
-    from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415 - only a demonstration invents
+    from outcry.deliver.sink import receiver  # noqa: PLC0415 - only a demonstration invents, and receives
+    from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415
     from outcry.feeds.simulator.feed import SimulatorFeed  # noqa: PLC0415
     from outcry.feeds.simulator.history import past_sessions  # noqa: PLC0415
     from outcry.feeds.simulator.market import Market  # noqa: PLC0415
@@ -56,7 +61,11 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         market = Market(SEED, reference.universe.products, reference.calendar)
         return DemoClock(SystemClock(), reference.calendar, market.roots)
 
-    with open_house(settings, market_clock=begin_clock) as house, house.log.exclusively():
+    with (
+        receiver(settings.folder, SystemClock()) as sink,
+        open_house(_admitting(settings, sink), market_clock=begin_clock, sink=sink.sink) as house,
+        house.log.exclusively(),
+    ):
         _refuse_real_data(house)
         _clear(house)
         universe, calendar, clock = house.reference.universe, house.reference.calendar, house.market_clock
@@ -74,6 +83,15 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         key = house.keys.create(EMAIL, "pro", house.clock.now_ns())
         feed = SimulatorFeed(market, universe, calendar, clock)
         yield Serving(house, [(0, feed)], partial(_greet, key, house))
+
+
+def _admitting(settings: Settings, sink: "Receiver") -> Settings:
+    """Let webhooks go to the demonstration's own receiver too, and take its word for who it is."""
+    hosts = ",".join(filter(None, (settings.private_hosts, sink.host)))
+    if settings.private_ca:  # the operator's own roots stay
+        with sink.authority.open("ab") as file:
+            file.write(b"\n" + Path(settings.private_ca).read_bytes())
+    return msgspec.structs.replace(settings, private_hosts=hosts, private_ca=str(sink.authority))
 
 
 def _refuse_real_data(house: House) -> None:
@@ -111,6 +129,7 @@ def _greet(key: str, house: House, host: str, port: int) -> None:
     print(
         f"Outcry demo at {at}: invented data, no market and no advice (kept in {house.settings.folder})\n"
         f"key: {key}\n"
-        f'curl -H "x-api-key: {key}" "{at}/api/levels?symbol=ES"',
+        f'curl -H "x-api-key: {key}" "{at}/api/levels?symbol=ES"\n'
+        f"webhooks can be tried with its own receiver: {at}/sink",
         flush=True,
     )
