@@ -242,7 +242,8 @@ def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(tmp_path
         connection.execute(
             text(
                 "INSERT INTO subscriptions (user_id, target, label, sealed_address, shown, symbols, min_severity,"
-                " phase, reason, secret_last4, created_ns) VALUES (1, 'https', '', 'x', 'x', '', 'info', 'active', '', '', 1)"
+                " phase, reason, secret_last4, created_ns)"
+                " VALUES (1, 'https', '', 'x', 'x', '', 'info', 'active', '', '', 1)"
             )
         )
         connection.execute(
