@@ -5,7 +5,7 @@ Rule kept: everything it needs is handed to it; it opens nothing and keeps nothi
 """
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Protocol
 
@@ -48,7 +48,7 @@ class Background(Protocol):
         ...
 
     def counted(self) -> Mapping[str, int]:
-        """Rows of all feeds: what became of them, and how many."""
+        """What it has done: how often, by what became of it."""
         ...
 
     async def stop(self) -> None:
@@ -60,7 +60,7 @@ class Background(Protocol):
 class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
-    they run until all pass once. `live`: what runs beside the answers. `browsers` and `pages`: who comes in by a page,
+    they run until all pass once. `live`, `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page,
     and the pages themselves."""
 
     query: Query
@@ -73,6 +73,7 @@ class Services:
     alerts: LiveStore | None = None
     pushes: Intake | None = None
     live: Background | None = None
+    delivery: Background | None = None
     browsers: PageDoor | None = None
     pages: Callable[[Journal], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
@@ -94,9 +95,9 @@ class Application:
 
     def __init__(
         self, edge: Edge, hot: HotAnswers, hub: Hub, dispatchers: Mapping[str, Dispatcher], probes: AsgiApp,
-        pages: AsgiApp, live: Background | None, uses: Uses,
+        pages: AsgiApp, beside: Sequence[Background], uses: Uses,
     ) -> None:  # fmt: skip
-        self._background = live
+        self._beside = beside
         self._uses = uses
         self.edge = edge
         self.hot = hot
@@ -125,8 +126,8 @@ class Application:
         await self.edge.pulse.ensure(1.0)
         self.hub.start()
         self._uses.start()
-        if self._background is not None:
-            await self._background.start(self.edge.journal.warning)
+        for background in self._beside:
+            await background.start(self.edge.journal.warning)
 
     def drain(self) -> None:
         """End the streams: a server that stops would wait for them."""
@@ -136,8 +137,8 @@ class Application:
         """End the threads and write out the log."""
         await self._uses.stop()
         await self.hub.stop()
-        if self._background is not None:
-            await self._background.stop()
+        for background in self._beside:
+            await background.stop()
         await self.edge.pulse.stop()
         for dispatcher in self._dispatchers.values():
             dispatcher.cache.close()
@@ -171,7 +172,8 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     _measure_feeds(edge.metrics, services)
     probes = edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services)))
     pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
-    return Application(edge, hot, hub, dispatchers, probes, pages, services.live, _uses(services, hub))
+    beside = [one for one in (services.live, services.delivery) if one is not None]
+    return Application(edge, hot, hub, dispatchers, probes, pages, beside, _uses(services, hub))
 
 
 def _edge(services: Services, options: Options) -> Edge:
@@ -233,7 +235,7 @@ def _measure(edge: Edge, services: Services, hot: HotAnswers, hub: Hub) -> None:
 
 
 def _measure_feeds(metrics: Metrics, services: Services) -> None:
-    """How feeds stand, and what became of the rows they sent."""
+    """How feeds stand, what became of the rows they sent, and of the alerts that were pushed."""
     board, live = services.board, services.live
     metrics.gauge(
         "outcry_feeds_live", "Streams of feeds that answer live.", lambda: board.standings().get("live", 0)
@@ -241,6 +243,9 @@ def _measure_feeds(metrics: Metrics, services: Services) -> None:
     metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(board.standings().values()))
     if live is not None:
         metrics.counter("outcry_feed_rows", "Rows that feeds sent.", "became", live.counted)
+    if services.delivery is not None:
+        deliveries = services.delivery.counted
+        metrics.counter("outcry_deliveries", "Attempts at delivering alerts.", "became", deliveries)
 
 
 def _could_start(services: Services) -> Callable[[], bool]:

@@ -27,11 +27,6 @@ _TESTING_S = 21.0
 class Guarded(Protocol):
     """What judges addresses, and is closed at the end."""
 
-    @property
-    def admitted(self) -> Sequence[str]:
-        """Hosts that need not be public."""
-        ...
-
     async def judge(self, address: str) -> str:
         """`ok`, `unverified`, or an `endpoint_*` code; asks the name service."""
         ...
@@ -43,14 +38,14 @@ class Guarded(Protocol):
 
 class Delivery:
     """Implements `ports.delivery.Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
-    `mail_works`: whether there is a server that mail is handed to."""
+    `admitted`: hosts that need not be public."""
 
     def __init__(
         self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,
-        readers: Callable[[int], Reader], *, mail_works: bool,
+        readers: Callable[[int], Reader], admitted: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._dispatcher, self._outbox, self._senders, self._guard = dispatcher, outbox, senders, guard
-        self._clock, self._readers, self._mail_works = clock, readers, mail_works
+        self._clock, self._readers, self.admitted = clock, readers, admitted
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -98,11 +93,6 @@ class Delivery:
         """See `Deliverer`."""
         return self._running is not None
 
-    @property
-    def admitted(self) -> Sequence[str]:
-        """See `Deliverer`."""
-        return self._guard.admitted
-
     def wake(self) -> None:
         """See `Deliverer`."""
         self._dispatcher.wake()
@@ -110,11 +100,13 @@ class Delivery:
     def judge(self, target: Target, address: str) -> str:
         """See `Deliverer`."""
         if target is Target.EMAIL:
-            return "ok" if self._mail_works else "mail_not_set_up"
+            return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
         return self._in_loop(lambda: self._guard.judge(address), _JUDGING_S, "unverified")
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
         """See `Deliverer`."""
+        if row.target not in self._senders:
+            return TestResult("mail_not_set_up", None, 0, (), "", "")
         try:
             lane, reader = self._outbox.lane(row.id), self._readers(row.user_id)
         except StoreBusy:

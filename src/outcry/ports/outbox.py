@@ -27,7 +27,7 @@ class EntryPhase(StrEnum):
 
     WAITING = "waiting"  # for its time, or for the answer to an attempt under way
     DELIVERED = "delivered"
-    HELD = "held"  # the subscription was disabled meanwhile: sent when its owner asks for it
+    HELD = "held"  # the subscription was disabled meanwhile: sent when its owner asks for it; a chat is told of it
     MISSED = "missed"  # given up by a chat; the next message that arrives says so
     DEAD = "dead"  # given up for good; sent again only when its owner asks for it
 
@@ -72,8 +72,9 @@ class Reader:
 @dataclass(frozen=True, slots=True)
 class Parcel:
     """One message to one subscription. `message_id`: stays the same however often it is tried. `entries`: in the order
-    they were written, the same at every try; empty for a test. `missed`: entries given up that no message has told of
-    yet. `tries`: attempts before this one. `created_ns`: when its first entry was written."""
+    they were written, the same at every try; empty for a test. `missed`: of a chat or mail, entries given up or held
+    that no message has told of yet. `tries`: attempts before this one. `created_ns`: when its first entry was
+    written."""
 
     message_id: str
     subscription: SubscriptionRow

@@ -23,6 +23,7 @@ from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.live.board import Board
 from outcry.services.query import Query
+from outcry.services.sink import Sink
 from outcry.settings import BadSettings, Settings
 from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
 from outcry.store.identity import SqlIdentityStore
@@ -56,7 +57,8 @@ class SystemClock:
 
 @dataclass(frozen=True)
 class House:
-    """The parts of a running Outcry. What only some commands need is loaded by those that use it."""
+    """The parts of a running Outcry. What only some commands need is loaded by those that use it. `sink`: the
+    demonstration's own receiver of webhooks."""
 
     settings: Settings
     clock: Clock
@@ -71,11 +73,17 @@ class House:
     alerts: SqlLiveStore
     query: Query
     secret: bytes = field(repr=False)
+    sink: Sink | None = None
 
     @property
     def invented(self) -> bool:
         """Whether the market is one that nobody trades."""
         return self.market_clock is not self.clock
+
+    @property
+    def pages(self) -> str:
+        """Where the pages are, for links in what is sent: where people reach this service, as far as that is known."""
+        return self.settings.public_url.rstrip("/") or f"http://localhost:{self.settings.port}"
 
     @cached_property
     def log(self) -> "FileLog":
@@ -158,6 +166,7 @@ class House:
             alerts=self.alerts,
             pushes=pushes,
             live=live,
+            delivery=self.people.delivery,
             browsers=self.people.door,
             pages=self.people.pages,
             checks={"store": lambda: void(self.store.revision())},
@@ -174,8 +183,9 @@ def void(_value: object) -> None:
 
 @contextmanager
 def open_house(
-    settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None
-) -> Generator[House]:
+    settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None,
+    sink: Sink | None = None,
+) -> Generator[House]:  # fmt: skip
     """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now.
 
     Raises `OSError`, `SchemaTooNew`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad address.
@@ -206,6 +216,7 @@ def open_house(
             board=board,
             alerts=alerts,
             secret=secret,
+            sink=sink,
             query=Query(store, reference.universe, reference.calendar, board, alerts),
         )
     finally:

@@ -1,21 +1,52 @@
 """What people are reached by and known through outside: the mail server and the OpenID provider of the settings."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from outcry.ports.clock import Clock
 from outcry.ports.mailer import Mailer
 from outcry.ports.openid import OpenIdProvider
+from outcry.ports.sender import Sender
+from outcry.services.consent_links import ConsentLinks
 from outcry.settings import BadSettings, Settings
+
+if TYPE_CHECKING:
+    from outcry.deliver.mail import SmtpServer
 
 
 def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
-    """The mail server, if one is set. Raises `BadSettings`."""
+    """What letters about accounts are mailed by, if a mail server is set. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
-    from outcry.deliver.mail import SmtpMailer, smtp_server  # noqa: PLC0415
+    from outcry.deliver.mail import SmtpMailer  # noqa: PLC0415
+
+    return SmtpMailer(_server(settings), _sender(settings), clock)
+
+
+def mail_sender_of(
+    settings: Settings, links: ConsentLinks, clock: Clock, report: Callable[[str], object]
+) -> Sender | None:
+    """What digests are mailed by, if a mail server is set. Raises `BadSettings`."""
+    if not settings.smtp_url:
+        return None
+    from outcry.deliver.digest import MailSender  # noqa: PLC0415
+
+    return MailSender(
+        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, report
+    )
+
+
+def _server(settings: Settings) -> "SmtpServer":
+    from outcry.deliver.mail import smtp_server  # noqa: PLC0415
 
     try:
-        return SmtpMailer(smtp_server(settings.smtp_url), f"Outcry <{settings.mail_from}>", clock)
+        return smtp_server(settings.smtp_url)
     except ValueError as problem:
         raise BadSettings(f"OUTCRY_SMTP_URL cannot be used: {problem}") from None
+
+
+def _sender(settings: Settings) -> str:
+    return f"Outcry <{settings.mail_from}>"
 
 
 def provider_of(settings: Settings, clock: Clock) -> OpenIdProvider | None:

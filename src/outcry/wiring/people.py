@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING
 
 from outcry.accounts.licences import Scope
 from outcry.bus.inprocess import SlidingLog
-from outcry.deliver.pending import PendingDeliverer
+from outcry.deliver.delivery import Delivery
 from outcry.http.auth import PageDoor
 from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
 from outcry.ports.limiter import Limiter
 from outcry.services.connections import PushedConnections
+from outcry.services.consent_links import ConsentLinks
 from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers
 from outcry.services.identity.service import Identity
+from outcry.services.mail_consent import MailConsent
 from outcry.services.opening_hours import OpeningHours
 from outcry.services.sealing import Seal
 from outcry.services.subscriptions import Subscriptions
 from outcry.store.identity import SqlIdentityStore
+from outcry.store.outbox import SqlOutbox
 from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.wiring.delivery import delivery_of
 from outcry.wiring.outside import mailer_of, provider_of
 from outcry.wiring.secret import derived
 
@@ -37,6 +41,8 @@ class People:
     browsers: Browsers
     identity: Identity
     subscriptions: Subscriptions
+    consent: MailConsent
+    delivery: Delivery
     limiter: Limiter
 
     @property
@@ -57,16 +63,18 @@ class People:
 
         house = self.house
         self.identity.report_to(journal.warning)
+        self.consent.report_to(journal.warning)
         return build_pages(
             PageServices(
                 query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,
                 universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
-                browsers=self.browsers, connections=PushedConnections(house.board),
+                consent=self.consent, browsers=self.browsers, connections=PushedConnections(house.board),
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
                 journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,
                 visitor=self.visitor, public_url=house.settings.public_url, demo=house.invented,
+                sink=house.sink,
             )
         )  # fmt: skip
 
@@ -77,11 +85,14 @@ def people_of(house: "House") -> People:
     browsers = Browsers(store, derived(house.secret, "sessions"), house.clock)
     limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
     public_url = house.settings.public_url
+    mailer = mailer_of(house.settings, house.clock)
     identity = Identity(
-        store, browsers, SlidingLog(), house.clock, derived(house.secret, "identity"),
-        mailer_of(house.settings, house.clock), public_url, openid=provider_of(house.settings, house.clock),
+        store, browsers, SlidingLog(), house.clock, derived(house.secret, "identity"), mailer, public_url,
+        openid=provider_of(house.settings, house.clock),
     )  # fmt: skip
-    subscriptions = Subscriptions(
-        SqlSubscriptionStore(house.database), PendingDeliverer(), Seal(house.secret, "subscriptions")
-    )
-    return People(house, browsers, identity, subscriptions, limiter)
+    outbox, seal = SqlOutbox(house.database), Seal(house.secret, "subscriptions")
+    links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
+    delivery = delivery_of(house, store, outbox, seal, links)
+    subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, seal)
+    consent = MailConsent(subscriptions, links, mailer, SlidingLog(), house.clock)
+    return People(house, browsers, identity, subscriptions, consent, delivery, limiter)

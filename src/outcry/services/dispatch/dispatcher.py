@@ -81,6 +81,8 @@ class Dispatcher:
         self._under_way: set[asyncio.Task[None]] = set()
         self._done: list[Became] = []
         self._some_done = asyncio.Event()
+        #: One writes at a time, so that who takes this after the last attempt knows that all are recorded.
+        self._writing = asyncio.Lock()
         self._store_thread = ThreadPoolExecutor(1, "outcry-outbox")
         self._swept_ns: int | None = None
 
@@ -196,15 +198,16 @@ class Dispatcher:
         """Record results, however long the store is busy: a lease that runs out meanwhile costs a repeat, no more."""
         parts = self._parts
         done = [result.done for result in results]
-        while done:
-            try:
-                await self._in_thread(lambda: parts.outbox.record(parts.worker, done))
-                break
-            except StoreBusy as problem:
-                self.tell("the outbox cannot be written", problem=str(problem))
-                await asyncio.sleep(_RETRY_S)
-        for result in results:
-            await self._give_notice(result)
+        async with self._writing:
+            while done:
+                try:
+                    await self._in_thread(lambda: parts.outbox.record(parts.worker, done))
+                    break
+                except StoreBusy as problem:
+                    self.tell("the outbox cannot be written", problem=str(problem))
+                    await asyncio.sleep(_RETRY_S)
+            for result in results:
+                await self._give_notice(result)
 
     async def _give_notice(self, result: Became) -> None:
         done, notices = result.done, self._parts.notices

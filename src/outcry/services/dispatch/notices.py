@@ -19,12 +19,14 @@ _WHY: Mapping[str, Mapping[str, str]] = {
         "failing": "nothing has arrived for five days",
         "bounced": "the mailbox refused three mails in a row",
         "address_lost": "its address cannot be opened any more and has to be entered anew",
+        "other": "its address is not taken any more",
     },
     "de": {
         "gone": "der Empfänger sagt, dass es ihn nicht mehr gibt",
         "failing": "seit fünf Tagen ist nichts angekommen",
         "bounced": "das Postfach hat drei Nachrichten nacheinander abgelehnt",
         "address_lost": "die Adresse lässt sich nicht mehr öffnen und ist neu einzugeben",
+        "other": "die Adresse wird nicht mehr angenommen",
     },
 }
 
@@ -49,7 +51,7 @@ class OwnerNotices:
         """See `Notices`."""
         self._note(parcel, Event.SUBSCRIPTION_OFF, code=reason)
         words = _WHY.get(parcel.reader.language, _WHY["en"])
-        self._mail(parcel, "webhook_off", why=words.get(reason, reason))
+        self._mail(parcel, "webhook_off", why=words.get(reason, words["other"]))
 
     def _note(self, parcel: Parcel, event: Event, **details: str) -> None:
         row = parcel.subscription

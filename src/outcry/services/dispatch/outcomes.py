@@ -40,18 +40,21 @@ TRANSITIONS: dict[tuple[EntryPhase, Sign], EntryPhase] = {
     (_P.WAITING, Sign.SWITCHED_OFF): _P.HELD,
     (_P.WAITING, Sign.ASKED_FOR): _P.WAITING,
     (_P.MISSED, Sign.TOLD): _P.DEAD,
+    (_P.HELD, Sign.TOLD): _P.DEAD,  # by a chat that is on again
     **{(phase, Sign.ASKED_FOR): _P.WAITING for phase in (_P.DELIVERED, _P.HELD, _P.MISSED, _P.DEAD)},
 }
 #: Chats are told in one line of what they missed, so what they miss is not over yet.
 _TOLD_LATER = {(_P.WAITING, Sign.GIVEN_UP): _P.MISSED}
 
-#: Only of what waits can an attempt tell anything; only what was missed is told of; what is off holds what waits.
+#: Only of what waits can an attempt tell anything; and only what was missed or held is told of.
 NEVER = frozenset(
-    (phase, sign)
-    for phase in EntryPhase
-    for sign in Sign
-    if (phase, sign) not in TRANSITIONS
-)  # fmt: skip
+    {
+        (phase, sign)
+        for phase in (_P.DELIVERED, _P.HELD, _P.MISSED, _P.DEAD)
+        for sign in (Sign.ARRIVED, Sign.AGAIN, Sign.GIVEN_UP, Sign.REFUSED, Sign.SWITCHED_OFF)
+    }
+    | {(phase, Sign.TOLD) for phase in (_P.WAITING, _P.DELIVERED, _P.DEAD)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,9 @@ def became(parcel: Parcel, sent: Sent, began_ns: int, now_ns: int, chance: Chanc
     lane = lanes.began(parcel.lane, began_ns)
     match sent.verdict:
         case Verdict.BUSY:
-            return Became(Done(parcel, _P.WAITING, now_ns + _BUSY_NS, parcel.lane, None), 0)
+            due_ns = now_ns + max(_BUSY_NS, sent.wait_ns or 0)
+            waits = lanes.slowed(parcel.lane, due_ns) if sent.wait_ns else parcel.lane
+            return Became(Done(parcel, _P.WAITING, due_ns, waits, None), 0)
         case Verdict.ARRIVED:
             return _ended(parcel, sent, Sign.ARRIVED, lanes.arrived(lane, now_ns, sent.wait_ns), now_ns)
         case Verdict.REFUSED:  # the endpoint answered, and may take others

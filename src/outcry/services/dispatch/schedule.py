@@ -28,8 +28,8 @@ PAUSES_NS: Mapping[Target, Sequence[int]] = {
 }  # fmt: skip
 #: Pauses are up to this much shorter or longer, so that many who failed together do not come back together.
 SPREAD = 0.2
-#: As long as the other side may ask to be left alone.
-LONGEST_WAIT_NS = 24 * NANOS_PER_HOUR
+#: As long as the other side may ask to be left alone; and no shorter than a moment.
+SHORTEST_WAIT_NS, LONGEST_WAIT_NS = NANOS_PER_SECOND, 24 * NANOS_PER_HOUR
 #: What it is left alone for where it asks for fewer messages and does not say for how long.
 USUAL_WAIT_NS = 30 * NANOS_PER_SECOND
 
@@ -52,4 +52,4 @@ def patience_ns(target: Target) -> int:
 
 def asked_ns(wait_ns: int | None) -> int:
     """How long to leave alone who asks for fewer messages."""
-    return USUAL_WAIT_NS if wait_ns is None else min(max(wait_ns, 0), LONGEST_WAIT_NS)
+    return USUAL_WAIT_NS if wait_ns is None else min(max(wait_ns, SHORTEST_WAIT_NS), LONGEST_WAIT_NS)

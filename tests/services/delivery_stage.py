@@ -1,0 +1,152 @@
+"""Delivery with everything real but the wire and the clock: alerts recorded, an outbox on the disk, senders that answer
+as they are told."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from itertools import count
+from pathlib import Path
+
+from outcry.accounts.licences import Audience
+from outcry.core.calendar import SessionKind
+from outcry.core.structure.machine import AlertType
+from outcry.core.units import NANOS_PER_MS
+from outcry.ports.delivery import AttemptRow, Severity, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.live import AlertRow, FanOut
+from outcry.ports.outbox import Parcel
+from outcry.ports.sender import Sent, Verdict
+from outcry.services.dispatch.dispatcher import Dispatcher, Parts
+from outcry.services.sealing import Seal
+from outcry.services.subscriptions import place_of
+from outcry.store import migrate as migration
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.live import SqlLiveStore
+from outcry.store.outbox import SqlOutbox
+from outcry.store.sql import SqlStore
+from outcry.store.subscriptions import SqlSubscriptionStore
+
+BEGIN_NS = 1_767_366_245_000_000_000
+EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
+ARRIVED = Sent(Verdict.ARRIVED, "ok", 200, took_ms=3, told=True)
+FAILED = Sent(Verdict.LATER, "status", 500, took_ms=3, excerpt="no")
+
+
+@dataclass
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    ns: int = BEGIN_NS
+
+    def now_ns(self) -> int:
+        return self.ns
+
+
+@dataclass
+class Answering:
+    """A sender that answers as `answer` says, and keeps what it was given, with when."""
+
+    clock: HandClock
+    answer: Callable[[Parcel], Sent] = lambda _: ARRIVED
+    sent: list[tuple[int, Parcel]] = field(default_factory=list)
+    addresses: list[tuple[str, Sequence[str]]] = field(default_factory=list)
+
+    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
+        self.sent.append((self.clock.ns, parcel))
+        self.addresses.append((address, list(secrets)))
+        await asyncio.sleep(0)
+        return self.answer(parcel)
+
+
+@dataclass
+class Told:
+    """What owners were told of."""
+
+    notices: list[tuple[str, int | str]] = field(default_factory=list)
+
+    def warned(self, parcel: Parcel, hours: int) -> None:
+        self.notices.append((parcel.subscription.label, hours))
+
+    def switched_off(self, parcel: Parcel, reason: str) -> None:
+        self.notices.append((parcel.subscription.label, reason))
+
+
+class Stage:
+    """Delivery over one database. `chance` is 0.5: retries come exactly when their schedule says."""
+
+    def __init__(self, database: Database) -> None:
+        self.database, self.clock = database, HandClock()
+        self.people, self.live = SqlStore(database), SqlLiveStore(database)
+        self.subscriptions, self.outbox = SqlSubscriptionStore(database), SqlOutbox(database)
+        self.seal = Seal(b"a secret of the tests", "subscriptions")
+        self.sender, self.told = Answering(self.clock), Told()
+        self._numbers = count(1)
+        self.dispatcher = self.worker("w1")
+
+    def worker(self, name: str) -> Dispatcher:
+        senders = dict.fromkeys(Target, self.sender)
+        parts = Parts(self.outbox, senders, self.seal, self.clock, self.told, name)
+        return Dispatcher(parts, chance=lambda: 0.5)
+
+    def person(self, email: str = "ann@example.com") -> int:
+        return self.people.ensure_user(email, self.clock.ns)
+
+    def subscribe(self, user_id: int, target: Target = Target.HTTPS, **changes: object) -> SubscriptionRow:
+        created_ns = self.clock.ns + next(self._numbers)
+        place = place_of(user_id, created_ns)
+        row = SubscriptionRow(
+            id=0, user_id=user_id, target=target, label="Desk", shown="hooks.mysite.dev/…0042", symbols=(),
+            sealed_address=self.seal.close("https://hooks.mysite.dev/0042", place), min_severity="info",
+            phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=self.seal.close("whsec_AAAA", place),
+            secret_last4="AAAA", sealed_old_secret=None, old_until_ns=None, created_ns=created_ns,
+        )  # fmt: skip
+        row = replace(row, **changes)  # type: ignore[arg-type]
+        number = self.subscriptions.add_subscription(row, 1_000)
+        assert number is not None
+        return replace(row, id=number)
+
+    def fire(
+        self, how_many: int = 1, *, severity: Severity = "critical", symbol: str = "ES",
+        audience: Audience = EVERYONE,
+    ) -> Sequence[AlertRow]:  # fmt: skip
+        rows = [self._alert(next(self._numbers), severity, symbol) for _ in range(how_many)]
+        return self.live.record_alerts(rows, {}, FanOut(lambda owner, root: audience, self.clock.ns))
+
+    def _alert(self, number: int, severity: Severity, symbol: str) -> AlertRow:
+        at_ns = self.clock.ns + number * NANOS_PER_MS
+        return AlertRow(
+            owner=0, feed="demo", contract=f"{symbol}H2026", symbol=symbol, type=AlertType.IB_BREAK_UP,
+            severity=severity, session=SessionKind.RTH, trade_date=date(2026, 1, 2),
+            key=f"{symbol}:ib-break-up:{at_ns // NANOS_PER_MS}", at_ns=at_ns, price_e9=5_000_250_000_000, ref="IBH",
+            params={"ibHigh": 5_000_000_000_000}, invented=False,
+        )  # fmt: skip
+
+    def step(self, dispatcher: Dispatcher | None = None) -> int:
+        """One round of deliveries, as many parcels as are due now."""
+        return asyncio.run((dispatcher or self.dispatcher).step())
+
+    def run_for(self, length_ns: int, each_ns: int) -> None:
+        """Rounds as time goes by, one each so often."""
+        until_ns = self.clock.ns + length_ns
+        while self.clock.ns < until_ns:
+            self.step()
+            self.clock.ns += each_ns
+
+    def phase(self, row: SubscriptionRow) -> SubscriptionRow:
+        found = self.subscriptions.subscription(row.user_id, row.id)
+        assert found is not None
+        return found
+
+    def log(self, row: SubscriptionRow) -> list[AttemptRow]:
+        """Its attempts, oldest first."""
+        return list(reversed(self.subscriptions.attempts(row.user_id, row.id, None, 1_000)))
+
+
+@contextmanager
+def staged(folder: Path) -> Iterator[Stage]:
+    engine = open_engine(sqlite_url(folder))
+    migration.migrate(engine)
+    database = Database(engine)
+    yield Stage(database)
+    database.close()
