@@ -12,8 +12,8 @@ from alembic import command
 from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from outbox_stage import BEGIN_NS, EVERYONE, Stage, sqlite
 from sqlalchemy import select, text
+from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, Stage, sqlite
 
 from outcry.accounts.licences import OPERATOR, Audience, Grant, audience, resolve
 from outcry.accounts.tiers import Tier

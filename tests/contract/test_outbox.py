@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from outbox_stage import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys, sqlite
+from tests.contract.outbox_stage import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys, sqlite
 
 from outcry.accounts.licences import Grant, resolve
 from outcry.core.instruments import Contract

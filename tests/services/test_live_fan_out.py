@@ -1,0 +1,114 @@
+"""Alerts of the engine go to whom they are for: as grants are when they are recorded, by the machine's clock."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.services.live_stage import MINUTE, SECOND, ScriptFeed, rows
+
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.feed import CaughtUp, Ended, Event, Trades
+from outcry.ports.outbox import Backlog
+from outcry.ports.records import Quality
+from outcry.ports.store import GrantRow
+from outcry.settings import Settings
+from outcry.store.identity import SqlIdentityStore
+from outcry.store.outbox import SqlOutbox
+from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.wiring import House, open_house
+
+OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
+NOW = int(datetime(2031, 1, 1, tzinfo=UTC).timestamp()) * SECOND
+CAUGHT = CaughtUp(OPEN, Quality.TICKS)
+#: An hour between 22,000 and 22,010, and a trade above it a minute later: one alert.
+BREAK = [
+    Trades(rows((OPEN, 22_000), (OPEN + 30 * MINUTE, 22_010), (OPEN + 59 * MINUTE, 22_005))),
+    Trades(rows((OPEN + 61 * MINUTE, 22_011))),
+]
+PRO, FREE = 1, 2
+
+
+@dataclass
+class HandClock:
+    """A clock that stands until it is moved."""
+
+    ns: int
+
+    def now_ns(self) -> int:
+        return self.ns
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock(NOW)
+
+
+@pytest.fixture
+def house(tmp_path: Path, clock: HandClock) -> Iterator[House]:
+    """A house whose market is years before the present, with two people who want every alert."""
+    market = HandClock(OPEN + 600 * MINUTE)
+    with open_house(Settings(data=str(tmp_path)), clock=clock, market_clock=lambda _: market) as opened:
+        people, subscriptions = SqlIdentityStore(opened.database), SqlSubscriptionStore(opened.database)
+        for email, tier in (("pro@example.com", "pro"), ("free@example.com", "free")):
+            user = people.add_user(email, "member", tier, email.encode(), NOW)
+            assert user is not None
+            wanted = SubscriptionRow(
+                id=0, user_id=user.id, target=Target.HTTPS, label="", sealed_address=b"x", shown="x", symbols=(),
+                min_severity="info", phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=None, secret_last4="",
+                sealed_old_secret=None, old_until_ns=None, created_ns=NOW,
+            )  # fmt: skip
+            assert subscriptions.add_subscription(wanted, 9) == user.id
+        yield opened
+
+
+def play(house: House, script: Sequence[Event], name: str = "script") -> None:
+    """Run the engine of the house over a feed that brings this."""
+
+    async def whole() -> None:
+        engine = house.live().engine
+        await engine.start()
+        try:
+            await asyncio.wait_for(engine.attach(0, ScriptFeed([[CAUGHT, *script, Ended()]], name=name)), 60)
+            await engine.drained()
+        finally:
+            await engine.stop()
+
+    with house.log.exclusively():
+        asyncio.run(whole())
+
+
+def backlogs(house: House) -> tuple[Backlog, Backlog]:
+    outbox = SqlOutbox(house.database)
+    return outbox.backlog(PRO, PRO), outbox.backlog(FREE, FREE)
+
+
+def test_the_first_alert_goes_to_those_it_is_granted_to_by_the_machines_clock(house: House) -> None:
+    house.store.add_grant(GrantRow(0, "tier:pro", "live", (), None, None, 0, None), NOW)
+    play(house, BREAK)
+    (alert,) = house.alerts.alerts([0])
+    assert alert.recorded_ns is not None
+    assert alert.recorded_ns < NOW
+    assert backlogs(house) == (Backlog(1, 0, 0), Backlog(0, 0, 0))
+    (parcel,) = SqlOutbox(house.database).claim("w", NOW, SECOND, 9)
+    assert (parcel.created_ns, parcel.entries[0].alert) == (NOW, alert)
+
+
+def test_nobody_is_sent_what_is_granted_to_nobody(house: House) -> None:
+    play(house, BREAK)
+    assert len(house.alerts.alerts([0])) == 1
+    assert backlogs(house) == (Backlog(0, 0, 0), Backlog(0, 0, 0))
+
+
+def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(house: House, clock: HandClock) -> None:
+    """Withdrawn by another process, which this one finds out by itself."""
+    number = house.store.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), NOW)
+    play(house, BREAK)
+    assert backlogs(house) == (Backlog(1, 0, 0), Backlog(1, 0, 0))
+    assert house.store.revoke_grant(number, NOW)
+    clock.ns += SECOND
+    play(house, BREAK, name="another")
+    assert [row.feed for row in house.alerts.alerts([0])] == ["script", "another"]
+    assert backlogs(house) == (Backlog(1, 0, 0), Backlog(1, 0, 0))
