@@ -92,13 +92,16 @@ def unconfirmed() -> Iterator[None]:
 
 
 @contextmanager
-def account_stage(folder: Path, **parts: Callable[[], object]) -> Iterator[WebStage]:
-    """A service with nothing in it. `parts`: what stands in for parts of its wiring, by name."""
+def account_stage(
+    folder: Path, environment: Mapping[str, str] | None = None, **parts: Callable[[], object]
+) -> Iterator[WebStage]:
+    """A service with nothing in it. `environment`: what its operator set; `parts`: what stands in for parts of its
+    wiring, by name."""
     replaced = [patch(f"outcry.wiring.people.{name}", make) for name, make in parts.items()]
     for one in replaced:
         one.start()
     try:
-        with bare_stage(folder) as stage:
+        with bare_stage(folder, environment) as stage:
             yield stage
     finally:
         for one in replaced:

@@ -4,17 +4,21 @@ Rule kept: every page of `web.pages` has an address here. A new one without is a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from re import sub
 from typing import Literal
 
 from webstage import SHOWS, WebStage
 
-from outcry.ports.delivery import Target
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.identity import Preferences, UserRow
+from outcry.services.consent_links import ConsentLinks
 from outcry.services.identity.browsers import Origin
 from outcry.services.subscriptions import Wish
+from outcry.store.subscriptions import SqlSubscriptionStore
 from outcry.web.pages import all_pages
+from outcry.wiring import House
+from outcry.wiring.secret import derived
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,8 @@ class Furnished:
     numbers: Mapping[str, int]
     invitation: str
     reset: str
+    confirm: str
+    unsubscribe: str
 
 
 def furnish(
@@ -44,6 +50,7 @@ def furnish(
             Target.HTTPS, "https://hooks.example.com/a/b/c", "desk & <i>phone</i>", ("ES", "NQ"), "warn"
         )
         people.subscriptions.add(operator.id, wish, now_ns)
+        _have_mailed(house, people.subscriptions.of(operator.id)[0])
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
     return Furnished(
@@ -54,8 +61,22 @@ def furnish(
             "user_id": member.id,
             "connection_id": 1,
         },
-        invitation, reset,
+        invitation, reset, *_consent_links(house, people.subscriptions.of(operator.id)[-1]),
     )  # fmt: skip
+
+
+def _have_mailed(house: House, like: SubscriptionRow) -> None:
+    """Put a digest beside a webhook: the service of these tests sends no mail, and would take none."""
+    reader = replace(
+        like, target=Target.EMAIL, shown="reader@example.com", phase=SubscriptionPhase.UNCONFIRMED,
+        sealed_secret=None, secret_last4="", created_ns=like.created_ns + 1,
+    )  # fmt: skip
+    assert SqlSubscriptionStore(house.database).add_subscription(reader, 20) is not None
+
+
+def _consent_links(house: House, row: SubscriptionRow) -> tuple[str, str]:
+    links = ConsentLinks(derived(house.secret, "mail consent"), "", house.clock)
+    return links.confirm(row), links.unsubscribe(row)
 
 
 #: Parts of addresses that are chosen, not numbered.
@@ -74,6 +95,8 @@ _MORE: Mapping[str, tuple[str, ...]] = {
     "/reset/new": ("?token={reset}",),
     "/link": ("?token=none",),
     "/email": ("?token=none",),
+    "/digest/confirm": ("?token={confirm}",),
+    "/digest/unsubscribe": ("?token={unsubscribe}",),
 }
 
 
@@ -93,7 +116,10 @@ def addresses(path: str, furnished: Furnished) -> list[str]:
         ]
     for name, number in furnished.numbers.items():
         found = [address.replace(f"{{{name}}}", str(number)) for address in found]
-    links = {"invitation": furnished.invitation, "reset": furnished.reset}
+    links = {
+        "invitation": furnished.invitation, "reset": furnished.reset,
+        "confirm": furnished.confirm, "unsubscribe": furnished.unsubscribe,
+    }  # fmt: skip
     tokens = {name: link.rpartition("token=")[2] for name, link in links.items()}
     more = [suffix.format(**tokens) for suffix in _MORE.get(path, ())]
     return [*found, *(found[0] + suffix for suffix in more)]

@@ -291,10 +291,10 @@ def demo_stage(folder: Path) -> Iterator[WebStage]:
 
 
 @contextmanager
-def bare_stage(folder: Path) -> Iterator[WebStage]:
-    """A service as it is after the first start: no people, no data, no feed."""
+def bare_stage(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[WebStage]:
+    """A service as it is after the first start: no people, no data, no feed. `environment`: what its operator set."""
     with (
-        open_house(read_settings({}, data=str(folder))) as house,
+        open_house(read_settings(environment or {}, data=str(folder))) as house,
         house.log.exclusively(),
         _served(WebStage(house, people_of(house), MovableClock(DAY), io.BytesIO(), {}), []) as stage,
     ):

@@ -1,0 +1,231 @@
+"""Consent to mail: which links hold, and how often a reader is asked."""
+
+from dataclasses import replace
+
+import pytest
+from tests.deliver.mailed import SUBSCRIPTION
+from tests.services.memory_identity import HandClock
+
+from outcry.bus.inprocess import SlidingLog
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.mailer import Mail, MailFailed
+from outcry.services.consent_links import ConsentLinks, Purpose
+from outcry.services.identity.letters import TEXTS
+from outcry.services.mail_consent import MailConsent
+from outcry.services.subscription_phases import Sign, moved_on
+from outcry.services.subscriptions import NoSubscription
+
+SITE = "https://outcry.example.com"
+ROW = replace(SUBSCRIPTION, phase=SubscriptionPhase.UNCONFIRMED)
+
+
+class Kept:
+    """Subscriptions, as far as consent asks them."""
+
+    def __init__(self, *rows: SubscriptionRow) -> None:
+        self.rows = {(row.user_id, row.id): row for row in rows}
+
+    def one(self, user_id: int, subscription_id: int) -> SubscriptionRow:
+        if (user_id, subscription_id) not in self.rows:
+            raise NoSubscription
+        return self.rows[user_id, subscription_id]
+
+    def confirm(self, user_id: int, subscription_id: int) -> bool:
+        return self._move(user_id, subscription_id, Sign.CONFIRMED, "")
+
+    def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
+        return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed")
+
+    def _move(self, user_id: int, subscription_id: int, sign: Sign, reason: str) -> bool:
+        before = self.one(user_id, subscription_id)
+        after = self.rows[user_id, subscription_id] = moved_on(before, sign, reason)
+        return before.phase is not after.phase
+
+
+class Post:
+    """Takes mail, or refuses it."""
+
+    def __init__(self) -> None:
+        self.mails: list[Mail] = []
+        self.broken = False
+
+    def send(self, mail: Mail) -> None:
+        if self.broken:
+            raise MailFailed("mail.example.com:587 answered 451")
+        self.mails.append(mail)
+
+
+class Desk:
+    """Everything, with a clock to move."""
+
+    def __init__(self, *rows: SubscriptionRow) -> None:
+        self.kept, self.post, self.clock, self.said = Kept(*rows), Post(), HandClock(), list[str]()
+        self.links = ConsentLinks(b"a key of the tests", SITE, self.clock)
+        self.consent = MailConsent(self.kept, self.links, self.post, SlidingLog(), self.clock)  # type: ignore[arg-type]
+        self.consent.report_to(self.said.append)
+
+    def token(self, purpose: Purpose, row: SubscriptionRow = ROW) -> str:
+        link = self.links.confirm(row) if purpose == "confirm" else self.links.unsubscribe(row)
+        return link.partition("token=")[2]
+
+    def row(self) -> SubscriptionRow:
+        return self.kept.one(ROW.user_id, ROW.id)
+
+
+def test_a_reader_says_yes_once_or_again() -> None:
+    desk = Desk(ROW)
+    token = desk.token("confirm")
+    for _ in range(2):
+        assert desk.consent.confirm(token) is not None
+        assert desk.row().phase is SubscriptionPhase.ACTIVE
+
+
+def test_a_reader_ends_it_once_or_again_however_late() -> None:
+    desk = Desk(replace(ROW, phase=SubscriptionPhase.ACTIVE))
+    token = desk.token("unsubscribe")
+    desk.clock.pass_s(5 * 365 * 24 * 3600)
+    for _ in range(2):
+        assert desk.consent.unsubscribe(token) is not None
+        assert (desk.row().phase, desk.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
+
+
+def test_a_question_can_be_answered_for_a_week() -> None:
+    desk = Desk(ROW)
+    token = desk.token("confirm")
+    desk.clock.pass_s(7 * 24 * 3600 - 1)
+    assert desk.consent.find("confirm", token) == ROW
+    desk.clock.pass_s(1)
+    assert desk.consent.find("confirm", token) is None
+    assert desk.consent.confirm(token) is None
+
+
+def test_looking_at_a_link_changes_nothing() -> None:
+    desk = Desk(ROW)
+    for purpose in ("confirm", "unsubscribe"):
+        assert desk.consent.find(purpose, desk.token(purpose)) == ROW
+    assert desk.row() == ROW
+
+
+def test_a_link_holds_for_its_purpose_alone() -> None:
+    desk = Desk(ROW)
+    assert desk.consent.confirm(desk.token("unsubscribe")) is None
+    assert desk.consent.unsubscribe(desk.token("confirm")) is None
+    assert desk.row() == ROW
+
+
+def test_a_link_holds_for_the_address_it_was_mailed_to() -> None:
+    """Written in another case an address is the same."""
+    desk = Desk(replace(ROW, shown="ben@example.com"))
+    for purpose in ("confirm", "unsubscribe"):
+        assert desk.consent.find(purpose, desk.token(purpose)) is None
+        there = desk.token(purpose, replace(ROW, shown="Ben@Example.com"))
+        assert desk.consent.find(purpose, there) is not None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [replace(ROW, id=8), replace(ROW, user_id=4), replace(ROW, target=Target.HTTPS)],
+    ids=["another of the same", "another's", "no e-mail"],
+)
+def test_a_link_holds_for_its_subscription_alone(other: SubscriptionRow) -> None:
+    """A link made for one, its numbers written over with those of another, is none."""
+    desk = Desk(ROW, other) if other.target is Target.EMAIL else Desk(other)
+    mac = desk.token("unsubscribe").rpartition(".")[2]
+    forged = f"{other.user_id}.{other.id}.0.{mac}"
+    assert desk.consent.unsubscribe(forged) is None
+    assert desk.kept.one(other.user_id, other.id) == other
+
+
+def test_a_link_with_a_longer_time_written_into_it_is_none() -> None:
+    desk = Desk(ROW)
+    user, number, _, mac = desk.token("confirm").split(".")
+    for until_s in ("0", "999999999999"):
+        assert desk.consent.confirm(f"{user}.{number}.{until_s}.{mac}") is None
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        ".",
+        "3.7.0.",
+        "3.7.0." + "x" * 43,
+        "3.7.0." + "x" * 44,
+        "99999999999.7.0." + "x" * 43,
+        "٣.7.0." + "x" * 43,
+    ],
+)
+def test_what_is_no_link_is_none(token: str) -> None:
+    desk = Desk(ROW)
+    assert desk.consent.confirm(token) is None
+    assert desk.consent.unsubscribe(token) is None
+    assert desk.row() == ROW
+
+
+def test_a_link_of_another_key_is_none() -> None:
+    desk = Desk(ROW)
+    there = ConsentLinks(b"another key", SITE, desk.clock).unsubscribe(ROW)
+    assert desk.consent.unsubscribe(there.partition("token=")[2]) is None
+
+
+def test_a_subscription_that_is_gone_has_no_links() -> None:
+    desk = Desk(ROW)
+    token = desk.token("unsubscribe")
+    desk.kept.rows.clear()
+    assert desk.consent.unsubscribe(token) is None
+
+
+# -- asking
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_question_says_where_it_comes_from_and_how_to_agree(language: str) -> None:
+    desk = Desk(ROW)
+    assert desk.consent.ask(ROW, language) == "asked"
+    (mail,) = desk.post.mails
+    assert (mail.to, mail.subject) == ("ann@example.com", TEXTS[language]["digest"][0])
+    assert SITE in mail.text
+    token = mail.text.partition("/digest/confirm?token=")[2].split()[0]
+    assert desk.consent.confirm(token) is not None
+
+
+def test_what_its_owner_typed_is_not_in_the_question() -> None:
+    desk = Desk(ROW)
+    desk.consent.ask(replace(ROW, label="Buy now: https://spam.example"), "en")
+    assert "Buy" not in desk.post.mails[0].text + desk.post.mails[0].subject
+
+
+def test_one_address_is_asked_three_times_an_hour_whoever_asks() -> None:
+    desk = Desk(ROW)
+    asked = [replace(ROW, user_id=user_id) for user_id in (3, 4, 5)]
+    assert [desk.consent.ask(row, "en") for row in asked] == ["asked"] * 3
+    assert desk.consent.ask(replace(ROW, user_id=6, shown="ANN@example.com"), "en") == "often"
+    assert desk.consent.ask(replace(ROW, shown="ben@example.com"), "en") == "asked"
+    desk.clock.pass_s(3599)
+    assert desk.consent.ask(ROW, "en") == "often"
+    desk.clock.pass_s(1)
+    assert desk.consent.ask(ROW, "en") == "asked"
+
+
+def test_one_user_asks_ten_times_an_hour_wherever() -> None:
+    desk = Desk(ROW)
+    came = [desk.consent.ask(replace(ROW, shown=f"r{number}@example.com"), "en") for number in range(11)]
+    assert came == ["asked"] * 10 + ["often"]
+    assert desk.consent.ask(replace(ROW, user_id=4, shown="r11@example.com"), "en") == "asked"
+
+
+def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
+    desk = Desk(ROW)
+    desk.post.broken = True
+    assert desk.consent.ask(ROW, "en") == "mail_failed"
+    assert desk.said == ["a mail (digest) could not be sent: mail.example.com:587 answered 451"]
+
+
+def test_without_mail_nobody_is_asked() -> None:
+    desk = Desk(ROW)
+    mute = MailConsent(desk.kept, desk.links, None, SlidingLog(), desk.clock)  # type: ignore[arg-type]
+    assert mute.ask(ROW, "en") == "mail_not_set_up"
+    nowhere = ConsentLinks(b"a key", "", desk.clock)
+    homeless = MailConsent(desk.kept, nowhere, desk.post, SlidingLog(), desk.clock)  # type: ignore[arg-type]
+    assert homeless.ask(ROW, "en") == "mail_not_set_up"
+    assert desk.post.mails == []

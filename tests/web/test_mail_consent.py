@@ -1,0 +1,226 @@
+"""An e-mail webhook from its making to its end, with a real SMTP server on this machine and the links it was mailed."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from account_stage import FORM, Member, Read, account_stage
+from tests.deliver.test_mail import Taken, server
+from webstage import Visitor, WebStage
+
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
+from outcry.services.consent_links import ConsentLinks
+from outcry.wiring.secret import derived
+
+READER = "reader@example.com"
+SITE = "http://localhost"
+NEW = {
+    "target": "email", "address": READER, "label": "Desk <i>1</i>", "symbols": "ES NQ", "min_severity": "warn",
+    "window": "hour", "at_once": "yes",
+}  # fmt: skip
+
+
+@dataclass
+class Post:
+    """A service that mails, and what it mailed."""
+
+    stage: WebStage
+    taken: Taken
+    member: Member
+
+    def link(self, path: str = "/digest/confirm") -> str:
+        """The newest link to a page that was mailed, without the site."""
+        texts = [str(mail.get_content()) for mail in self.taken.mails]  # type: ignore[attr-defined]
+        return [found for text in texts for found in re.findall(rf"{SITE}({path}\?token=\S+)", text)][-1]
+
+    def end_link(self, row: SubscriptionRow) -> str:
+        """What a digest to this subscription would carry."""
+        house = self.stage.house
+        links = ConsentLinks(derived(house.secret, "mail consent"), SITE, house.clock)
+        return links.unsubscribe(row).removeprefix(SITE)
+
+    @property
+    def row(self) -> SubscriptionRow:
+        return self.stage.people.subscriptions.of(self.member.user.id)[-1]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[WebStage, Taken]]:
+    taken = Taken()
+    with server(taken) as port:
+        operator = {
+            "OUTCRY_SMTP_URL": f"smtp://127.0.0.1:{port}",
+            "OUTCRY_MAIL_FROM": "outcry@example.com",
+            "OUTCRY_PUBLIC_URL": SITE,
+        }
+        with account_stage(tmp_path_factory.mktemp("consent"), operator) as stage:
+            yield stage, taken
+
+
+@pytest.fixture
+def post(served: tuple[WebStage, Taken], request: pytest.FixtureRequest) -> Post:
+    """Each test has a user and, where it makes a webhook, a reader of its own: questions are counted."""
+    stage, taken = served
+    name = re.sub(r"\W", "-", request.node.name)[-40:]
+    taken.mails.clear()
+    return Post(stage, taken, Member(stage, f"owner-{name}@example.com"))
+
+
+def make(post: Post, **fields: str) -> SubscriptionRow:
+    wanted = {**NEW, "address": post.member.user.email.replace("owner", "reader"), **fields}
+    got = post.member.send("/account/webhooks", wanted)
+    assert got.status == 303, Read(got).text
+    return post.row
+
+
+def csrf(page: str) -> str:
+    found = re.search(r'name="csrf" value="([0-9a-f]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def press(visitor: Visitor, link: str) -> int:
+    """Open a link and press the one button there, as the page's form has it."""
+    page = visitor.get(link)
+    assert page.status == 200
+    action = re.search(r'<form class="panel" method="post" action="([^"]+)"', page.text)
+    assert action is not None
+    return visitor.post(action[1], {"csrf": csrf(page.text)} if "csrf" in page.text else {}).status
+
+
+def one_click(post: Post, link: str) -> int:
+    """What a mail program sends (RFC 8058): from elsewhere, without cookies, with one entry."""
+    headers = {**FORM, "origin": "https://mail.example.net", "sec-fetch-site": "cross-site"}
+    return post.stage.visitor().send("POST", link, b"List-Unsubscribe=One-Click", headers).status
+
+
+# -- yes
+
+
+def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> None:
+    row = make(post)
+    assert row.phase is SubscriptionPhase.UNCONFIRMED
+    (mail,) = post.taken.mails
+    assert mail["To"] == row.shown
+    link = post.link()
+
+    visitor = post.stage.visitor()  # not signed in
+    page = visitor.get(link)
+    assert page.status == 200
+    assert page.headers["cache-control"] == "no-store"
+    said = Read(page).text
+    for shown in (row.shown, "ES, NQ", "Warning and above", "Every hour", "critical alerts at once"):
+        assert shown in said
+    assert "Desk" not in said  # its owner's words are not the reader's
+    assert post.row.phase is SubscriptionPhase.UNCONFIRMED
+
+    for _ in range(2):
+        assert press(visitor, link) == 200
+        assert post.row.phase is SubscriptionPhase.ACTIVE
+
+
+def test_a_yes_is_taken_from_our_page_alone(post: Post) -> None:
+    make(post)
+    for fields in ({}, {"csrf": "0" * 40}):
+        assert post.stage.visitor().post(post.link(), fields).status == 400
+    assert post.row.phase is SubscriptionPhase.UNCONFIRMED
+
+
+def test_another_address_is_asked_anew(post: Post) -> None:
+    row = make(post)
+    old = post.link()
+    assert press(post.stage.visitor(), old) == 200
+    other = row.shown.replace("reader", "other")
+    got = post.member.send(f"/account/webhooks/{row.id}", {**NEW, "address": other})
+    assert got.status == 303
+    assert (post.row.phase, post.row.shown) == (SubscriptionPhase.UNCONFIRMED, other)
+    assert post.taken.mails[-1]["To"] == other
+    assert post.stage.visitor().get(old).status == 404
+    assert press(post.stage.visitor(), post.link()) == 200
+    assert post.row.phase is SubscriptionPhase.ACTIVE
+
+
+def test_an_address_that_stays_is_not_asked_again(post: Post) -> None:
+    row = make(post)
+    press(post.stage.visitor(), post.link())
+    post.taken.mails.clear()
+    assert post.member.send(f"/account/webhooks/{row.id}", {**NEW, "address": "", "label": "x"}).status == 303
+    assert post.row.phase is SubscriptionPhase.ACTIVE
+    assert post.taken.mails == []
+
+
+# -- no more
+
+
+def test_a_mail_program_ends_the_mails_by_one_press(post: Post) -> None:
+    row = make(post)
+    press(post.stage.visitor(), post.link())
+    link = post.end_link(row)
+    assert post.stage.visitor().get(link).status == 200  # mail servers look at links
+    assert post.row.phase is SubscriptionPhase.ACTIVE
+    for _ in range(2):
+        assert one_click(post, link) == 200
+        assert (post.row.phase, post.row.reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
+
+
+def test_a_reader_ends_them_by_the_page(post: Post) -> None:
+    row = make(post)
+    press(post.stage.visitor(), post.link())
+    assert press(post.stage.visitor(), post.end_link(row)) == 200
+    assert post.row.reason == "unsubscribed"
+    # its owner is told so, and can have the reader asked once more, who may agree
+    assert press(post.stage.visitor(), post.link()) == 200
+    assert post.row.phase is SubscriptionPhase.ACTIVE
+
+
+def test_forms_from_elsewhere_are_taken_for_this_alone(post: Post) -> None:
+    make(post)
+    assert one_click(post, post.link()) == 400
+    assert post.row.phase is SubscriptionPhase.UNCONFIRMED
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -> None:
+    """Altered, made for something else, of no subscription, none at all: one page, but for what differs in any two."""
+    row = make(post)
+    confirm, end = post.link(), post.end_link(row)
+    bad = [
+        end[:-1] + ("A" if end[-1] != "A" else "B"),
+        confirm.replace("confirm", "unsubscribe"),
+        post.end_link(replace(row, id=row.id + 1000)),
+        "/digest/unsubscribe?token=nothing",
+        "/digest/unsubscribe",
+        "/digest/unsubscribe?token=" + "x" * 5000,
+    ]
+    visitor = post.stage.visitor(language)
+    pages = set()
+    for link in bad:
+        for got in (visitor.get(link), visitor.post(link, {})):
+            assert got.status == 404
+            pages.add(Read(got).text.replace("csrf", ""))
+    assert len(pages) == 1
+    assert ("Dieser Link gilt nicht mehr" if language == "de" else "This link no longer holds") in pages.pop()
+    assert post.row == row
+
+
+# -- without mail
+
+
+def test_a_service_without_mail_takes_no_address_for_it(tmp_path: Path) -> None:
+    with account_stage(tmp_path) as stage:
+        member = Member(stage, "ann@example.com")
+        got = member.send("/account/webhooks", NEW)
+        assert got.status == 422
+        assert "This service sends no mail" in Read(got).text
+        assert stage.people.subscriptions.of(member.user.id) == []
+
+
+def test_a_token_is_in_no_log(post: Post) -> None:
+    row = make(post)
+    token = urlsplit(post.end_link(row)).query.partition("=")[2]
+    post.stage.visitor().get(post.end_link(row))
+    one_click(post, post.end_link(row))
+    assert token.rpartition(".")[2] not in post.stage.log.getvalue().decode()
