@@ -8,7 +8,6 @@ plain facts, never advice. The playbook has a module of its own, `playbook_words
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outcry.services.alert_phrases import EVENTS as EVENTS  # noqa: PLC0414 - for the log of deliveries
 from outcry.services.answers import BiasVotes
 from outcry.web.language import Words
 
