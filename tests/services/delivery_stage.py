@@ -19,7 +19,7 @@ from outcry.ports.outbox import Parcel
 from outcry.ports.sender import Sent, Verdict
 from outcry.services.dispatch.dispatcher import Dispatcher, Parts
 from outcry.services.sealing import Seal
-from outcry.services.subscriptions import place_of
+from outcry.services.signing_secrets import place_of
 from outcry.store import migrate as migration
 from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.live import SqlLiveStore

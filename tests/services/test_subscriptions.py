@@ -12,13 +12,13 @@ from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase
 from outcry.ports.delivery import TestResult as Result
 from outcry.ports.outbox import Backlog, Lane
 from outcry.services.sealing import Seal, SealBroken
+from outcry.services.signing_secrets import place_of
 from outcry.services.subscription_phases import TRANSITIONS, Sign
 from outcry.services.subscriptions import (
     NoSubscription,
     SubscriptionRefused,
     Subscriptions,
     Wish,
-    place_of,
 )
 from outcry.services.target_addresses import shown_of
 
@@ -254,7 +254,8 @@ def test_the_secret_before_the_newest_signs_for_a_day(desk: Desk) -> None:
     assert row.sealed_secret is not None
     assert row.sealed_old_secret is not None
     assert desk.seal.open(row.sealed_secret, place_of(ANN, NOW_NS)) == second
-    assert desk.seal.open(row.sealed_old_secret, place_of(ANN, NOW_NS)) == made.secret
+    assert made.secret is not None
+    assert made.secret.encode() not in row.sealed_old_secret
     assert row.old_until_ns == NOW_NS + 5 + NANOS_PER_DAY
     assert second != made.secret
 
@@ -271,6 +272,28 @@ def test_both_secrets_sign_until_the_overlap_is_over(desk: Desk) -> None:
     for now_ns in (NOW_NS + NANOS_PER_DAY - 1, NOW_NS + NANOS_PER_DAY):
         desk.subscriptions.test(ANN, made.id, now_ns)
     assert desk.deliverer.sent == [(URL, [second, made.secret]), (URL, [second])]
+
+
+def test_three_replaced_secrets_sign_at_most_each_for_as_long_as_was_chosen(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    week = desk.subscriptions.rotate(ANN, made.id, NOW_NS, 7 * NANOS_PER_DAY)  # the first signs on for a week
+    day = desk.subscriptions.rotate(ANN, made.id, NOW_NS)
+    desk.subscriptions.test(ANN, made.id, NOW_NS)
+    desk.subscriptions.test(ANN, made.id, NOW_NS + 2 * NANOS_PER_DAY)
+    assert [secrets for _, secrets in desk.deliverer.sent] == [[day, week, made.secret], [day, made.secret]]
+    newest = [desk.subscriptions.rotate(ANN, made.id, NOW_NS + number) for number in range(1, 5)]
+    desk.subscriptions.test(ANN, made.id, NOW_NS + 10)
+    assert desk.deliverer.sent[-1][1] == newest[::-1]
+    gone = desk.subscriptions.rotate(ANN, made.id, NOW_NS + 20, 0)  # the one before was seen by somebody
+    desk.subscriptions.test(ANN, made.id, NOW_NS + 21)
+    assert desk.deliverer.sent[-1][1] == [gone, *newest[-2::-1][:3]]
+
+
+def test_no_secret_signs_on_for_more_than_a_week(desk: Desk) -> None:
+    made = desk.subscriptions.add(ANN, wish(), NOW_NS)
+    second = desk.subscriptions.rotate(ANN, made.id, NOW_NS, 400 * NANOS_PER_DAY)
+    desk.subscriptions.test(ANN, made.id, NOW_NS + 7 * NANOS_PER_DAY)
+    assert desk.deliverer.sent[-1][1] == [second]
 
 
 def test_a_host_that_cannot_be_found_now_is_taken_and_said_to_be_unverified(desk: Desk) -> None:

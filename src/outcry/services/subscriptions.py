@@ -6,13 +6,10 @@ is one: somebody else's number is a number nobody has. A change is made of what 
 another.
 """
 
-import base64
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from outcry.accounts.licences import Scope
-from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.delivery import (
     AttemptRow,
     Change,
@@ -28,15 +25,12 @@ from outcry.ports.delivery import (
 )
 from outcry.ports.outbox import Backlog, Lane, Outbox
 from outcry.services.sealing import Seal, SealBroken
+from outcry.services.signing_secrets import OVERLAP_NS, end_of, new_secret, opened, place_of, rotated
 from outcry.services.subscription_phases import Sign, moved_on
-from outcry.services.target_addresses import SHOWN, form_fault, shown_of
+from outcry.services.target_addresses import form_fault, shown_of
 
 MOST = 20
 LONGEST_LABEL = 60
-#: How long the secret before the newest still signs, so that a receiver can be changed over without a gap.
-OVERLAP_NS = NANOS_PER_DAY
-SECRET_MARK = "whsec_"  # noqa: S105 - what a secret begins with, by the Standard Webhooks form
-_SECRET_BYTES = 32
 
 
 class SubscriptionRefused(Exception):
@@ -107,14 +101,14 @@ class Subscriptions:
     def add(self, user_id: int, wish: Wish, now_ns: int) -> Made:
         """Make one. Raises `SubscriptionRefused`."""
         verdict = self._judge(wish)
-        secret = _new_secret() if wish.target is Target.HTTPS else None
+        secret = new_secret() if wish.target is Target.HTTPS else None
         place = place_of(user_id, now_ns)
         row = SubscriptionRow(
             id=0, user_id=user_id, target=wish.target, label=wish.label,
             sealed_address=self._seal.close(wish.address, place), shown=shown_of(wish.target, wish.address),
             symbols=wish.symbols, min_severity=wish.min_severity, reason="",
             phase=SubscriptionPhase.UNCONFIRMED if wish.target is Target.EMAIL else SubscriptionPhase.ACTIVE,
-            sealed_secret=self._seal.close(secret, place) if secret else None, secret_last4=(secret or "")[-SHOWN:],
+            sealed_secret=self._seal.close(secret, place) if secret else None, secret_last4=end_of(secret or ""),
             sealed_old_secret=None, old_until_ns=None, created_ns=now_ns,
             ordered=wish.ordered, window=wish.window, at_once=wish.at_once,
         )  # fmt: skip
@@ -168,25 +162,19 @@ class Subscriptions:
             raise NoSubscription
         return row
 
-    def rotate(self, user_id: int, subscription_id: int, now_ns: int) -> str:
-        """Sign with a new secret, and with the one before for a day; return the new one, the only time it is seen.
+    def rotate(self, user_id: int, subscription_id: int, now_ns: int, overlap_ns: int = OVERLAP_NS) -> str:
+        """Sign with a new secret, and with the one before for a while; return the new one, the only time it is seen.
 
         Raises `SubscriptionRefused` where the target is not signed for.
         """
-        secret = _new_secret()
+        secret = new_secret()
 
-        def rotated(row: SubscriptionRow) -> SubscriptionRow:
+        def changed(row: SubscriptionRow) -> SubscriptionRow:
             if row.sealed_secret is None:
                 raise SubscriptionRefused("not_signed")
-            return replace(
-                row,
-                sealed_secret=self._seal.close(secret, place_of(user_id, row.created_ns)),
-                secret_last4=secret[-SHOWN:],
-                sealed_old_secret=row.sealed_secret,
-                old_until_ns=now_ns + OVERLAP_NS,
-            )
+            return rotated(self._seal, row, secret, overlap_ns, now_ns)
 
-        self._change(user_id, subscription_id, rotated)
+        self._change(user_id, subscription_id, changed)
         return secret
 
     def test(self, user_id: int, subscription_id: int, now_ns: int) -> TestResult:
@@ -276,19 +264,3 @@ class Subscriptions:
 def _passed(row: SubscriptionRow, tested: SubscriptionRow) -> SubscriptionRow:
     """After a test that passed: it tells nothing of an address that was given meanwhile."""
     return moved_on(row, Sign.TEST_PASSED) if row.sealed_address == tested.sealed_address else row
-
-
-def opened(seal: Seal, row: SubscriptionRow, now_ns: int) -> tuple[str, Sequence[str]]:
-    """A subscription's address, and the secrets it is signed with now, newest first. Raises `SealBroken`."""
-    place = place_of(row.user_id, row.created_ns)
-    sealed = [row.sealed_secret, row.sealed_old_secret if now_ns < (row.old_until_ns or 0) else None]
-    return seal.open(row.sealed_address, place), [seal.open(one, place) for one in sealed if one is not None]
-
-
-def place_of(user_id: int, created_ns: int) -> str:
-    """What a subscription's address and secrets are sealed to."""
-    return f"subscription:{user_id}:{created_ns}"
-
-
-def _new_secret() -> str:
-    return SECRET_MARK + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()

@@ -8,7 +8,7 @@ import re
 from outcry.accounts.keys import is_email
 from outcry.ports.delivery import Target
 
-SHOWN = 4
+_SHOWN = 4
 SLACK = re.compile(r"https://hooks\.slack(?:-gov)?\.com/services/T\w+/B\w+/\w{8,}", re.ASCII)
 DISCORD = re.compile(
     r"https://(?:(?:ptb|canary)\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/\d{17,20}/[\w-]{60,100}",
@@ -23,7 +23,9 @@ def shown_of(target: Target, address: str) -> str:
     host, slash, path = address.partition("://")[2].partition("/")
     host, question, query = host.partition("?")
     rest = path if slash else query
-    return host + (f"/…{rest[-SHOWN:]}" if len(rest) > 2 * SHOWN else f"{slash or question}…" if rest else "")
+    return host + (
+        f"/…{rest[-_SHOWN:]}" if len(rest) > 2 * _SHOWN else f"{slash or question}…" if rest else ""
+    )
 
 
 def form_fault(target: Target, address: str) -> str:

@@ -24,7 +24,7 @@ from outcry.services.dispatch.lanes import WARNED_AFTER_NS
 from outcry.services.dispatch.outcomes import Became, became
 from outcry.services.live.recorder import Tell, say_nothing
 from outcry.services.sealing import Seal, SealBroken
-from outcry.services.subscriptions import opened
+from outcry.services.signing_secrets import opened
 
 T = TypeVar("T")
 

@@ -67,6 +67,8 @@ class OwnerNotices:
         row, reader = parcel.subscription, parcel.reader
         link = f"{self._public_url}/account/webhooks/{row.id}"
         try:
-            self._mailer.send(letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts))
+            self._mailer.send(
+                letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts)
+            )
         except MailFailed as problem:
             self._tell(f"a mail about a webhook could not be sent: {problem}")
