@@ -71,7 +71,9 @@ def play(house: House, script: Sequence[Event], name: str = "script") -> None:
         engine = house.live().engine
         await engine.start()
         try:
-            await asyncio.wait_for(engine.attach(0, ScriptFeed([[CAUGHT, *script, Ended()]], name=name)), 60)
+            await asyncio.wait_for(
+                engine.attach(0, ScriptFeed([[CAUGHT, *script, Ended(OPEN + 500 * MINUTE)]], name=name)), 60
+            )
             await engine.drained()
         finally:
             await engine.stop()
