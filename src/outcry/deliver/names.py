@@ -18,7 +18,7 @@ from outcry.deliver.address import Number
 PATIENCE_S = 3.0
 #: A name that takes longer than this is asked by the threads for slow ones from then on, until it is quick again.
 SLOW_S = 1.0
-THREADS, SLOW_THREADS = 24, 8
+THREADS, SLOW_THREADS = 64, 16
 _MOST_SLOW_NAMES = 10_000
 
 #: All addresses of a name, as text; raises `OSError` where there are none. Called in a thread.

@@ -1,0 +1,220 @@
+"""The world outside on loopback: an authority that issues certificates, servers that behave as told, and a rule and a
+name service of a world in which 127.0.0.2 and 127.0.0.3 are public, while 127.0.0.1 is not."""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from outcry.deliver.address import HTTPS_PORT, AddressRule, Number, Place, read_host
+from outcry.deliver.egress import Egress, Limits
+from outcry.deliver.names import NameService
+from outcry.deliver.trust import system_trust
+
+PUBLIC = frozenset(map(ipaddress.ip_address, ("127.0.0.2", "127.0.0.3")))
+#: For what shall be over by itself, and for what a deadline ends.
+PATIENT, QUICK = Limits(connect_s=6.0, total_s=6.0), Limits(connect_s=6.0, total_s=0.6)
+#: In DER, alike but for the last octet: RFC 8017, A.2.4.
+_SHA256_WITH_RSA, _SHA1_WITH_RSA = (bytes.fromhex(f"2a864886f70d0101{last}") for last in ("0b", "05"))
+
+
+class Authority:
+    """Issues certificates, made anew each time. `path`: its own, for those who shall trust it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._issued = folder, 0
+        self._key = rsa.generate_private_key(65_537, 2048)
+        self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "an authority of these tests")])
+        made = self._builder(self._name, self._key).add_extension(x509.BasicConstraints(True, None), True)
+        self.path = self._keep("authority", made.sign(self._key, hashes.SHA256()))
+
+    def trust(self) -> ssl.SSLContext:
+        """What trusts this authority besides the system's."""
+        return system_trust(str(self.path))
+
+    def context(
+        self, *names: str, expired: bool = False, self_signed: bool = False, sha1: bool = False
+    ) -> ssl.SSLContext:  # fmt: skip
+        """What a server of these names speaks TLS with."""
+        self._issued += 1
+        key = rsa.generate_private_key(65_537, 2048)
+        subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, names[0])])
+        alternatives = x509.SubjectAlternativeName([_general(name) for name in names])
+        made = self._builder(subject, key, expired=expired, issuer=subject if self_signed else None)
+        signer = key if self_signed else self._key
+        signed = made.add_extension(alternatives, False).sign(signer, hashes.SHA256())
+        path = self._keep(f"server{self._issued}", signed)
+        if sha1:
+            path.write_text(ssl.DER_cert_to_PEM_cert(_with_sha1(signed, signer)))
+        secret = path.with_suffix(".key")
+        secret.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_ciphers("ALL:@SECLEVEL=0")  # a server may be as careless as it likes
+        context.load_cert_chain(path, secret)
+        return context
+
+    def _builder(
+        self, subject: x509.Name, key: rsa.RSAPrivateKey, *, expired: bool = False,
+        issuer: x509.Name | None = None,
+    ) -> x509.CertificateBuilder:  # fmt: skip
+        now = datetime.now(UTC)  # noqa: TID251 - TLS itself goes by the machine's clock
+        begin, end = (now - timedelta(days=2), now - timedelta(days=1)) if expired else (now, now)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer or self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(begin - timedelta(hours=1))
+            .not_valid_after(end if expired else end + timedelta(hours=1))
+        )
+
+    def _keep(self, name: str, made: x509.Certificate) -> Path:
+        path = self._folder / f"{name}.pem"
+        path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+        return path
+
+
+def _with_sha1(made: x509.Certificate, signer: rsa.RSAPrivateKey) -> bytes:
+    """The same certificate signed with SHA-1, which the library that makes them refuses to do."""
+    said = made.tbs_certificate_bytes.replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
+    signature = signer.sign(said, padding.PKCS1v15(), hashes.SHA1())
+    whole = made.public_bytes(serialization.Encoding.DER).replace(_SHA256_WITH_RSA, _SHA1_WITH_RSA)
+    return whole[: -len(signature)] + signature
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideRule(AddressRule):
+    """The rule, of a world in which any port is 443 and the addresses of `PUBLIC` are public, but none is known to be
+    private before it is connected to."""
+
+    def judge(self, text: str) -> Place | str:
+        """See `AddressRule`."""
+        read = read_host(text.removeprefix("https://").split("/")[0])
+        if read is None or read[2] == HTTPS_PORT:
+            return AddressRule.judge(self, text)
+        place = AddressRule(admitted={(read[0], read[2])}, denied_networks=self.denied_networks).judge(text)
+        return place if isinstance(place, str) else replace(place, admitted=False)
+
+    def is_public(self, number: Number) -> bool:
+        """See `AddressRule`."""
+        return (number in PUBLIC and not self.is_denied(number)) or AddressRule.is_public(self, number)
+
+
+@dataclass
+class Names:
+    """A name service as told: `answers` of a name, one after the other, the last for good; `asked`: what it was."""
+
+    answers: dict[str, list[Sequence[str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def __call__(self, name: str) -> Iterable[str]:
+        if name == "ipv4only.arpa":
+            raise OSError
+        self.asked.append(name)
+        told = self.answers.get(name, [("127.0.0.2",)])
+        return told.pop(0) if len(told) > 1 else told[0]
+
+
+@asynccontextmanager
+async def leaving(
+    rule: AddressRule, names: Callable[[str], Iterable[str]], trust: ssl.SSLContext, limits: Limits = PATIENT,
+    patience_s: float = 0.3, private_trust: ssl.SSLContext | None = None,
+) -> AsyncIterator[Egress]:  # fmt: skip
+    """An egress, closed at the end."""
+    egress = Egress(rule, NameService(names, patience_s), trust, private_trust, limits)
+    try:
+        yield egress
+    finally:
+        await egress.close()
+
+
+@dataclass
+class Server:
+    """A server that behaves as told. `heads`: of the requests it got; `reached`: its own address at each connection;
+    `sent`: octets it could get rid of; `left`: connections that have ended."""
+
+    port: int = 0
+    heads: list[bytes] = field(default_factory=list)
+    reached: list[str] = field(default_factory=list)
+    sent: int = 0
+    left: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    def url(self, host: str = "hooks.mysite.dev", path: str = "/in") -> str:
+        return f"https://{host}:{self.port}{path}"
+
+
+@dataclass
+class Visit:
+    """One connection to a server."""
+
+    server: Server
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def request(self) -> bytes:
+        """Read one request; return its body."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+        body = await self.reader.readexactly(int(length.partition(b":")[2]))
+        self.server.heads.append(head)
+        return body
+
+    async def say(self, octets: bytes) -> None:
+        self.writer.write(octets)
+        await self.writer.drain()
+        self.server.sent += len(octets)
+
+
+Behaviour = Callable[[Visit], Awaitable[None]]
+
+
+@asynccontextmanager
+async def serving(
+    behaviour: Behaviour, context: ssl.SSLContext | None, host: str = "127.0.0.2", port: int = 0
+) -> AsyncIterator[Server]:
+    """Serve on loopback; `behaviour` gets each connection, with the handshake done if there is a context."""
+    server, running = Server(), set[asyncio.Task[None]]()
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.add(task)
+        server.reached.append(writer.get_extra_info("sockname")[0])
+        try:
+            await behaviour(Visit(server, reader, writer))
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # they have gone, or it is over
+        finally:
+            server.left.release()
+            running.discard(task)
+            writer.transport.abort()
+
+    listening = await asyncio.start_server(meet, host, port, ssl=context)
+    server.port = listening.sockets[0].getsockname()[1]
+    try:
+        yield server
+    finally:
+        listening.close()
+        for task in tuple(running):
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
