@@ -1,9 +1,10 @@
-"""Which alerts of a digest are sent now, and when the others are.
+"""Which alerts of a digest are sent now, when the others are, and since when it has been late.
 
 Rules kept: an alert waits for the end of the window it was written in and no longer; what is critical does not wait,
 where its reader wishes so; nor does what was tried once.
 """
 
+from outcry.ports.delivery import Target
 from outcry.ports.outbox import Entry, Parcel
 from outcry.services.dispatch.windows import window_end_ns
 
@@ -11,11 +12,19 @@ from outcry.services.dispatch.windows import window_end_ns
 def due_now(parcel: Parcel, now_ns: int) -> tuple[list[Entry], int | None]:
     """Of an e-mail parcel's entries those that are to be sent now, in their order, and when the others are; None where
     there are no others. The window is that of the first entry: what was written after it goes with it."""
-    subscription, reader = parcel.subscription, parcel.reader
-    end_ns = window_end_ns(subscription.window, parcel.created_ns, reader.time_zone, reader.digest_hour)
+    end_ns = _end_ns(parcel)
     if end_ns <= now_ns or parcel.tries:
         return list(parcel.entries), None
-    at_once = [
-        entry for entry in parcel.entries if subscription.at_once and entry.alert.severity == "critical"
-    ]
+    wished = parcel.subscription.at_once
+    at_once = [entry for entry in parcel.entries if wished and entry.alert.severity == "critical"]
     return at_once, end_ns if len(at_once) < len(parcel.entries) else None
+
+
+def wanted_ns(parcel: Parcel) -> int:
+    """Since when a parcel is to be sent: from its first entry on, but for a digest, whose window has to end first."""
+    return _end_ns(parcel) if parcel.subscription.target is Target.EMAIL else parcel.created_ns
+
+
+def _end_ns(parcel: Parcel) -> int:
+    reader = parcel.reader
+    return window_end_ns(parcel.subscription.window, parcel.created_ns, reader.time_zone, reader.digest_hour)

@@ -13,6 +13,7 @@ from outcry.ports.delivery import AttemptRow, Outcome, Target
 from outcry.ports.outbox import Done, EntryPhase, Lane, Parcel
 from outcry.ports.sender import Sent, Verdict
 from outcry.services.dispatch import lanes
+from outcry.services.dispatch.digests import wanted_ns
 from outcry.services.dispatch.schedule import Chance, asked_ns, patience_ns, pause_ns
 
 #: What no place was found for is tried again after this.
@@ -88,7 +89,7 @@ def became(parcel: Parcel, sent: Sent, began_ns: int, now_ns: int, chance: Chanc
 def _slowed(parcel: Parcel, sent: Sent, lane: Lane, now_ns: int) -> Became:
     until_ns = now_ns + asked_ns(sent.wait_ns)
     lane = lanes.slowed(lane, until_ns)
-    if now_ns - parcel.created_ns >= patience_ns(parcel.subscription.target):
+    if now_ns - wanted_ns(parcel) >= patience_ns(parcel.subscription.target):
         return _ended(parcel, sent, Sign.GIVEN_UP, lane, now_ns)
     return _again(parcel, sent, lane, until_ns, now_ns)
 
@@ -106,7 +107,7 @@ def _failed(parcel: Parcel, sent: Sent, lane: Lane, now_ns: int, chance: Chance)
     if bounced:
         return replace(_ended(parcel, sent, Sign.REFUSED, after, now_ns), warn=news)
     pause = pause_ns(target, parcel.tries + 1, chance)
-    if pause is None or now_ns - parcel.created_ns >= patience_ns(target):
+    if pause is None or now_ns - wanted_ns(parcel) >= patience_ns(target):
         return replace(_ended(parcel, sent, Sign.GIVEN_UP, after, now_ns), warn=news)
     due_ns = now_ns + max(pause, asked_ns(sent.wait_ns) if sent.wait_ns is not None else 0)
     if parcel.subscription.ordered:
