@@ -4,11 +4,25 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from browsing import Opened, Window, launch, window
 from playwright.sync_api import Browser, sync_playwright
 from webstage import WebStage, bare_stage, demo_stage
+
+from outcry.deliver.names import NameService
+
+
+def nobody_found(name: str) -> list[str]:
+    raise OSError(f"no name is asked for under test: {name}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_names() -> Iterator[None]:
+    """Webhooks of the stages lead nowhere: no name of the outside is found."""
+    with patch("outcry.wiring.delivery.NameService", partial(NameService, nobody_found)):
+        yield
 
 
 @pytest.fixture(scope="session")

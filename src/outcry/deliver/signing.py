@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Sequence
 
 from outcry.core.units import NANOS_PER_SECOND
-from outcry.services.subscriptions import SECRET_MARK
+from outcry.services.signing_secrets import MARK
 
 
 def signed(message_id: str, body: bytes, secrets: Sequence[str], now_ns: int) -> dict[str, str]:
@@ -23,5 +23,5 @@ def signed(message_id: str, body: bytes, secrets: Sequence[str], now_ns: int) ->
 
 
 def _signature(said: bytes, secret: str) -> str:
-    key = base64.b64decode(secret.removeprefix(SECRET_MARK))
+    key = base64.b64decode(secret.removeprefix(MARK))
     return "v1," + base64.b64encode(hmac.digest(key, said, "sha256")).decode()

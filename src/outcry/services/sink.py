@@ -16,14 +16,13 @@ from threading import Lock
 
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
+from outcry.services.signing_secrets import MARK, end_of
 
 MOST_RECEIPTS = 200
 MOST_SECRETS = 20
 LONGEST_BODY_BYTES = 64 * 1024
 #: How far a signature's time may lie from ours, by Standard Webhooks' advice.
 TOLERANCE_S = 5 * 60
-SECRET_MARK = "whsec_"  # noqa: S105 - what a secret begins with
-_SHOWN = 4
 
 
 class Manner(StrEnum):
@@ -121,14 +120,14 @@ class Sink:
     def trust(self, secret: str) -> None:
         """Check signatures by this secret too. Raises `SecretRefused`."""
         try:
-            key = base64.b64decode(secret.removeprefix(SECRET_MARK), validate=True)
+            key = base64.b64decode(secret.removeprefix(MARK), validate=True)
         except (binascii.Error, ValueError):
             raise SecretRefused from None
-        if not secret.startswith(SECRET_MARK) or not 16 <= len(key) <= 64:
+        if not secret.startswith(MARK) or not 16 <= len(key) <= 64:
             raise SecretRefused
         with self._lock:
             if all(known != key for known, _ in self._secrets):
-                self._secrets.append((key, secret[-_SHOWN:]))
+                self._secrets.append((key, end_of(secret)))
 
     def signature(self, receipt: Receipt) -> Signature:
         """What the signature of something received is worth."""

@@ -5,6 +5,7 @@ Rule kept: a code is the deliverer's, its words are the pages'; one without word
 
 from collections.abc import Mapping
 
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
 from outcry.ports.delivery import Severity, Target, Window
 from outcry.services.mail_consent import Asked
 from outcry.web.language import Words, later
@@ -25,6 +26,14 @@ WINDOWS: Mapping[Window, str] = {
     "hour": later("Every hour"),
     "day": later("Once a day, at the hour of your preferences"),
 }
+#: How long a signing secret that is replaced signs on.
+OVERLAPS: Mapping[str, tuple[int, str]] = {
+    "0": (0, later("no time: it ends at once")),
+    "1h": (NANOS_PER_HOUR, later("1 hour")),
+    "24h": (NANOS_PER_DAY, later("24 hours")),
+    "7d": (7 * NANOS_PER_DAY, later("7 days")),
+}
+USUAL_OVERLAP = "24h"
 OUTCOMES: Mapping[str, str] = {
     "delivered": later("Delivered"),
     "pending": later("Tried again later"),
@@ -74,6 +83,7 @@ _RESULTS: Mapping[str, str] = {
     "unconfirmed": later(
         "Nothing was sent: whoever reads at this address has not yet said that they want these mails."
     ),
+    "store_busy": later("Nothing was sent: the service's database is busy. Try again in a moment."),
     "address_lost": later(
         "The address cannot be opened any more, because the service's secret has changed. Enter the "
         "address anew."
@@ -115,6 +125,8 @@ _RESULTS: Mapping[str, str] = {
     "bounced": later("Three mails in a row were refused: nothing is sent to this address any more."),
     "unsubscribed": later("Whoever reads at this address has unsubscribed."),
 }
+#: The codes there are words for.
+ADDRESS_CODES, RESULT_CODES = frozenset(_ADDRESSES), frozenset(_RESULTS)
 #: What came of asking the reader of an e-mail address.
 ASKED: Mapping[Asked, str] = {
     "asked": later("A mail with a link to confirm was sent to this address."),

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from outcry.accounts.audit import Event
 from outcry.ports.identity import AuditRow
 from outcry.web.agents import device
-from outcry.web.delivery_words import TARGETS
+from outcry.web.delivery_words import OVERLAPS, TARGETS
 from outcry.web.desk import Desk, Page, Visit
 from outcry.web.forms import before_in
 from outcry.web.language import later
@@ -69,6 +69,7 @@ _DETAILS = {
     "agent": later("Browser"),
     "address": later("From where"),
     "count": later("How many"),
+    "hours": later("For how many hours"),
     "email": later("Address"),
     "by": later("Done by"),
     "left": later("Codes left"),
@@ -86,6 +87,7 @@ _DETAILS = {
     "broker": later("Broker"),
     "replaced_by": later("New key"),
     "grace": later("Old key works for"),
+    "overlap": later("Old secret signs on for"),
     "grantee": later("To whom"),
     "scope": later("What is granted"),
     "symbols": later("Symbols"),
@@ -126,6 +128,7 @@ _VALUES = {
         "24h": later("24 hours"),
         "7d": later("7 days"),
     },
+    "overlap": {code: text for code, (_, text) in OVERLAPS.items()},
     "target": {target.value: name for target, name in TARGETS.items()},
     "grantee": {"everyone": later("Everyone")},
     "scope": {"completed": later("completed sessions"), "live": later("what happens now")},
@@ -133,7 +136,15 @@ _VALUES = {
 }
 #: What worries: shown so that it is seen.
 WARNING = frozenset(
-    {Event.SIGN_IN_FAILED, Event.CONFIRM_FAILED, Event.PASSKEY_COPIED, Event.RECOVERY_USED, Event.MAIL_FAILED}
+    {
+        Event.SIGN_IN_FAILED,
+        Event.CONFIRM_FAILED,
+        Event.PASSKEY_COPIED,
+        Event.RECOVERY_USED,
+        Event.MAIL_FAILED,
+        Event.SUBSCRIPTION_FAILING,
+        Event.SUBSCRIPTION_OFF,
+    }
 )
 
 

@@ -14,7 +14,16 @@ from outcry.ports.identity import UserRow
 from outcry.services.subscriptions import NoSubscription
 from outcry.web.deliveries import deliveries
 from outcry.web.delivery_health import health_of
-from outcry.web.delivery_words import ASKED, OUTCOMES, SEVERITIES, TARGETS, WINDOWS, result_words
+from outcry.web.delivery_words import (
+    ASKED,
+    OUTCOMES,
+    OVERLAPS,
+    SEVERITIES,
+    TARGETS,
+    USUAL_OVERLAP,
+    WINDOWS,
+    result_words,
+)
 from outcry.web.desk import Desk, PageMissing, Visit
 from outcry.web.entrance import origin_of
 from outcry.web.forms import Faults, note_of, number_in, whole
@@ -58,6 +67,8 @@ async def one(
         count=whole(visit.request.query_params.get("count", "")) or 0,
         made=moment(visit, row.created_ns),
         overlap=moment(visit, row.old_until_ns if (row.old_until_ns or 0) > desk.now_ns() else None),
+        overlaps={code: visit.words(text) for code, (_, text) in OVERLAPS.items()},
+        usual_overlap=USUAL_OVERLAP,
         asked_words={code: visit.words(text) for code, text in ASKED.items()},
         reason_words=result_words(visit.words, row.reason) if row.reason else "",
         health=await asked(desk, health_of, desk, visit, row),

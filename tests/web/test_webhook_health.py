@@ -1,0 +1,302 @@
+"""How a webhook does, as its page and the list say it, and what did not arrive sent again."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import count
+from zoneinfo import ZoneInfo
+
+import pytest
+from account_stage import Member, Read
+from webhook_stage import (
+    GOOD,
+    ScriptedDeliverer,
+    attempt,
+    disabled,
+    fired,
+    kept,
+    lane,
+    made,
+    phases,
+    put,
+    webhook_stage,
+    wish,
+)
+from webstage import Got, WebStage
+
+from outcry.ports.delivery import SubscriptionPhase
+
+HOUR_NS = 3600 * 10**9
+DELIVERER = ScriptedDeliverer()
+_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
+    with webhook_stage(tmp_path_factory.mktemp("health"), DELIVERER) as staged:
+        yield staged
+
+
+@pytest.fixture(autouse=True)
+def _as_ever() -> Iterator[None]:
+    yield
+    DELIVERER.result, DELIVERER.verdict, DELIVERER.admitted = GOOD, "ok", ()
+
+
+@pytest.fixture
+def ann(stage: WebStage) -> Iterator[Member]:
+    """Somebody with no webhook yet, nor any when the test is over: alerts go to everyone's."""
+    member = Member(stage, f"ann{next(_NUMBERS)}@example.com")
+    yield member
+    for row in kept(stage, member):
+        member.send(f"/account/webhooks/{row.id}/remove")
+
+
+def place(row_id: int) -> str:
+    return f"/account/webhooks/{row_id}"
+
+
+def local(stage: WebStage, **ago: float) -> str:
+    """A time of late, as a field for day and time holds it, in the usual time zone of an account."""
+    now = datetime.fromtimestamp(stage.house.clock.now_ns() / 10**9, ZoneInfo("America/New_York"))
+    return f"{now - timedelta(**ago):%Y-%m-%dT%H:%M}"
+
+
+def text(got: Got) -> str:
+    return Read(got).text
+
+
+# -- how it does
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [
+        (1, "They go on by themselves"),
+        (25, "for more than a day"),
+        (73, "for more than three days"),
+    ],
+)
+def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, hours: int, words: str) -> None:
+    row = made(stage, ann)
+    now_ns = stage.house.clock.now_ns()
+    lane(stage, row, failures=7, failing_since_ns=now_ns - hours * HOUR_NS, failed_ns=now_ns)
+    page = text(ann.get(place(row.id)))
+    assert words in page
+    assert "7 tries in a row" in page
+    assert "failing" in text(ann.get("/account/webhooks"))
+    assert ("is switched off" in page) == (hours > 24)
+
+
+def test_a_webhook_that_is_well_has_nothing_to_warn_of(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann)
+    assert "nothing yet" in text(ann.get(place(row.id)))
+    lane(stage, row, arrived_ns=stage.house.clock.now_ns())
+    page = ann.get(place(row.id))
+    assert "nothing yet" not in text(page)
+    assert 'class="notice warn' not in page.text
+    assert 'class="notice bad' not in page.text
+
+
+def test_when_nothing_is_tried_before_is_said(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann)
+    now_ns = stage.house.clock.now_ns()
+    lane(stage, row, failures=1, failing_since_ns=now_ns, closed_until_ns=now_ns + HOUR_NS)
+    page = text(ann.get(place(row.id)))
+    assert "Next try not before" in page
+    assert "Nothing is tried before" in page
+    assert "resting" in text(ann.get("/account/webhooks"))
+
+
+def test_what_waits_is_held_and_was_given_up_is_counted(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, symbols=[])
+    for number, phase in ((1, "waiting"), (2, "held"), (3, "dead"), (4, "missed")):
+        one = row if number == 1 else made(stage, ann, symbols=[], label=f"Number {number}")
+        fired(stage, number)
+        put(stage, one, phase)
+    assert "Waiting 10 Held 0 Given up 0" in text(ann.get(place(row.id)))
+    listed = text(ann.get("/account/webhooks"))
+    for words in ("10 alerts wait", "2 alerts held", "3 alerts given up", "4 alerts given up"):
+        assert words in listed
+
+
+@pytest.mark.parametrize("reason", ["gone", "failing", "bounced", "address_lost"])
+def test_why_it_was_switched_off_and_how_it_comes_back(stage: WebStage, ann: Member, reason: str) -> None:
+    from outcry.web.delivery_words import result_words
+    from outcry.web.language import Words
+
+    row = disabled(stage, made(stage, ann), reason)
+    fired(stage, 2)
+    page = text(ann.get(place(row.id)))
+    assert "Nothing is sent: the webhook was disabled." in page
+    assert result_words(Words("en"), reason) in page
+    assert "A test that arrives switches it on again." in page
+    assert "2 alerts are held for it meanwhile" in page
+    assert "Send what failed" not in page
+    back = text(ann.send(f"{place(row.id)}/test"))
+    assert "was disabled and is active again" in back
+    page = text(ann.get(place(row.id)))
+    assert "2 alerts were held while the webhook was disabled." in page
+
+
+def test_an_address_that_nobody_confirmed_gets_nothing(stage: WebStage, ann: Member) -> None:
+    """This service has no mail server: the address is taken by the deliverer, and that nobody can be asked is said."""
+    got = ann.send("/account/webhooks", wish(target="email", address="ann@example.com"))
+    row = kept(stage, ann)[-1]
+    assert row.phase is SubscriptionPhase.UNCONFIRMED
+    page = text(ann.follow(got))
+    assert "the address is not confirmed" in page
+    assert "sends no mail" in page
+    assert "not confirmed" in text(ann.get("/account/webhooks"))
+    again = ann.send(f"{place(row.id)}/confirmation")
+    assert again.headers["location"] == f"{place(row.id)}?done=mail_not_set_up"
+    assert "has not yet said that they want" not in text(ann.get(place(row.id)))
+    DELIVERER.sent.clear()
+    assert "has not yet said that they want" in text(ann.send(f"{place(row.id)}/test"))
+    assert DELIVERER.sent == []
+
+
+def test_a_host_that_is_not_found_now_is_taken_and_that_is_said(stage: WebStage, ann: Member) -> None:
+    DELIVERER.verdict = "unverified"
+    secret = ann.follow(ann.send("/account/webhooks", wish()))
+    assert "No host of this name can be found now" in text(secret)
+    slack = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
+    page = ann.follow(ann.send("/account/webhooks", wish(target="slack", address=slack)))
+    assert "No host of this name can be found now" in text(page)
+
+
+def test_order_and_windows_are_kept_where_they_mean_something(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, ordered="yes")
+    assert row.ordered
+    assert "strictly in order" in text(ann.get(place(row.id)))
+    ann.send(place(row.id), {"label": "Desk", "min_severity": "info"})
+    assert not kept(stage, ann)[-1].ordered
+    mail = made(stage, ann, target="email", address="ann@example.com", window="day", ordered="yes")
+    assert (mail.ordered, mail.window, mail.at_once) == (False, "day", False)
+    page = Read(ann.get(place(mail.id)))
+    assert page.entry("window") == "day"
+    ann.send(place(mail.id), {"label": "", "min_severity": "info", "window": "quarter", "at_once": "yes"})
+    after = kept(stage, ann)[-1]
+    assert (after.window, after.at_once) == ("quarter", True)
+    refused = ann.send(place(mail.id), {"label": "", "min_severity": "info", "window": "never"})
+    assert refused.status == 422
+    assert "Choose when mails are sent." in text(refused)
+
+
+# -- sent again
+
+
+def test_what_was_held_is_sent_when_its_owner_asks(stage: WebStage, ann: Member) -> None:
+    row = disabled(stage, made(stage, ann))
+    fired(stage, 3)
+    assert phases(stage, row) == ["held"] * 3
+    refused = ann.send(f"{place(row.id)}/resend/held")
+    assert refused.headers["location"] == f"{place(row.id)}?done=not_active"
+    assert phases(stage, row) == ["held"] * 3
+    ann.send(f"{place(row.id)}/test")
+    woken = DELIVERER.woken
+    page = ann.follow(ann.send(f"{place(row.id)}/resend/held"))
+    assert "3 alerts are sent again" in text(page)
+    assert phases(stage, row) == ["waiting"] * 3
+    assert DELIVERER.woken > woken
+    log = text(ann.get("/account/log"))
+    assert "Alerts sent again to a webhook" in log
+    assert re.search(r"How many:? 3\b", log)
+
+
+def test_what_failed_since_a_time_of_the_readers_clock(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann)
+    fired(stage, 2)
+    put(stage, row, "dead", "msg_7")
+    again = f"{place(row.id)}/resend/failed"
+    page = ann.follow(ann.send(again, {"failed_since": local(stage, hours=1)}))
+    assert "2 alerts are sent again" in text(page)
+    assert phases(stage, row) == ["waiting"] * 2
+    page = ann.follow(ann.send(again, {"failed_since": local(stage, hours=1)}))
+    assert "There was nothing to send again." in text(page)
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "yesterday", "2026-03-04", "1999-01-01T00:00", "2999-01-01T00:00", "9" * 60]
+)
+def test_a_time_that_is_none_is_refused_with_what_was_typed(stage: WebStage, ann: Member, typed: str) -> None:
+    row = made(stage, ann)
+    for form in ("failed", "missing"):
+        got = ann.send(f"{place(row.id)}/resend/{form}", {f"{form}_since": typed})
+        assert got.status == 422
+        assert f'href="#f-{form}_since"' in got.text
+        assert Read(got).entry(f"{form}_since") == typed[:40]
+
+
+def test_what_fired_while_it_was_paused_can_be_asked_for(stage: WebStage, ann: Member) -> None:
+    """Alerts of her own feed: nothing of the operator's is granted to anybody on this stage."""
+    row = made(stage, ann)
+    ann.send(f"{place(row.id)}/pause")
+    assert "not kept for it" in text(ann.get(place(row.id)))
+    fired(stage, 2, fan_out=False, owner=ann.user.id)
+    ann.send(f"{place(row.id)}/resume")
+    assert phases(stage, row) == []
+    again = f"{place(row.id)}/resend/missing"
+    page = ann.follow(ann.send(again, {"missing_since": local(stage, hours=1)}))
+    assert "2 alerts are sent again" in text(page)
+    assert phases(stage, row) == ["waiting"] * 2
+
+
+def test_one_message_is_sent_again_under_its_id(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann)
+    fired(stage, 2)
+    put(stage, row, "delivered", "msg_42")
+    attempt(stage, row, message_id="msg_42", alerts=2)
+    page = ann.get(place(row.id))
+    assert 'value="msg_42"' in page.text
+    done = ann.follow(ann.send(f"{place(row.id)}/resend/one", {"message_id": "msg_42"}))
+    assert "2 alerts are sent again" in text(done)
+    assert phases(stage, row) == ["waiting"] * 2
+    nothing = ann.follow(ann.send(f"{place(row.id)}/resend/one", {"message_id": "msg_43"}))
+    assert "There was nothing to send again." in text(nothing)
+
+
+def test_ten_times_a_minute(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann)
+    again = f"{place(row.id)}/resend/one"
+    sent = [ann.send(again, {"message_id": "msg_1"}) for _ in range(11)]
+    assert [got.status for got in sent] == [303] * 10 + [429]
+    assert int(sent[-1].headers["retry-after"]) >= 1
+    assert "Too much was sent again" in text(sent[-1])
+
+
+def test_nobody_sends_again_what_is_anothers(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann)
+    bob = Member(stage, "bob@example.com")
+    for form in ("one", "held", "failed", "missing"):
+        assert bob.send(f"{place(row.id)}/resend/{form}", {"message_id": "msg_1"}).status == 404
+        forged = ann.browser.post(f"{place(row.id)}/resend/{form}", {"csrf": "0" * 40})
+        assert forged.status == 400
+    assert bob.send(f"{place(row.id)}/confirmation").status == 404
+
+
+# -- what is admitted
+
+
+def test_hosts_that_need_not_be_public_are_named_on_every_page(stage: WebStage, ann: Member) -> None:
+    words = "Private hosts are admitted as webhook endpoints (for development):"
+    shown = ("/account/webhooks", "/account", "/docs", "/no-such-page")
+    assert all(words not in ann.get(path).text for path in shown)
+    DELIVERER.admitted = ("localhost:8443", "sink.lan:443")
+    for path in shown:
+        assert f"{words} localhost:8443, sink.lan:443" in text(ann.get(path))
+    visitor = stage.visitor()
+    assert f"{words} localhost:8443" in text(visitor.get("/set-up"))
+
+
+def test_the_receivers_page_is_of_the_demonstration_alone(stage: WebStage, ann: Member) -> None:
+    for path in ("/sink", "/sink/manner", "/sink/secret", "/sink/clear"):
+        assert ann.get(path).status == 404
+    for path in ("/sink/manner", "/sink/secret", "/sink/clear"):
+        assert ann.send(path, {"manner": "gone"}).status == 404
+    typed = Read(ann.get("/account/webhooks/new?target=https&address=https://elsewhere.mysite.dev/x"))
+    assert typed.entry("address") == ""
+
+
+def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
+    assert stage.faults() == []
