@@ -17,14 +17,12 @@ import { listen, press } from "./keyboard.js";
 import { formatOf, optionsOf } from "./library.js";
 import { readLook, rowsAt } from "./look.js";
 import { layOut, merge } from "./model.js";
-import { readPlace } from "./reading.js";
 import { Scene } from "./scene.js";
+import { watch } from "./watching.js";
 import { Wording } from "./wording.js";
 
 /* As many slots as are always left in view when zooming in. */
 const CLOSEST = 6;
-/* So far does one turn of the wheel reach at most, in pixels. */
-const WHEEL = 120;
 
 export function mount(box, answer, view, words, callbacks = {}) {
   const chart = new Chart(box, answer, view, words, callbacks);
@@ -51,7 +49,7 @@ class Chart {
     this.cursor = new Cursor(this);
     this.scene = new Scene(Boolean(window.__describe), () => this.settle());
     this.build();
-    this.ends = [listen(box, this), watchTheme(() => this.restyle()), this.watchMoves(), this.watchWheel(), this.watchPointer(), this.watchSpan()];
+    this.ends = [listen(box, this), watch(this)];
     Promise.allSettled([document.fonts.load('500 12px "Geist Mono"'), document.fonts.ready]).then(() => this.restyle());
     this.lay(true);
     this.settle();
@@ -193,16 +191,6 @@ class Chart {
     [this.fitted, this.span] = [false, null];
   }
 
-  watchSpan() {
-    const scale = this.library.timeScale();
-    const onMove = (range) => {
-      const count = this.model.times.length;
-      if (range && count && !this.span) this.callbacks.span?.(this.fitted ? null : { from: count - range.from, to: count - range.to });
-    };
-    scale.subscribeVisibleLogicalRangeChange(onMove);
-    return () => scale.unsubscribeVisibleLogicalRangeChange(onMove);
-  }
-
   showCursor(place, slot = null) {
     this.scene.cursor = place;
     if (!place) this.readout.textContent = "";
@@ -272,51 +260,4 @@ class Chart {
     this.lay(true);
     if (this.fitted) this.fit();
   }
-
-  /* What somebody has moved stays where it is, whatever the pane's width becomes. */
-  watchMoves() {
-    const moved = () => this.free();
-    const names = ["wheel", "pointerdown"];
-    for (const name of names) this.pane.addEventListener(name, moved, { passive: true });
-    return () => names.forEach((name) => this.pane.removeEventListener(name, moved));
-  }
-
-  /* The wheel zooms, about the newest session's end where it is in view, else about the pointer. */
-  watchWheel() {
-    const onWheel = (event) => {
-      if (Math.abs(event.deltaX) >= Math.abs(event.deltaY)) return; // the library's: moves
-      event.preventDefault();
-      const x = event.clientX - this.pane.getBoundingClientRect().left;
-      const pointed = () => this.library.timeScale().coordinateToLogical(x);
-      const by = Math.exp(-Math.max(-WHEEL, Math.min(WHEEL, event.deltaY)) / 800);
-      this.zoom(by, (range) => this.endIn(range) ?? pointed() ?? range.to);
-    };
-    this.pane.addEventListener("wheel", onWheel, { passive: false });
-    return () => this.pane.removeEventListener("wheel", onWheel);
-  }
-
-  watchPointer() {
-    const onMove = ({ point, logical }) => {
-      if (!point || logical === undefined || logical === null) {
-        if (!this.scene.cursor) this.readout.textContent = "";
-        return;
-      }
-      const ticks = this.model.units.ticks(this.series.coordinateToPrice(point.y) ?? 0);
-      this.readout.textContent = readPlace(this.model, Math.round(logical), ticks, this.scale().size, this.look);
-    };
-    this.library.subscribeCrosshairMove(onMove);
-    return () => this.library.unsubscribeCrosshairMove(onMove);
-  }
-}
-
-/* Call `changed` when the page's theme does. */
-function watchTheme(changed) {
-  const observer = new MutationObserver(changed);
-  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", changed);
-  return () => {
-    observer.disconnect();
-    dark.removeEventListener("change", changed);
-  };
 }

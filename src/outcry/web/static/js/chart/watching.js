@@ -1,0 +1,74 @@
+/* What somebody does with the chart by hand: moves it, turns the wheel over it, points at it; and a page that changes its
+   theme.
+
+   Rule kept: what somebody has moved stays where it is. */
+
+import { readPlace } from "./reading.js";
+
+/* So far does one turn of the wheel reach at most, in pixels. */
+const WHEEL = 120;
+
+/* Watch a chart; returns what ends it. */
+export function watch(chart) {
+  const ends = [watchTheme(() => chart.restyle()), watchMoves(chart), watchWheel(chart), watchPointer(chart), watchSpan(chart)];
+  return () => ends.forEach((end) => end());
+}
+
+/* Which slots are in view is told, for the page to keep. */
+function watchSpan(chart) {
+  const scale = chart.library.timeScale();
+  const onMove = (range) => {
+    const count = chart.model.times.length;
+    if (range && count && !chart.span) chart.callbacks.span?.(chart.fitted ? null : { from: count - range.from, to: count - range.to });
+  };
+  scale.subscribeVisibleLogicalRangeChange(onMove);
+  return () => scale.unsubscribeVisibleLogicalRangeChange(onMove);
+}
+
+/* What somebody has moved stays where it is, whatever the pane's width becomes. */
+function watchMoves(chart) {
+  const moved = () => chart.free();
+  const names = ["wheel", "pointerdown"];
+  for (const name of names) chart.pane.addEventListener(name, moved, { passive: true });
+  return () => names.forEach((name) => chart.pane.removeEventListener(name, moved));
+}
+
+/* The wheel zooms, about the newest session's end where it is in view, else about the pointer. */
+function watchWheel(chart) {
+  const onWheel = (event) => {
+    if (Math.abs(event.deltaX) >= Math.abs(event.deltaY)) return; // the library's: moves
+    event.preventDefault();
+    const x = event.clientX - chart.pane.getBoundingClientRect().left;
+    const pointed = () => chart.library.timeScale().coordinateToLogical(x);
+    const by = Math.exp(-Math.max(-WHEEL, Math.min(WHEEL, event.deltaY)) / 800);
+    chart.zoom(by, (range) => chart.endIn(range) ?? pointed() ?? range.to);
+  };
+  chart.pane.addEventListener("wheel", onWheel, { passive: false });
+  return () => chart.pane.removeEventListener("wheel", onWheel);
+}
+
+/* What is under the pointer is written out. */
+function watchPointer(chart) {
+  const onMove = ({ point, logical }) => {
+    if (!point || logical === undefined || logical === null) {
+      if (!chart.scene.cursor) chart.readout.textContent = "";
+      return;
+    }
+    const ticks = chart.model.units.ticks(chart.series.coordinateToPrice(point.y) ?? 0);
+    chart.readout.textContent = readPlace(chart.model, Math.round(logical), ticks, chart.scale().size, chart.look);
+  };
+  chart.library.subscribeCrosshairMove(onMove);
+  return () => chart.library.unsubscribeCrosshairMove(onMove);
+}
+
+/* Call `changed` when the page's theme does. */
+function watchTheme(changed) {
+  const observer = new MutationObserver(changed);
+  observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", changed);
+  return () => {
+    observer.disconnect();
+    dark.removeEventListener("change", changed);
+  };
+}
