@@ -72,11 +72,13 @@ class Gathered:
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where what is shown comes from: a feed that is `live`, or what a completed session was computed of. `at`: instant
-    of its newest event, `told`: the same in words; `age`: how long ago, empty where nothing is awaited of it now."""
+    of its newest event, `day` and `told`: the same in words, the day only where it is not the open session's; `age`:
+    how long ago, empty where nothing is awaited of it now."""
 
     name: str
     live: bool
     at: str
+    day: str
     told: str
     age: str
 
@@ -193,15 +195,13 @@ def _source(outlook: Outlook, pen: Pen, now_ns: int) -> Source:
     data, awaited = outlook.session.data, outlook.levels.updated_at or outlook.heard
     at = awaited or data.last
     at_ns = instant_ns(at)
-    told = pen.clock.time(at_ns)
-    if not outlook.live:
-        told = f"{pen.clock.day(pen.clock.date(at_ns))} {told}"
     return Source(
-        outlook.context.feed or data.source,
-        outlook.live,
-        at,
-        told,
-        age_text(now_ns - at_ns) if awaited else "",
+        name=outlook.context.feed or data.source,
+        live=outlook.live,
+        at=at,
+        day="" if outlook.live else pen.clock.day(pen.clock.date(at_ns)),
+        told=pen.clock.time(at_ns),
+        age=age_text(now_ns - at_ns) if awaited else "",
     )
 
 
