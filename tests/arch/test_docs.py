@@ -76,6 +76,10 @@ def test_the_example_of_a_settings_file_is_one(tmp_path: Path) -> None:
         ({"OUTCRY_PORT": "eighty"}, "", "port"),
         ({}, "prot = 1", "prot"),
         ({}, "port = 'eighty'", "port"),
+        ({"OUTCRY_PRIVATE_HOSTS": "sink.lan:8443,https://sink"}, "", "private_hosts: 'https://sink'"),
+        ({"OUTCRY_PRIVATE_CA": "/nowhere.pem"}, "", "private_ca: /nowhere.pem"),
+        ({}, "private_ca = '/dev/null'", "private_ca: /dev/null"),
+        ({"OUTCRY_EGRESS_DENIED": "10.0.0.1/8"}, "", "egress_denied: 10.0.0.1/8"),
     ],
 )
 def test_a_misspelt_setting_is_refused_by_name(

@@ -45,7 +45,7 @@ class Limits:
     connect_s: float = 5.0
     total_s: float = 15.0
     turn_s: float = 2.0
-    at_once: int = 256
+    at_once: int = 512
     at_address: int = 32
 
 

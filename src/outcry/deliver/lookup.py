@@ -45,7 +45,7 @@ class Lookup:
         """The addresses of a place, at each of which it may be reached. Raises `Unresolvable`, `Blocked`."""
         if place.number is not None:
             found: tuple[Number, ...] = (place.number,)
-        elif place.admitted:
+        elif place.admitted or time.monotonic() < self._translators_until_s:
             found = await self._names.addresses(place.host)
         else:
             found, _ = await asyncio.gather(self._names.addresses(place.host), self._find_translators())
@@ -63,8 +63,6 @@ class Lookup:
         self._names.close()
 
     async def _find_translators(self) -> None:
-        if time.monotonic() < self._translators_until_s:
-            return
         try:
             found = translation_networks(await self._names.addresses(_DISCOVERY))
         except Unresolvable:

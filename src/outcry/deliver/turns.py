@@ -23,8 +23,9 @@ class Turns:
     async def take(self, keys: Collection[str], patience_s: float) -> None:
         """Take a turn of each key, to be given back. Raises `NoTurn`, and then has taken none."""
         taken: list[str] = []
+        wait = any(key in self._of and self._of[key].locked() for key in keys)
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(patience_s if wait else None):
                 for key in sorted(keys):  # in one order for all, so that no two wait for each other
                     await self._take_one(key)
                     taken.append(key)
