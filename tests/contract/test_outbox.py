@@ -248,6 +248,19 @@ def test_what_a_worker_that_died_had_claimed_comes_again_under_the_same_id(stage
     assert (again.message_id, again.entries, again.tries) == (lost.message_id, lost.entries, 0)
 
 
+def test_a_lane_somebody_holds_is_not_claimed_whatever_its_owner_changes(stage: Stage) -> None:
+    number = stage.subscribe()
+    stage.fire(25)
+    parcel = stage.claim_one("first")
+    stage.change(number, ordered=True)
+    stage.outbox.resend_failed(1, number, 0, stage.now_ns)
+    stage.fire(25)
+    stage.now_ns += 2 * S
+    assert list(stage.claim("second")) == []
+    assert stage.outbox.resend_one(1, number, parcel.message_id, stage.now_ns) == 20
+    assert list(stage.claim("second")) == []
+
+
 def test_who_lost_the_lease_changes_nothing_but_the_attempt_is_kept(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire()
