@@ -1,0 +1,256 @@
+"""Records alerts and delivers them in processes that are killed, again and again, until what arrived can be looked at.
+
+Run as `python -m tests.e2e.delivery_worker FOLDER ALERTS SEED`: prints what it counted; exit status 1 where anything is
+wrong. Three processes are forked from a parent that has everything imported and neither threads nor a database: an
+endpoint that speaks TLS and writes down what it got; a service, which records alerts and delivers them; and a second
+worker on the same outbox. Every five seconds one of the two is killed and started again, most times while something in
+particular is under way (`Shown`). For all of them the clock goes twelve times as fast, so that a lease of a minute is
+over in five seconds.
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from tests.e2e.delivery_play import ENDPOINTS, alert, faults, receive, symbols
+from tests.e2e.kill_worker import Shown, Worker, say
+
+from outcry.accounts.licences import Audience
+from outcry.deliver.address import read_rule
+from outcry.deliver.egress import Egress
+from outcry.deliver.endpoint import HttpsSender
+from outcry.deliver.names import NameService
+from outcry.deliver.trust import system_trust
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.live import FanOut
+from outcry.ports.outbox import EntryPhase
+from outcry.services.dispatch.dispatcher import Dispatcher, Notices, Parts
+from outcry.services.sealing import Seal
+from outcry.services.subscriptions import place_of
+from outcry.store import migrate as migration
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.live import SqlLiveStore
+from outcry.store.outbox import SqlOutbox
+from outcry.store.sql import SqlStore
+from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.wiring.house import void
+
+#: Parts of a worker's work, and of how many kills one is aimed at each; what is not listed can fall at any moment.
+AIMED = ("recording", "claiming", "recording", "", "firing", "claiming")
+#: As `Shown` names them: the outbox is told what was sent, is asked what is due, alerts are recorded.
+SHOWN_AS = {"recording": "archive", "claiming": "snapshot", "firing": "alerts"}
+KILLED_EACH_S = 5.0
+#: How often the clock's seconds come in one of ours.
+SPEED = 12
+BATCH, EACH_S = 20, 0.05
+STREAM = "0/demo/all"
+SECRET = "whsec_" + "QUJDREVGR0g" * 4
+EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
+#: Much longer than it takes; but a machine may be busy.
+PATIENCE_S = 300.0
+
+
+class FastClock:
+    """Implements `ports.clock.Clock`, `SPEED` times as fast as the machine's."""
+
+    def __init__(self, began_ns: int) -> None:
+        self._began_ns = began_ns
+
+    def now_ns(self) -> int:
+        return self._began_ns + (time.time_ns() - self._began_ns) * SPEED  # noqa: TID251 - a clock of its own
+
+
+@dataclass(frozen=True)
+class Play:
+    """What is played: where, how many alerts, since when."""
+
+    folder: Path
+    alerts: int
+    began_ns: int
+    port: int
+
+    def clock(self) -> FastClock:
+        return FastClock(self.began_ns)
+
+    def database(self) -> Database:
+        return Database(open_engine(sqlite_url(self.folder)))
+
+    def seal(self) -> Seal:
+        return Seal(b"a secret of these tests", "subscriptions")
+
+
+# -- the three processes
+
+
+def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
+    """Deliver until killed; with `fires`, record alerts too, from where the last one of these processes came to."""
+    for owner, method, part in ((SqlOutbox, "record", "recording"), (SqlOutbox, "claim", "claiming"),
+                                (SqlLiveStore, "record_alerts", "firing")):  # fmt: skip
+        shown.watch(owner, method, SHOWN_AS[part])
+    database, clock = play.database(), play.clock()
+
+    async def run() -> None:
+        trust = system_trust(str(play.folder / "certificate.pem"))
+        egress = Egress(read_rule("", f"127.0.0.1:{play.port}"), NameService(), trust)
+        sender = HttpsSender(egress, "http://localhost:8000", clock)
+        nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
+        parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.seal(), clock, nobody, name)
+        dispatcher = Dispatcher(parts)
+        dispatcher.tell = lambda event, **details: void(sys.stderr.write(f"{event} {details}\n"))
+        delivering = asyncio.create_task(dispatcher.run())
+        if fires:
+            await _fire(play, database, clock, dispatcher)
+        await delivering
+
+    asyncio.run(run())
+
+
+async def _fire(play: Play, database: Database, clock: FastClock, dispatcher: Dispatcher) -> None:
+    live = SqlLiveStore(database)
+    at = live.position(STREAM)
+    while at < play.alerts:
+        rows = [alert(number) for number in range(at, min(at + BATCH, play.alerts))]
+        at += len(rows)
+        fan_out = FanOut(lambda _owner, _root: EVERYONE, clock.now_ns())
+        await asyncio.to_thread(live.record_alerts, rows, {STREAM: at}, fan_out)
+        dispatcher.wake()
+        await asyncio.sleep(EACH_S)
+
+
+# -- the parent
+
+
+def prepare(play: Play) -> None:
+    """A database with subscriptions: the first for every symbol, each other for one."""
+    engine = open_engine(sqlite_url(play.folder))
+    migration.migrate(engine)
+    database, seal = Database(engine), play.seal()
+    user = SqlStore(database).ensure_user("ann@example.com", play.began_ns)
+    store = SqlSubscriptionStore(database)
+    for number in range(ENDPOINTS):
+        created_ns = play.began_ns + number
+        place = place_of(user, created_ns)
+        address = f"https://127.0.0.1:{play.port}/in/{number}"
+        store.add_subscription(
+            SubscriptionRow(
+                id=0, user_id=user, target=Target.HTTPS, label=str(number), shown="127.0.0.1",
+                sealed_address=seal.close(address, place), symbols=symbols(number), min_severity="info",
+                phase=SubscriptionPhase.ACTIVE, reason="", sealed_secret=seal.close(SECRET, place),
+                secret_last4="AAAA", sealed_old_secret=None, old_until_ns=None, created_ns=created_ns,
+            ),
+            ENDPOINTS,
+        )  # fmt: skip
+    database.close()
+
+
+class Campaign:
+    """Two workers, killed in turn until all alerts are recorded and delivered."""
+
+    def __init__(self, play: Play, seed: int) -> None:
+        self._play, self._chance = play, random.Random(seed)
+        self._shown = [Shown(), Shown()]
+        self._names = 0
+        self._workers = [self._start(0), self._start(1)]
+        self.killed_s: list[float] = []
+        self.hit: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Kill as long as alerts are recorded; then let both come to the end of it."""
+        deadline_s = next_s = time.monotonic()
+        deadline_s += PATIENCE_S
+        next_s += KILLED_EACH_S
+        while any(left := still(self._play)):
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(f"after {PATIENCE_S} s {left} are still to be recorded and delivered")
+            if time.monotonic() >= next_s and left[0]:
+                self._strike()
+                next_s = time.monotonic() + KILLED_EACH_S
+            time.sleep(0.3)
+
+    def end(self) -> None:
+        """Let no process stay."""
+        for worker in self._workers:
+            worker.kill()
+
+    def _strike(self) -> None:
+        """Kill a worker in the part of its work that it is aimed at, and start another."""
+        kills = len(self.killed_s)
+        aim = AIMED[kills % len(AIMED)]
+        which = 0 if aim == "firing" else kills % 2
+        shown, worker = self._shown[which], self._workers[which]
+        end_s = time.monotonic() + 2.0
+        while aim and SHOWN_AS[aim] not in shown.now() and time.monotonic() < end_s:
+            time.sleep(0.0002)
+        time.sleep(self._chance.uniform(0.0, 0.002))
+        now = shown.now()
+        worker.kill()
+        self.killed_s.append(time.monotonic())
+        self.hit.update([part for part, name in SHOWN_AS.items() if name in now] or ["nothing of these"])
+        self._workers[which] = self._start(which)
+
+    def _start(self, which: int) -> Worker:
+        self._names += 1
+        self._shown[which].clear()
+        work = partial(deliver, self._play, self._shown[which], f"worker {self._names}", fires=which == 0)
+        return Worker(work, self._play.folder / "said")
+
+
+def still(play: Play) -> tuple[int, int]:
+    """How many alerts are still to be recorded, and how many entries to be delivered."""
+    path = play.folder / "still"
+
+    def count() -> None:  # in a process of its own: no database may be open where others are forked
+        with play.database().reading() as connection:
+            recorded = connection.exec_driver_sql("select count(*) from alerts").scalar_one()
+            waiting = "select count(*) from outbox where phase = ?"
+            entries = connection.exec_driver_sql(waiting, (EntryPhase.WAITING.value,)).scalar_one()
+        path.write_text(f"{play.alerts - recorded} {entries}")
+
+    Worker(count, play.folder / "said").finish()
+    alerts, entries = map(int, path.read_text().split())
+    return alerts, entries
+
+
+def main(folder: str, alerts: int, seed: int) -> int:
+    home, began_s = Path(folder), time.monotonic()
+    home.mkdir(parents=True)
+    endpoint = Worker(partial(receive, home), home / "said")
+    try:
+        while not (home / "port").exists():
+            assert not endpoint.done()
+            time.sleep(0.01)
+        play = Play(home, alerts, time.time_ns(), int((home / "port").read_text()))  # noqa: TID251 - the clock's zero
+        Worker(partial(prepare, play), home / "said").finish()
+        campaign = Campaign(play, seed)
+        try:
+            campaign.run()
+        finally:
+            campaign.end()
+    finally:
+        os.kill(endpoint.pid, signal.SIGTERM)
+        endpoint.finish()
+    received = [json.loads(line) for line in (home / "received").read_text().splitlines()]
+    again = len(received) - len({line["id"] for line in received})
+    hits = ", ".join(f"{part} {count}" for part, count in campaign.hit.most_common())
+    say(
+        f"{len(campaign.killed_s)} kills, {len(received)} requests, {again} repeats, "
+        f"{time.monotonic() - began_s:.0f} s; during: {hits}"
+    )
+    wrong = list(faults(alerts, received, campaign.killed_s))
+    for line in wrong[:20]:
+        say(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

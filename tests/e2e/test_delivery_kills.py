@@ -1,0 +1,28 @@
+"""Ten thousand alerts on their way to twenty endpoints, and a worker killed every five seconds."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ALERTS = 10_000
+
+
+def test_no_alert_is_lost_and_every_repeat_has_its_id(tmp_path: Path) -> None:
+    """Everybody gets every alert that is for them, under one id, numbered without a gap; a message that comes again has
+    the body it had; and it comes again only where it was not taken, or one of the two workers was killed: see
+    `delivery_worker` and `delivery_play.faults`."""
+    call = [sys.executable, "-m", "tests.e2e.delivery_worker", str(tmp_path / "folder"), str(ALERTS), "1"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(call, cwd=ROOT, env=env, timeout=400, check=False, capture_output=True, text=True)
+    sys.stdout.write(done.stdout)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
+    found = re.match(r"(\d+) kills, (\d+) requests, (\d+) repeats, \d+ s; during: (.*)", done.stdout)
+    assert found
+    kills, requests, repeats = map(int, found.groups()[:3])
+    assert kills >= 4
+    assert requests > ALERTS / 20
+    assert repeats > 0
+    assert {"recording", "claiming", "firing"} <= {part.rsplit(" ", 1)[0] for part in found[4].split(", ")}
