@@ -26,7 +26,6 @@ from outcry.web.desk import (
     LANGUAGE_COOKIE,
     THEME_COOKIE,
     Desk,
-    FormRefused,
     Handler,
     NotAllowed,
     NotConfirmed,
@@ -37,6 +36,7 @@ from outcry.web.desk import (
     visit_cookie,
 )
 from outcry.web.language import LANGUAGES, Languages
+from outcry.web.sent import FormRefused
 from outcry.web.static import StaticFiles
 from outcry.web.supplies import PageServices
 from outcry.web.templates import Templates

@@ -17,7 +17,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -25,6 +24,7 @@ from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.ports.identity import Preferences, SessionRow, UserRow
 from outcry.services.errors import StoreUnavailable
+from outcry.web.sent import FormRefused, fields_of, refuse_foreign
 
 if TYPE_CHECKING:
     from outcry.web.language import Languages, Words
@@ -41,8 +41,6 @@ POLICY = (
 SECURE_VISIT_COOKIE, VISIT_COOKIE = "__Host-outcry-visit", "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
-LONGEST_FORM = 64 * 1024
-MOST_FIELDS = 200
 #: Longer than a password takes to be judged while others wait, shorter than a reader does.
 PATIENCE_S = 15.0
 THREADS = 16
@@ -74,10 +72,6 @@ class NotAllowed(Exception):
 
 class PageMissing(Exception):
     """There is nothing at this address."""
-
-
-class FormRefused(Exception):
-    """The form did not come from a page of ours, or is too large."""
 
 
 @dataclass(slots=True)
@@ -217,46 +211,19 @@ class Desk:
 
     async def form_lists(self, visit: Visit) -> dict[str, list[str]]:
         """The same, with every value of an entry that was sent several times. Raises `FormRefused`."""
-        request = visit.request
-        self._refuse_foreign(request, "application/x-www-form-urlencoded")
-        fields: dict[str, list[str]] = {}
-        try:
-            async with request.form(max_fields=MOST_FIELDS) as form:
-                for name, value in form.multi_items():
-                    if isinstance(value, str):
-                        fields.setdefault(name, []).append(value)
-        except HTTPException:  # more fields than any form of ours has
-            raise FormRefused from None
+        fields = await fields_of(visit.request)
         self._refuse_forged(visit, fields.pop("csrf", [""])[-1])
         return fields
 
     async def message(self, visit: Visit) -> bytes:
         """What a script of ours sent as JSON, with the token of a form in the header `x-csrf`. Raises
         `FormRefused`."""
-        self._refuse_foreign(visit.request, "application/json")
+        refuse_foreign(visit.request, "application/json")
         self._refuse_forged(visit, visit.request.headers.get("x-csrf", ""))
         return await visit.request.body()
 
     def _refuse_forged(self, visit: Visit, token: str) -> None:
         if not hmac.compare_digest(token.encode(), self.csrf(visit).encode()):
-            raise FormRefused
-
-    def _refuse_foreign(self, request: Request, media_type: str) -> None:
-        """A browser says where a form comes from: if it does, that has to be here. `null` says nothing: our pages
-        forbid their address to be told, and browsers then leave it out of this header too."""
-        site = request.headers.get("sec-fetch-site")
-        if site is not None and site not in {"same-origin", "none"}:
-            raise FormRefused
-        url = request.url
-        if request.headers.get("origin", "null").lower() not in {
-            "null",
-            f"{url.scheme}://{url.netloc}".lower(),
-        }:
-            raise FormRefused
-        length = request.headers.get("content-length", "")
-        if not length.isascii() or not length.isdigit() or int(length) > LONGEST_FORM:
-            raise FormRefused
-        if request.headers.get("content-type", "").partition(";")[0] != media_type:
             raise FormRefused
 
     # -- who may

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from outcry.ports.identity import UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.services.identity.refusals import Refused
-from outcry.web.desk import Desk, FormRefused, NotConfirmed, NotProved, Page, PageMissing, Visit, said
+from outcry.web.desk import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit, said
 from outcry.web.entrance import faults_of, origin_of
 from outcry.web.forms import (
     Faults,
@@ -31,6 +31,7 @@ from outcry.web.forms import (
 )
 from outcry.web.language import Words, later
 from outcry.web.moments import Moment, moment
+from outcry.web.sent import FormRefused
 
 USERS, INVITED = "/operator/users", "/operator/users/invited"
 _PAGE = 50

@@ -12,7 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from outcry.services.identity.refusals import Reason, Refused
-from outcry.web.desk import Desk, FormRefused, Handler, NotConfirmed, NotSignedIn, Page, Visit
+from outcry.web.desk import Desk, Handler, NotConfirmed, NotSignedIn, Page, Visit
 from outcry.web.entrance import (
     faults_of,
     guarded,
@@ -24,6 +24,7 @@ from outcry.web.entrance import (
     site_of,
     with_next,
 )
+from outcry.web.sent import FormRefused
 
 SECURITY = "/account/security"
 ADDING = "/account/security/passkeys"

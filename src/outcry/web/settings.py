@@ -10,8 +10,9 @@ from typing import cast, get_args
 from starlette.responses import Response
 
 from outcry.ports.identity import Preferences, Theme
-from outcry.web.desk import LANGUAGE_COOKIE, THEME_COOKIE, Desk, FormRefused, Page, Visit, safe_path
+from outcry.web.desk import LANGUAGE_COOKIE, THEME_COOKIE, Desk, Page, Visit, safe_path
 from outcry.web.language import LANGUAGES
+from outcry.web.sent import FormRefused
 
 _YEAR_S = 365 * 24 * 3600
 
