@@ -10,11 +10,14 @@ from typing import Literal
 
 from webstage import SHOWS, WebStage
 
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.identity import Preferences, UserRow
+from outcry.ports.outbox import Lane
 from outcry.services.consent_links import ConsentLinks
 from outcry.services.identity.browsers import Origin
 from outcry.services.subscriptions import Wish
+from outcry.store.outbox import SqlOutbox
 from outcry.store.subscriptions import SqlSubscriptionStore
 from outcry.web.pages import all_pages
 from outcry.wiring import House
@@ -50,6 +53,7 @@ def furnish(
             Target.HTTPS, "https://hooks.example.com/a/b/c", "desk & <i>phone</i>", ("ES", "NQ"), "warn"
         )
         people.subscriptions.add(operator.id, wish, now_ns)
+        _deliver(stage, people.subscriptions.of(operator.id)[0])
         _have_mailed(house, people.subscriptions.of(operator.id)[0])
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
@@ -79,6 +83,44 @@ def _consent_links(house: House, row: SubscriptionRow) -> tuple[str, str]:
     return links.confirm(row), links.unsubscribe(row)
 
 
+def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
+    """A log with something of each kind, and something at the receiver."""
+    now_ns, outbox = stage.house.clock.now_ns(), SqlOutbox(stage.house.database)
+    tried = AttemptRow(
+        id=0, subscription_id=webhook.id, at_ns=now_ns, alert_key="ES:ib-break-up:1772640000000",
+        alert_type="ib-break-up", symbol="ES", outcome="delivered", code="ok", status=200, took_ms=84,
+        excerpt="<b>thanks</b> \x1b[31m", next_ns=None, message_id="msg_2yZC7cDjpkJZ", alerts=4,
+        phases_ms=(("dns", 4), ("connect", 20), ("tls", 40), ("answer", 20)), shown=webhook.shown,
+    )  # fmt: skip
+    failing = Lane(failures=3, failing_since_ns=now_ns - 26 * NANOS_PER_HOUR, failed_ns=now_ns)
+    for attempt, lane in (
+        (tried, None),
+        (
+            replace(
+                tried, outcome="pending", code="status", status=500, number=2, next_ns=now_ns + NANOS_PER_HOUR
+            ),
+            None,
+        ),
+        (
+            replace(
+                tried, outcome="dead", code="expired", status=None, took_ms=None, phases_ms=(), excerpt=""
+            ),
+            None,
+        ),
+        (
+            replace(
+                tried, outcome="failed", code="tls_error", alert_type="webhook-test", shown="then.example.com"
+            ),
+            failing,
+        ),
+    ):
+        outbox.keep_attempt(attempt, lane)
+    assert stage.house.sink is not None
+    stage.house.sink.take(
+        [("Webhook-Id", "msg_2yZC7cDjpkJZ")], b'{"version":2,"text":"ES \xe2\x80\xae","alerts":[]}'
+    )
+
+
 #: Parts of addresses that are chosen, not numbered.
 _CHOSEN: Mapping[str, tuple[str, ...]] = {
     "symbol": tuple(root for root, _ in SHOWS.values()),
@@ -91,6 +133,9 @@ _MORE: Mapping[str, tuple[str, ...]] = {
     "/": ("?units=points&sort=symbol", "?sector=index", "?q=nothing-goes-by-this"),
     "/s/{symbol}": ("?view=table", "?layout=split&sessions=10", "?layout=candles"),
     "/alerts": ("?severity=critical", "?symbol=ES", "?day=2026-03-03", "?symbol=nothing"),
+    "/account/webhooks/new": ("?target=email", "?target=slack"),
+    "/account/webhooks/{webhook_id}": ("?outcome=dead", "?done=resent&count=3"),
+    "/sink": ("?done=manner",),
     "/invite": ("?token={invitation}",),
     "/reset/new": ("?token={reset}",),
     "/link": ("?token=none",),

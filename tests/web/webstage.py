@@ -31,6 +31,7 @@ from outcry.ports.store import GrantRow, StoreBusy
 from outcry.services.demo import write_history
 from outcry.services.identity.browsers import Origin
 from outcry.services.live.board import Board, Channel, Standing
+from outcry.services.sink import Sink
 from outcry.settings import read_settings
 from outcry.store.reference import Reference
 from outcry.web.language import Words
@@ -53,6 +54,8 @@ SHOWS: Mapping[str, tuple[str, str]] = {
 }
 LIVE_ROOTS = ("ES", "NQ", "CL", "GC", "6E", "6J")
 PAST_ROOTS = (*LIVE_ROOTS, "ZN")
+#: Where the receiver of the stage would be: nothing listens there, but it has a page.
+SINK = "https://localhost:8443/in"
 PASSWORD = "quiet lamps over Ohio 9"
 
 
@@ -276,7 +279,8 @@ def demo_stage(folder: Path) -> Iterator[WebStage]:
         return DemoClock(clock, reference.calendar, LIVE_ROOTS)
 
     settings = read_settings({}, data=str(folder))
-    with open_house(settings, market_clock=begin) as house, house.log.exclusively():
+    sink = Sink(SINK, clock)
+    with open_house(settings, market_clock=begin, sink=sink) as house, house.log.exclusively():
         market_clock = house.market_clock
         assert isinstance(market_clock, DemoClock)
         universe, calendar = house.reference.universe, house.reference.calendar

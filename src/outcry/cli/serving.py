@@ -113,6 +113,8 @@ def doctor(*, data: str | None = None) -> int:
         print(f"free space\t{shutil.disk_usage(settings.folder).free // 2**20:,} MiB")
         print(f"products\t{len(house.reference.universe.products)}")
         print(f"database\tmigration {current(house.engine)}, revision {house.store.revision()}")
+        if settings.private_hosts:
+            print(f"webhooks\tprivate hosts are admitted (for development): {settings.private_hosts}")
         secret = settings.folder / SECRET_FILE
         if secret.exists() and secret.stat().st_mode & 0o077:
             faults += 1

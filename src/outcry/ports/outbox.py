@@ -5,14 +5,14 @@ holds the lane of a subscription by a lease, so one lane carries one message at 
 what became of a message is written in one transaction with its attempt.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from outcry.accounts.licences import Scope
 from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.delivery import AttemptRow, SubscriptionRow, Target
+from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.live import AlertRow
 
 #: Alerts one message carries at most. A chat's or a mail's tells of them all, though it shows only some.
@@ -114,6 +114,16 @@ class Backlog:
     dead: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How delivering stands in all: subscriptions by phase; of the active ones how many `failing`, and how many are
+    `late`: something has been due there for a minute and more."""
+
+    phases: Mapping[SubscriptionPhase, int]
+    failing: int
+    late: int
+
+
 class Outbox(Protocol):
     """What is to be delivered. Every method may raise `StoreBusy`. Times are the machine's, ns UTC."""
 
@@ -142,6 +152,10 @@ class Outbox(Protocol):
 
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
         """What there is of one of this user's."""
+        ...
+
+    def standing(self, now_ns: int) -> Standing:
+        """How it stands with everybody's."""
         ...
 
     def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:

@@ -23,7 +23,7 @@ from outcry.ports.delivery import (
     TestResult,
     Window,
 )
-from outcry.ports.outbox import Backlog, Lane, Outbox
+from outcry.ports.outbox import Backlog, Lane, Outbox, Standing
 from outcry.services.sealing import Seal, SealBroken
 from outcry.services.signing_secrets import OVERLAP_NS, end_of, new_secret, opened, place_of, rotated
 from outcry.services.subscription_phases import Sign, moved_on
@@ -212,6 +212,10 @@ class Subscriptions:
     def backlog(self, user_id: int, subscription_id: int) -> Backlog:
         """What waits for one of this user's, is held, or was given up."""
         return self._outbox.backlog(user_id, subscription_id)
+
+    def standing(self, now_ns: int) -> Standing:
+        """How delivering stands with everybody's, for the operator."""
+        return self._outbox.standing(now_ns)
 
     def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:
         """Send the alerts of one message again, under its id; return how many there are."""

@@ -12,8 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, func, select, update
 
 from outcry.accounts.licences import Scope
+from outcry.core.units import NANOS_PER_MINUTE
 from outcry.ports.delivery import AttemptRow, SubscriptionPhase
-from outcry.ports.outbox import Backlog, Done, EntryPhase, Lane, Parcel
+from outcry.ports.outbox import Backlog, Done, EntryPhase, Lane, Parcel, Standing
 from outcry.store import schema
 from outcry.store.claiming import LANE_FIELDS, MISSED_PHASES, claim, read_lane
 from outcry.store.database import Database
@@ -26,6 +27,7 @@ _WAITING = EntryPhase.WAITING.value
 _GIVEN_UP = (EntryPhase.HELD.value, EntryPhase.MISSED.value, EntryPhase.DEAD.value)
 #: Rows removed in one transaction, so that nobody waits long for the turn to write.
 _SWEPT_AT_ONCE = 2000
+_LATE_NS = NANOS_PER_MINUTE
 
 
 class SqlOutbox:
@@ -112,6 +114,23 @@ class SqlOutbox:
             return count
 
     # -- for nobody
+
+    def standing(self, now_ns: int) -> Standing:
+        """See `Outbox`."""
+        phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
+        active = (
+            select(func.count())
+            .select_from(schema.lanes)
+            .join(schema.subscriptions, _SUBSCRIPTIONS.id == _LANES.subscription_id)
+            .where(_SUBSCRIPTIONS.phase == SubscriptionPhase.ACTIVE.value)
+        )
+        late = (_LANES.due_ns < now_ns - _LATE_NS, _LANES.closed_until_ns < now_ns)
+        with self._database.reading() as connection:
+            return Standing(
+                {SubscriptionPhase(phase): count for phase, count in connection.execute(phases)},
+                connection.execute(active.where(_LANES.failing_since_ns.is_not(None))).scalar_one(),
+                connection.execute(active.where(*late)).scalar_one(),
+            )
 
     def forget_old(self, before_ns: int) -> None:
         """See `Outbox`."""

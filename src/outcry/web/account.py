@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from outcry.accounts.licences import Scope
 from outcry.ports.identity import Preferences, Theme
+from outcry.web.delivery_health import worries
 from outcry.web.desk import Desk, Page, Visit
 from outcry.web.feed_words import next_step
 from outcry.web.forms import Faults, forget_typed, line, note_of, prove_first, typed_before
@@ -36,7 +37,7 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Front:
     """How a user's answers stand: symbols live and delayed (`shut`: neither), why they are not live by how many, and
-    how much there is of what can be changed here."""
+    how much there is of what can be changed here; `worries`: webhooks that bring nothing."""
 
     live: int
     delayed: int
@@ -44,6 +45,7 @@ class Front:
     reasons: list[Reason]
     keys: int
     subscriptions: int
+    worries: int
     connections: int
 
 
@@ -92,13 +94,15 @@ def _stand(desk: Desk, visit: Visit) -> Front:
     symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
     not_live = [one for one in symbols if not one.live]
     codes = Counter(one.state for one in not_live).most_common()
+    webhooks, worrying = worries(desk, user.id)
     return Front(
         live=len(symbols) - len(not_live),
         delayed=sum(one.data_source is not None for one in not_live),
         shut=sum(one.data_source is None for one in not_live),
         reasons=[Reason(state_of(visit.words, code), n, next_step(visit.words, code)) for code, n in codes],
         keys=sum(row.is_live(desk.now_ns()) for row in services.keys.of(user.id)),
-        subscriptions=len(services.subscriptions.of(user.id)),
+        subscriptions=webhooks,
+        worries=worrying,
         connections=len(services.connections.connections(user.id)),
     )
 

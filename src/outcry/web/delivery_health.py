@@ -8,6 +8,7 @@ from typing import Literal
 
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
+from outcry.services.subscriptions import NoSubscription, Subscriptions
 from outcry.web.desk import Desk, Visit
 from outcry.web.moments import Moment, moment
 
@@ -58,3 +59,19 @@ def _state(failing_since_ns: int | None, now_ns: int) -> State:
     if lasted_ns >= _WARNED_AGAIN_NS:
         return "failing_days"
     return "failing_day" if lasted_ns >= _WARNED_NS else "failing"
+
+
+def worries(desk: Desk, user_id: int) -> tuple[int, int]:
+    """How many webhooks a user has, and of how many nothing comes: they fail, were switched off or not confirmed."""
+    subscriptions = desk.services.subscriptions
+    rows = subscriptions.of(user_id)
+    return len(rows), sum(_worries(subscriptions, row) for row in rows)
+
+
+def _worries(subscriptions: Subscriptions, row: SubscriptionRow) -> bool:
+    if row.phase is not SubscriptionPhase.ACTIVE:
+        return row.phase is not SubscriptionPhase.PAUSED
+    try:
+        return subscriptions.lane(row.user_id, row.id).failing_since_ns is not None
+    except NoSubscription:  # removed meanwhile
+        return False

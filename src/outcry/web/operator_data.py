@@ -145,7 +145,7 @@ async def remove_grant(desk: Desk, visit: Visit) -> Response:
 
 
 async def show_feeds(desk: Desk, visit: Visit) -> Response:
-    """The operator's own streams, and how many others there are."""
+    """The operator's own streams, how many others there are, and how delivering alerts stands."""
     user, board = desk.operator(visit), desk.services.board
     everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
     own = [seen.channel for seen in board.channels(everything) if seen.channel.key.owner == OPERATOR]
@@ -159,6 +159,8 @@ async def show_feeds(desk: Desk, visit: Visit) -> Response:
         streams=streams,
         others=sum(board.standings().values()) - len(own),
         lots_text=lots_text,
+        running=desk.services.subscriptions.running,
+        webhooks=await desk.ask(desk.services.subscriptions.standing, desk.now_ns()),
     )
 
 

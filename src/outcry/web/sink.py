@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from starlette.responses import Response
 
 from outcry.services.sink import Manner, Receipt, SecretRefused, Signature, Sink
+from outcry.web.as_text import as_seen
 from outcry.web.desk import Desk, Page, PageMissing, Visit, said
 from outcry.web.forms import Faults, note_of
 from outcry.web.language import later
@@ -43,6 +44,7 @@ class Shown:
 
     receipt: Receipt
     at: Moment | None
+    message_id: str
     summary: str
     body: str
     headers: list[tuple[str, str]]
@@ -127,9 +129,12 @@ def _shown(visit: Visit, sink: Sink, receipt: Receipt) -> Shown:
         text = json.dumps(read, ensure_ascii=False, indent=2)
         summary = str(read.get("text", ""))[:500]
     known = {name: value for name, value in receipt.headers if name in _FIRST}
-    headers = [(name, known[name]) for name in _FIRST if name in known]
-    headers += [(name, value) for name, value in receipt.headers if name not in known]
-    return Shown(receipt, moment(visit, receipt.at_ns), summary, text, headers, (kind, visit.words(words)))
+    headers = [(name, as_seen(known[name])) for name in _FIRST if name in known]
+    headers += [(as_seen(name), as_seen(value)) for name, value in receipt.headers if name not in known]
+    return Shown(
+        receipt, moment(visit, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), as_seen(text), headers,
+        (kind, visit.words(words)),
+    )  # fmt: skip
 
 
 PAGES: Sequence[Page] = (

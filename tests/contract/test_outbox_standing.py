@@ -1,0 +1,47 @@
+"""How delivering stands with everybody's, as the operator is told."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.contract.outbox_stage import S, Stage, sqlite
+
+from outcry.ports.delivery import SubscriptionPhase
+from outcry.ports.outbox import Standing
+
+
+@pytest.fixture(params=[sqlite], ids=lambda make: make.__name__)
+def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
+    with request.param(tmp_path) as made:
+        yield made
+
+
+def test_subscriptions_are_counted_by_phase_whoever_has_them(stage: Stage) -> None:
+    assert stage.outbox.standing(stage.now_ns) == Standing({}, failing=0, late=0)
+    for user_id, phase in ((1, "active"), (2, "active"), (2, "paused"), (1, "disabled"), (2, "unconfirmed")):
+        stage.subscribe(user_id=user_id, phase=SubscriptionPhase(phase))
+    phases = stage.outbox.standing(stage.now_ns).phases
+    assert phases == {phase: 2 if phase is SubscriptionPhase.ACTIVE else 1 for phase in SubscriptionPhase}
+
+
+def test_what_has_been_due_for_a_minute_is_late(stage: Stage) -> None:
+    stage.subscribe()
+    paused = stage.subscribe()
+    stage.fire()
+    stage.change(paused, phase=SubscriptionPhase.PAUSED)
+    for seconds, late in ((0, 0), (60, 0), (61, 1)):
+        assert stage.outbox.standing(stage.now_ns + seconds * S).late == late
+    stage.finish(stage.claim_one())
+    assert stage.outbox.standing(stage.now_ns + 61 * S).late == 0
+
+
+def test_a_lane_that_fails_counts_while_its_subscription_is_active(stage: Stage) -> None:
+    number = stage.subscribe()
+    stage.fire()
+    parcel = stage.claim_one()
+    failing = replace(parcel.lane, failing_since_ns=stage.now_ns, failures=1)
+    stage.outbox.record("w", [replace(stage.done(parcel), lane=failing)])
+    assert stage.outbox.standing(stage.now_ns).failing == 1
+    stage.change(number, phase=SubscriptionPhase.DISABLED)
+    assert stage.outbox.standing(stage.now_ns).failing == 0

@@ -1,0 +1,136 @@
+"""The demonstration's receiver as a person sees it: what came in, whether it was signed, and how it answers."""
+
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+from account_stage import Member, Read
+from browsing import Window
+from standardwebhooks import Webhook
+from webstage import Got, WebStage
+
+from outcry.services.sink import Manner, Sink
+
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+HOSTILE = "<script>alert(1)</script>\x1b[31m\u202eevil"
+
+
+@pytest.fixture
+def sink(stage: WebStage) -> Sink:
+    found = stage.house.sink
+    assert found is not None
+    found.clear()
+    found.manner = Manner.WELL
+    return found
+
+
+@pytest.fixture(scope="module")
+def ann(stage: WebStage) -> Member:
+    return Member(stage, "ann-at-the-sink@example.com")
+
+
+def receive(
+    stage: WebStage, sink: Sink, body: str = '{"version":2,"text":"ES went up"}', id_: str = "msg_1"
+) -> None:
+    at = datetime.fromtimestamp(stage.house.clock.now_ns() // 10**9, UTC)
+    signature = Webhook(SECRET).sign(id_, at, body)
+    headers = {
+        "webhook-id": id_,
+        "webhook-timestamp": f"{at.timestamp():.0f}",
+        "webhook-signature": signature,
+    }
+    sink.take([*headers.items(), ("User-Agent", "Outcry")], body.encode())
+
+
+def text(got: Got) -> str:
+    return Read(got).text
+
+
+def test_it_is_for_who_is_signed_in(stage: WebStage) -> None:
+    for path in ("/sink", "/sink/manner"):
+        assert stage.visitor().get(path).headers["location"].startswith("/sign-in")
+
+
+def test_what_came_in_is_shown_with_what_its_signature_is_worth(
+    stage: WebStage, ann: Member, sink: Sink
+) -> None:
+    assert "Nothing came in yet" in text(ann.get("/sink"))
+    receive(stage, sink)
+    receive(stage, sink)
+    page = text(ann.get("/sink"))
+    for part in (
+        "ES went up",
+        "msg_1",
+        "came 2 times",
+        "no secret is known here",
+        '"version": 2',
+        "webhook-timestamp",
+    ):
+        assert part in page
+    refused = ann.send("/sink/secret", {"secret": "password"})
+    assert refused.status == 422
+    assert "those begin with whsec_" in text(refused)
+    good = ann.follow(ann.send("/sink/secret", {"secret": SECRET}))
+    assert text(good).count("signature is good") == 2
+    assert SECRET not in good.text
+    assert f"…{SECRET[-4:]}" in good.text
+    assert SECRET.encode() not in stage.log.getvalue()
+    sink.take([("webhook-id", "msg_2")], b"{}")
+    assert "not signed" in text(ann.get("/sink"))
+
+
+def test_how_it_answers_is_chosen_and_shown(stage: WebStage, ann: Member, sink: Sink) -> None:
+    page = ann.follow(ann.send("/sink/manner", {"manner": "error"}))
+    assert Read(page).entry("manner") == "error"
+    assert sink.manner is Manner.ERROR
+    receive(stage, sink)
+    assert "answered 500" in text(ann.get("/sink"))
+    assert ann.send("/sink/manner", {"manner": "dance"}).status == 422
+    assert sink.manner is Manner.ERROR
+    assert ann.browser.post("/sink/manner", {"csrf": "0" * 40, "manner": "gone"}).status == 400
+    assert "Nothing came in yet" in text(ann.follow(ann.send("/sink/clear")))
+
+
+def test_whatever_comes_in_is_text(stage: WebStage, ann: Member, sink: Sink) -> None:
+    sink.take([(HOSTILE, HOSTILE), ("webhook-id", HOSTILE)], HOSTILE.encode())
+    sink.take([], b"\xff\x00{")
+    sink.take([], b"[" * 50_000)
+    sink.take([], b'{"text":{"a":1},"alerts":"' + HOSTILE.encode("unicode_escape") + b'"}')
+    page = ann.get("/sink")
+    assert page.status == 200
+    assert "<script>alert" not in page.text
+    for sign in ("\x1b", "\u202e", "\x00"):
+        assert sign not in page.text
+    assert "‹U+202E›" in page.text
+    assert "␛[31m" in page.text
+
+
+def test_a_webhook_that_sends_there_is_one_link_away(ann: Member, sink: Sink) -> None:
+    listed = ann.get("/account/webhooks").text
+    assert "/account/webhooks/new?target=https" in listed
+    filled = Read(ann.get(f"/account/webhooks/new?target=https&address={sink.address}"))
+    assert filled.entry("address") == sink.address
+    assert filled.entry("target") == "https"
+    other = Read(ann.get(f"/account/webhooks/new?target=https&address={sink.address}/other"))
+    assert other.entry("address") == ""
+
+
+def test_it_is_seen_arriving_without_a_reload(
+    stage: WebStage, sink: Sink, ann: Member, tabs: Callable[..., Window]
+) -> None:
+    tab = tabs(stage, token=ann.browser.cookies["outcry-local"])
+    tab.page.clock.install()
+    tab.go("/sink")
+    receive(stage, sink, id_="msg_live")
+    tab.page.clock.run_for(2100)
+    code = tab.page.locator("code.quiet")
+    code.get_by_text("msg_live").wait_for()
+    tab.page.get_by_text("Headers and body").first.click()
+    receive(stage, sink, id_="msg_later")
+    tab.page.clock.run_for(10_000)  # what is being read is left alone
+    assert tab.page.locator("details[open]").count() == 1
+    assert code.get_by_text("msg_later").count() == 0
+    tab.page.get_by_role("link", name="Look again").click()
+    code.get_by_text("msg_later").wait_for()
+    assert tab.ear.heard(tab.page) == {}
