@@ -134,4 +134,4 @@ TEXTS: Mapping[str, _Texts] = {"en": _ENGLISH, "de": _GERMAN}
 def letter(about: About, language: str, to: str, **facts: str) -> Mail:
     """The mail about something; in English where the language is none of ours."""
     subject, text = TEXTS.get(language, _ENGLISH)[about]
-    return Mail(to, subject, text.format(**facts))
+    return Mail(to, subject.format(**facts), text.format(**facts))
