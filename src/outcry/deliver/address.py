@@ -41,7 +41,7 @@ _SPECIAL_6 = tuple(map(IPv6Network, (
 #: What `ipv4only.arpa` stands for (RFC 7050): found inside an IPv6 address, the rest is a translator's prefix.
 _WELL_KNOWN = (IPv4Address("192.0.0.170").packed, IPv4Address("192.0.0.171").packed)
 
-_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]+)(?::([0-9]{1,5}))?")
+_AUTHORITY = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]+)(?::([0-9]+))?")
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 #: What stands for itself in a path or query; `%` too, for it is encoded already.
 _PLAIN = "/?:@!$&'()*+,;=-._~%[]"
@@ -134,7 +134,7 @@ def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str 
     admitted: set[tuple[str, int]] = set()
     for entry in _entries(private_hosts):
         read = read_host(entry)
-        if read is None:
+        if read is None or read[2] not in range(1, 65_536):
             raise ValueError(f"private_hosts: {entry!r} is neither a host nor a host:port")
         admitted.add((read[0], read[2]))
     denied: list[Network] = []
@@ -153,7 +153,7 @@ def read_host(authority: str) -> tuple[str, Number | None, int] | None:
         return None
     spelt, port_text = parts[1], parts[2] or str(HTTPS_PORT)
     port = int(port_text)
-    if port > 65_535 or str(port) != port_text or "%" in spelt:
+    if str(port) != port_text or "%" in spelt:
         return None
     if spelt.startswith("["):
         number = _number(IPv6Address, spelt[1:-1])

@@ -176,16 +176,15 @@ class Egress:
             url, data=body, headers={**headers, **_OUR_HEADERS}, ssl=trust, allow_redirects=False
         ) as response:
             trip.finish()
-            if response.status == _SWITCHING_PROTOCOLS:
-                answer.code = "bad_response"
-                response.close()
-                return
-            answer.status, answer.headers = response.status, response.headers
-            async for part in response.content.iter_any():
-                answer.body += part[: LONGEST_BODY - len(answer.body)]
-                if len(answer.body) == LONGEST_BODY and not response.content.at_eof():
-                    response.close()
-                    return
+            try:
+                if response.status == _SWITCHING_PROTOCOLS:
+                    answer.code = "bad_response"
+                else:
+                    await _read(response, answer)
+            finally:
+                # unless all of it came: a farewell by TLS would wait for theirs
+                if response.connection is not None and response.connection.transport is not None:
+                    response.connection.transport.abort()
 
     async def _take_turns(self, trip: Trip, numbers: tuple[str, ...]) -> None:
         """Take a turn at each address at which a trip has none yet. Raises `NoTurn`."""
@@ -231,6 +230,15 @@ class _Resolver(AbstractResolver):
 
     async def close(self) -> None:
         pass
+
+
+async def _read(response: aiohttp.ClientResponse, answer: _Answer) -> None:
+    """Take an answer, as much of it as is kept."""
+    answer.status, answer.headers = response.status, response.headers
+    async for part in response.content.iter_any():
+        answer.body += part[: LONGEST_BODY - len(answer.body)]
+        if len(answer.body) == LONGEST_BODY:
+            return
 
 
 def _code(problem: Exception, stage: Stage, *, answered: bool) -> str:
