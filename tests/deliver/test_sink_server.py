@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outcry.deliver.sink import AUTHORITY_FILE, CERTIFICATE_FILE, Receiver, receiver
+from outcry.deliver.sink import AUTHORITY_FILE, CERTIFICATE_FILE, PORT_FILE, Receiver, receiver
 from outcry.services.sink import LONGEST_BODY_BYTES, Manner
 from outcry.wiring import SystemClock
 
@@ -94,6 +94,22 @@ def test_it_listens_on_this_machine_only(running: Receiver) -> None:
     port = int(running.host.partition(":")[2])
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
         other.bind(("127.0.0.2", port))  # it would be taken if it listened everywhere
+
+
+def test_it_is_where_it_was_the_last_time_if_it_can_be(tmp_path: Path) -> None:
+    with receiver(tmp_path, SystemClock()) as first:
+        with receiver(tmp_path / "other", SystemClock()) as other:
+            assert other.host != first.host
+        (tmp_path / "other" / PORT_FILE).write_text(first.host.partition(":")[2])
+        with receiver(tmp_path / "other", SystemClock()) as moved:  # it is in use
+            assert moved.host != first.host
+    with receiver(tmp_path, SystemClock()) as again:
+        assert again.host == first.host
+        assert post(again).status == 200
+    for odd in ("", "port", "70000", "-1"):
+        (tmp_path / PORT_FILE).write_text(odd)
+        with receiver(tmp_path, SystemClock()) as anew:
+            assert post(anew).status == 200
 
 
 def test_its_key_is_its_owners_and_nobody_can_make_another_certificate(running: Receiver) -> None:

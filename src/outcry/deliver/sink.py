@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from socket import AF_INET, SOCK_STREAM, socket
+from socket import AF_INET, SO_REUSEADDR, SOCK_STREAM, SOL_SOCKET, socket
 
 from aiohttp import web
 from cryptography import x509
@@ -28,7 +28,7 @@ from outcry.services.sink import LONGEST_BODY_BYTES, STATUSES, Manner, Sink
 
 HOST = "localhost"
 PATH = "/in"
-CERTIFICATE_FILE, AUTHORITY_FILE = "sink.pem", "sink-authority.pem"
+CERTIFICATE_FILE, AUTHORITY_FILE, PORT_FILE = "sink.pem", "sink-authority.pem", "sink-port"
 #: Longer than a sender waits for an answer.
 SLOW_S = 20.0
 _BUSY_S = 30
@@ -55,11 +55,22 @@ def receiver(folder: Path, clock: Clock, slow_s: float = SLOW_S) -> Generator[Re
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     context = _certified(folder, clock)
     with socket(AF_INET, SOCK_STREAM) as bound:
-        bound.bind((_LOOPBACK, 0))
+        _bind(bound, folder / PORT_FILE)
         host = f"{HOST}:{bound.getsockname()[1]}"
         sink = Sink(f"https://{host}{PATH}", clock)
         with _running(_Listener(sink, slow_s), bound, context):
             yield Receiver(sink, host, folder / AUTHORITY_FILE)
+
+
+def _bind(bound: socket, kept: Path) -> None:
+    """Take the port it had the last time, so that webhooks made then still lead here; another where that is in use."""
+    before = kept.read_text() if kept.is_file() else ""
+    bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)  # connections that have just ended do not hold it
+    try:
+        bound.bind((_LOOPBACK, int(before)))
+    except (OSError, OverflowError, ValueError):
+        bound.bind((_LOOPBACK, 0))
+    kept.write_text(str(bound.getsockname()[1]))
 
 
 class _Listener:
