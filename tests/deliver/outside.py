@@ -138,7 +138,7 @@ class Names:
 @asynccontextmanager
 async def leaving(
     rule: AddressRule, names: Callable[[str], Iterable[str]], trust: ssl.SSLContext, limits: Limits = PATIENT,
-    patience_s: float = 0.3, private_trust: ssl.SSLContext | None = None,
+    patience_s: float = 6.0, private_trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Egress]:  # fmt: skip
     """An egress, closed at the end."""
     egress = Egress(rule, NameService(names, patience_s), trust, private_trust, limits)

@@ -469,7 +469,10 @@ def test_b22_a_name_service_that_hangs_holds_up_nobody_else(
         return ("127.0.0.2",)
 
     async def trial() -> None:
-        async with serving(kind, context) as server, leaving(RULE, resolver, authority.trust()) as egress:
+        async with (
+            serving(kind, context) as server,
+            leaving(RULE, resolver, authority.trust(), patience_s=0.7) as egress,
+        ):
             slow = [
                 asyncio.create_task(egress.post(server.url(f"slow{at % 40}.dev"), b"{}", HEADERS))
                 for at in range(120)
@@ -482,7 +485,7 @@ def test_b22_a_name_service_that_hangs_holds_up_nobody_else(
                 assert closing.code == "ok"
             replies = [task.result() for task in slow]
             assert {reply.code for reply in replies} == {"unresolvable"}
-            assert all(250 < reply.took_ms < 3000 for reply in replies)
+            assert all(600 < reply.took_ms < 4000 for reply in replies)
             assert sorted(took_s)[len(took_s) // 2] < 0.25
             assert await egress.judge(server.url("slow1.dev")) == "unverified"
             released.set()
