@@ -484,10 +484,9 @@ def test_the_change_is_measured_from_the_prior_close_of_the_head_as_it_is_now(
         body = re.sub(r'data-prior-close="[\d.]+"', moved, rail)
         route.fulfill(body=body, content_type="text/html; charset=utf-8")
 
-    tab.page.route(
-        "**/s/ES/rail*", another_day
-    )  # it is asked for as soon as the stream has told the first state
+    tab.page.route("**/s/ES/rail*", another_day)
     tab.go("/s/ES")
+    own_stage.forward(120)  # levels move: what is in words is asked for anew
     until(tab.page, lambda: moved.split('"')[1] == head_of(tab.page)[1], "the head is not swapped", 45)
     tab.page.wait_for_timeout(1500)
     points, last = head_of(tab.page)[0], tab.page.locator(".symbol-last").inner_text()
