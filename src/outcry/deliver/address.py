@@ -17,6 +17,7 @@ INVALID, NOT_HTTPS, USERINFO = "endpoint_invalid", "endpoint_not_https", "endpoi
 PORT, PRIVATE, SELF = "endpoint_port", "endpoint_private", "endpoint_self"
 
 HTTPS_PORT = 443
+_LAST_PORT = 65_535
 LONGEST = 2048
 Number = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -134,7 +135,7 @@ def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str 
     admitted: set[tuple[str, int]] = set()
     for entry in _entries(private_hosts):
         read = read_host(entry)
-        if read is None or read[2] not in range(1, 65_536):
+        if read is None or not read[2]:
             raise ValueError(f"private_hosts: {entry!r} is neither a host nor a host:port")
         admitted.add((read[0], read[2]))
     denied: list[Network] = []
@@ -153,7 +154,7 @@ def read_host(authority: str) -> tuple[str, Number | None, int] | None:
         return None
     spelt, port_text = parts[1], parts[2] or str(HTTPS_PORT)
     port = int(port_text)
-    if str(port) != port_text or "%" in spelt:
+    if str(port) != port_text or port > _LAST_PORT or "%" in spelt:
         return None
     if spelt.startswith("["):
         number = _number(IPv6Address, spelt[1:-1])
