@@ -6,7 +6,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from account_stage import Member, Read, account_stage
+from account_stage import Member, Read
+from webhook_stage import ScriptedDeliverer, disabled, lane, made, webhook_stage
 from webstage import WebStage
 
 from outcry.ports.identity import Preferences
@@ -15,11 +16,13 @@ from outcry.web.moments import moment
 
 TYPED = {"language": "de", "theme": "dark", "time_zone": "Asia/Tokyo", "digest_hour": "6", "shortcuts": "yes"}
 
+DELIVERER = ScriptedDeliverer()
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    with account_stage(tmp_path_factory.mktemp("front")) as made:
-        yield made
+    with webhook_stage(tmp_path_factory.mktemp("front"), DELIVERER) as staged:
+        yield staged
 
 
 def preferences(stage: WebStage, member: Member) -> Preferences:
@@ -96,20 +99,31 @@ def _visit(zone: str) -> Visit:
     )
 
 
+def test_webhooks_that_bring_nothing_are_counted(stage: WebStage) -> None:
+    ann = Member(stage, "worried@example.com")
+    well, gone, paused = (made(stage, ann, label=name) for name in ("well", "gone", "paused"))
+    assert "3 webhooks." in Read(ann.get("/account")).text
+    assert "bring" not in Read(ann.get("/account")).text
+    disabled(stage, gone)
+    ann.send(f"/account/webhooks/{paused.id}/pause")
+    assert "1 brings nothing" in Read(ann.get("/account")).text
+    lane(stage, well, failing_since_ns=stage.house.clock.now_ns())
+    assert "2 bring nothing" in Read(ann.get("/account")).text
+
+
 def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
     ann = Member(stage, "hooks@example.com")
-    wish = {"target": "email", "address": "ann@example.com", "label": "", "min_severity": "info"}
-    assert "this service does not deliver yet" in Read(ann.get("/account/webhooks")).text
-    page = ann.follow(ann.send("/account/webhooks", wish))
-    assert "this service does not deliver yet" in Read(page).text
+    row = made(stage, ann)
+    DELIVERER.running = False
+    for path in ("/account/webhooks", "/account/webhooks/new", f"/account/webhooks/{row.id}"):
+        assert "this service delivers nothing at the moment" in Read(ann.get(path)).text
+    page = ann.get(f"/account/webhooks/{row.id}")
     assert "waits for delivery" in Read(page).text
-    assert "Send a test to see" not in Read(page).text
     assert re.search(r'<button[^>]* disabled aria-describedby="not-running">[^<]*Send test', page.text)
-    assert "No mail is sent yet" in Read(ann.get("/account")).text
-    place = page.text.split('action="/account/webhooks/')[1].split("/")[0]
-    tested = Read(ann.send(f"/account/webhooks/{place}/test")).text
-    assert "Nothing was sent: this service does not deliver yet." in tested
-    assert "It arrived" not in tested
+    assert "Send what failed" not in page.text
+    assert "No mail is sent at the moment" in Read(ann.get("/account")).text
+    DELIVERER.running = True
+    assert "delivers nothing" not in Read(ann.get("/account/webhooks")).text
 
 
 def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:

@@ -77,9 +77,6 @@ _ADDRESSES: Mapping[str, str] = {
 #: What came of a delivery or a test.
 _RESULTS: Mapping[str, str] = {
     "ok": later("It arrived."),
-    "delivery_not_running": later(
-        "Nothing was sent: this service does not deliver yet. The address itself looks right."
-    ),
     "unconfirmed": later(
         "Nothing was sent: whoever reads at this address has not yet said that they want these mails."
     ),
