@@ -1,4 +1,4 @@
-"""`python -m bench [kernel] [fold] [import] [http] [live] [stream] [frames] [pages] [--quick]`: run benches.
+"""`python -m bench [kernel] [fold] [import] [http] [live] [stream] [delivery] [frames] [pages] [--quick]`: run benches.
 
 The exit status is 1 if a bench could not run; a target that was missed is printed as missed and is no failure.
 """
@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import fold, frames, importing, kernel, live, paint, serving, streams
+from bench import delivery, fold, frames, importing, kernel, live, paint, serving, streams
 from bench.measuring import Figure, Unavailable, machine
 
 BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -17,6 +17,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "http": serving.run,
     "live": live.run,
     "stream": streams.run,
+    "delivery": delivery.run,
     "frames": frames.run,
     "pages": paint.run,
 }

@@ -86,7 +86,7 @@ def waited_ns(seconds: float) -> int:
 def excerpt(body: bytes, address: str) -> str:
     """The beginning of a body, in signs that can be printed."""
     text = body.decode("utf-8", "replace").replace("\r\n", "\n").strip()
-    for part in _secrets(address) if text else ():
+    for part in _secrets(address) if len(text) >= _SECRET_FROM else ():
         text = text.replace(part, "…")
     text = text[:LONGEST_EXCERPT]
     return "".join(map(_shown, text))[:LONGEST_EXCERPT] if not text.isprintable() else text

@@ -164,8 +164,10 @@ class Dispatcher:
             result = became(parcel, sent, began_ns, self._parts.clock.now_ns(), self._chance)
         else:  # a mail whose time has not come
             result = Became(Done(parcel, EntryPhase.WAITING, began_ns, parcel.lane, None), 0)
-        done = replace(result.done, put_back=rest, put_back_due_ns=rest_due_ns)
-        self._keep(replace(result, done=done))
+        if rest:
+            done = replace(result.done, put_back=rest, put_back_due_ns=rest_due_ns)
+            result = replace(result, done=done)
+        self._keep(result)
 
     async def _send(self, parcel: Parcel) -> Sent:
         try:

@@ -1,0 +1,131 @@
+"""Endpoints on many loopback addresses, in a process of their own: `python -m bench.endpoints FOLDER HOSTS`.
+
+It prints its port, and answers a line on its standard input with what it took since the line before: when the first
+byte of each request came (ns, monotonic) and the keys of the alerts in it. Paths: `/ok/…`, `/close/…` (and the
+connection is closed), `/500/…`, `/hang/…`. Its certificate is of an elliptic curve and lasts an hour.
+"""
+
+import asyncio
+import ipaddress
+import re
+import ssl
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic_ns
+from typing import cast
+
+import msgspec
+import uvloop
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+DOMAIN = "hooks.example.com"
+CERTIFICATE = "endpoints.pem"
+_LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
+_KEY = re.compile(rb'"key":"([^"]+)"')
+_ANSWERS = {
+    b"ok": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+    b"close": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok",
+    b"500": b"HTTP/1.1 500 Oh\r\ncontent-length: 2\r\n\r\nno",
+    b"hang": b"",
+}
+
+
+class Taken(msgspec.Struct, array_like=True):
+    """A request: when its first byte came, and the keys of its alerts."""
+
+    first_ns: int
+    keys: list[str]
+
+
+def number_of(host: int) -> str:
+    """The address of a host."""
+    return f"127.0.{host // 250}.{host % 250 + 1}"
+
+
+class Endpoint(asyncio.Protocol):
+    """One connection. `noted`: where requests are noted."""
+
+    def __init__(self, noted: list[tuple[int, bytes]]) -> None:
+        self._noted, self._came, self._first_ns = noted, b"", 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        if not self._came:
+            self._first_ns = monotonic_ns()
+        self._came += data
+        head, end, body = self._came.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head) if end else None
+        if length is None or len(body) < int(length[1]):
+            return
+        self._came = b""
+        self._noted.append((self._first_ns, body))
+        way = re.split(rb"[/ ]", head, maxsplit=3)[2]
+        self._transport.write(_ANSWERS[way])
+        if way == b"close":
+            self._transport.close()
+
+
+async def _serve(folder: Path, hosts: int) -> None:
+    noted: list[tuple[int, bytes]] = []
+    loop = asyncio.get_running_loop()
+    context, port = _certified(folder), 0
+    for host in range(hosts):
+        server = await loop.create_server(
+            lambda: Endpoint(noted), number_of(host), port, ssl=context, backlog=1024
+        )
+        port = server.sockets[0].getsockname()[1]
+    print(port, flush=True)
+    ended = asyncio.Event()
+
+    def report() -> None:
+        if not sys.stdin.readline():
+            ended.set()
+            return
+        taken = [Taken(first_ns, [key.decode() for key in _KEY.findall(body)]) for first_ns, body in noted]
+        noted.clear()
+        sys.stdout.buffer.write(msgspec.json.encode(taken) + b"\n")
+        sys.stdout.flush()
+
+    loop.add_reader(sys.stdin, report)
+    await ended.wait()
+
+
+def _certified(folder: Path) -> ssl.SSLContext:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
+    now = datetime.now(UTC)  # noqa: TID251 - TLS itself goes by the machine's clock
+    names = [x509.DNSName(f"*.{DOMAIN}"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    certificate, secret = folder / CERTIFICATE, folder / "endpoints.key"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.touch(mode=0o600)
+    secret.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, secret)
+    return context
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(Path(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,152 @@
+"""A worker that delivers, over a database of its own: subscriptions in bulk, alerts fired, and how far it has come."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import msgspec
+
+from bench.endpoints import CERTIFICATE, DOMAIN, Taken, number_of
+from outcry.accounts.licences import Audience
+from outcry.core.calendar import SessionKind
+from outcry.core.structure.machine import AlertType
+from outcry.deliver.address import read_rule
+from outcry.deliver.egress import Egress
+from outcry.deliver.endpoint import HttpsSender
+from outcry.deliver.names import NameService
+from outcry.deliver.trust import system_trust
+from outcry.ports.delivery import Target
+from outcry.ports.live import AlertRow, FanOut
+from outcry.ports.outbox import EntryPhase
+from outcry.services.dispatch.dispatcher import Dispatcher, Notices, Parts
+from outcry.services.sealing import Seal
+from outcry.services.subscriptions import place_of
+from outcry.store import schema
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.live import SqlLiveStore
+from outcry.store.migrate import migrate
+from outcry.store.outbox import SqlOutbox
+from outcry.store.sql import SqlStore
+from outcry.wiring import SystemClock
+
+SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
+_EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
+
+
+@dataclass
+class Endpoints:
+    """The endpoints' process: its port, and where its certificate is."""
+
+    process: "subprocess.Popen[bytes]"
+    port: int
+    certificate: Path
+
+    def url(self, host: int, path: str) -> str:
+        """An address there; each host has a name and an address of its own."""
+        return f"https://h{host}.{DOMAIN}:{self.port}/{path}"
+
+    def taken(self) -> Sequence[Taken]:
+        """What was taken since the last time that this was asked."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        return msgspec.json.decode(self.process.stdout.readline(), type=list[Taken])
+
+
+@contextmanager
+def endpoints(folder: Path, hosts: int) -> Iterator[Endpoints]:
+    """Endpoints on so many hosts until the block ends."""
+    call = [sys.executable, "-m", "bench.endpoints", str(folder), str(hosts)]
+    with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            yield Endpoints(process, int(process.stdout.readline()), folder / CERTIFICATE)
+        finally:
+            process.kill()
+
+
+def resolve(name: str) -> Sequence[str]:
+    """The address of an endpoint's name."""
+    return [number_of(int(name.partition(".")[0].removeprefix("h")))]
+
+
+class Worker:
+    """A dispatcher and what it works with. Used on one event loop."""
+
+    def __init__(self, folder: Path, there: Endpoints, hosts: int) -> None:
+        folder.mkdir()
+        engine = open_engine(sqlite_url(folder))
+        migrate(engine)
+        self.database, self.clock = Database(engine), SystemClock()
+        self.live, self._seal = SqlLiveStore(self.database), Seal(b"a secret of the bench", "subscriptions")
+        self._user = SqlStore(self.database).ensure_user("ann@example.com", 1)
+        admitted = ",".join(f"h{host}.{DOMAIN}:{there.port}" for host in range(hosts))
+        refusing = f"h0.{DOMAIN}:1"  # where nobody listens
+        trust = system_trust(str(there.certificate))
+        rule = read_rule("", f"{admitted},{refusing}")
+        self.egress = Egress(rule, NameService(resolve), trust)
+        sender = HttpsSender(self.egress, "http://localhost:8000", self.clock)
+        nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
+        parts = Parts(
+            SqlOutbox(self.database), {Target.HTTPS: sender}, self._seal, self.clock, nobody, "bench"
+        )
+        self.dispatcher = Dispatcher(parts)
+        self.said: list[str] = []
+        self.dispatcher.tell = lambda event, **details: self.said.append(f"{event} {details}")
+        self._fired = 0
+
+    def subscribe(self, addresses: Sequence[str], symbols: Sequence[str]) -> None:
+        """Add subscriptions, each for one symbol; empty: for all."""
+        rows = [
+            {
+                "user_id": self._user, "target": "https", "label": "", "shown": "", "symbols": symbol,
+                "min_severity": "info", "phase": "active", "reason": "", "secret_last4": "", "created_ns": at,
+                "sealed_address": self._seal.close(address, place_of(self._user, at)),
+                "sealed_secret": self._seal.close(SECRET, place_of(self._user, at)),
+            }
+            for at, (address, symbol) in enumerate(zip(addresses, symbols, strict=True))
+        ]  # fmt: skip
+        with self.database.write("people") as connection:
+            connection.execute(schema.subscriptions.insert(), rows)
+            connection.exec_driver_sql("insert into lanes (subscription_id) select id from subscriptions")
+
+    def fire(self, symbol: str = "ES") -> str:
+        """Record one alert; return its key."""
+        self._fired += 1
+        key = f"{symbol}:ib-break-up:{self._fired}"
+        row = AlertRow(
+            owner=0, feed="demo", contract=f"{symbol}H2026", symbol=symbol, type=AlertType.IB_BREAK_UP,
+            severity="warn", session=SessionKind.RTH, trade_date=date(2026, 1, 2), key=key,
+            at_ns=self.clock.now_ns(), price_e9=5_000_250_000_000, ref="IBH",
+            params={"ibHigh": 5_000_000_000_000}, invented=False,
+        )  # fmt: skip
+        self.live.record_alerts([row], {}, FanOut(lambda _owner, _root: _EVERYONE, self.clock.now_ns()))
+        return key
+
+    def waiting(self) -> int:
+        """How many entries are still to be delivered."""
+        count = "select count(*) from outbox where phase = ?"
+        with self.database.reading() as connection:
+            return connection.exec_driver_sql(count, (EntryPhase.WAITING.value,)).scalar_one()
+
+    async def run(self) -> "asyncio.Task[None]":
+        """Begin to deliver."""
+        return asyncio.create_task(self.dispatcher.run())
+
+    async def end(self, running: "asyncio.Task[None]") -> None:
+        """Deliver no more."""
+        running.cancel()
+        await asyncio.wait([running])
+        await self.egress.close()
+        self.dispatcher.close()
+        self.database.close()
+        if self.said:
+            raise RuntimeError(f"the worker complained: {self.said[:3]}")
