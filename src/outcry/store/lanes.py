@@ -44,7 +44,7 @@ class Standing:
 def standings(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> Mapping[int, Standing]:
     """How the lanes of these subscriptions stand."""
     values = {"ids": list(subscription_ids), "now_ns": now_ns}
-    rows: Iterable[Any] = connection.execute(_standings(), values).all()
+    rows: Iterable[Any] = connection.execute(_standings(), values)
     return {
         number: Standing(first_ns, message_id, before_id or _NO_ID_IS_SO_HIGH, bool(full), sent_ns, closed_until_ns)
         for number, first_ns, message_id, before_id, full, sent_ns, closed_until_ns in rows
