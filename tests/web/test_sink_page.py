@@ -134,3 +134,17 @@ def test_it_is_seen_arriving_without_a_reload(
     tab.page.get_by_role("link", name="Look again").click()
     code.get_by_text("msg_later").wait_for()
     assert tab.ear.heard(tab.page) == {}
+
+
+def test_without_scripts_it_is_a_page_with_forms(
+    stage: WebStage, sink: Sink, ann: Member, tabs: Callable[..., Window]
+) -> None:
+    tab = tabs(stage, token=ann.browser.cookies["outcry-local"], scripts=False)
+    tab.go("/sink")
+    receive(stage, sink, id_="msg_plain")
+    tab.page.get_by_role("link", name="Look again").click()
+    tab.page.locator("code.quiet").get_by_text("msg_plain").wait_for()
+    tab.page.get_by_label("Answer", exact=True).select_option("gone")
+    tab.page.get_by_role("button", name="Answer so").click()
+    tab.page.get_by_text("From now on it answers so.").wait_for()
+    assert sink.manner is Manner.GONE
