@@ -1,0 +1,251 @@
+"""Delivery by the installed command: a service of its own process, an endpoint that speaks TLS, and alerts between."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import date
+from pathlib import Path
+
+import pytest
+from standardwebhooks import Webhook
+
+from outcry.accounts.licences import Audience
+from outcry.core.calendar import SessionKind
+from outcry.core.structure.machine import AlertType
+from outcry.deliver.sink import Receiver, receiver
+from outcry.http.auth import LOCAL_COOKIE
+from outcry.ports.delivery import SubscriptionPhase, Target
+from outcry.ports.live import AlertRow, FanOut
+from outcry.services.identity.browsers import Origin, Signed
+from outcry.services.sink import Manner, Receipt
+from outcry.services.subscriptions import Wish
+from outcry.settings import Settings
+from outcry.store.database import DATABASE_FILE
+from outcry.wiring import SystemClock, open_house
+
+OUTCRY = Path(sys.executable).with_name("outcry")
+EMAIL, PASSWORD = "ann@example.com", "slow green kettle drum"
+TOKEN = "planted-token-7f3a91c2"
+SLOW_S = 1.5
+PATIENCE_S = 60.0
+EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
+
+
+class Stage:
+    """A data folder with a user and a webhook of theirs, the endpoint it leads to, and the service, once it is up."""
+
+    def __init__(self, folder: Path, endpoint: Receiver) -> None:
+        self.folder, self.endpoint, self.sink = folder, endpoint, endpoint.sink
+        self.service: subprocess.Popen[bytes] | None = None
+        self.settings = Settings(
+            data=str(folder),
+            private_hosts=endpoint.host,
+            private_ca=str(endpoint.authority),
+            port=free_port(),
+        )
+        with open_house(self.settings) as house:
+            identity = house.people.identity
+            signed = identity.set_up(identity.set_up_token(), EMAIL, PASSWORD, Origin("127.0.0.1", "Firefox"))
+            assert isinstance(signed, Signed)
+            self.cookie, self.user = f"{LOCAL_COOKIE}={signed.token}", signed.user.id
+            wish = Wish(Target.HTTPS, f"{self.sink.address}?token={TOKEN}", "Desk", (), "info")
+            made = house.people.subscriptions.add(self.user, wish, house.clock.now_ns())
+            assert made.secret is not None
+            self.number, self.secret = made.id, made.secret
+
+    @property
+    def said(self) -> Path:
+        """Where the service's log goes."""
+        return self.folder.with_name("said")
+
+    def environment(self) -> dict[str, str]:
+        given = self.settings
+        return {
+            "PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+            "OUTCRY_DATA": given.data, "OUTCRY_PORT": str(given.port), "OUTCRY_PRIVATE_HOSTS": given.private_hosts,
+            "OUTCRY_PRIVATE_CA": given.private_ca, "OUTCRY_URL": self.url,
+        }  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.settings.port}"
+
+    def start(self) -> None:
+        with self.said.open("ab") as said:
+            self.service = subprocess.Popen(
+                [OUTCRY, "serve"], env=self.environment(), stdout=said, stderr=said
+            )
+        until(self._answers, "the service answers")
+
+    def _answers(self) -> bool:
+        assert self.service is not None
+        assert self.service.poll() is None, self.said.read_text()[-3000:]
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.settings.port)) == 0
+
+    def end(self, sign: signal.Signals = signal.SIGKILL) -> None:
+        if self.service is not None:
+            self.service.send_signal(sign)
+            self.service.wait(30)
+            self.service = None
+
+    def fire(self, number: int) -> AlertRow:
+        """Record an alert, as another process of the same service would."""
+        row = AlertRow(
+            owner=0, feed="demo", contract="ESH2026", symbol="ES", type=AlertType.IB_BREAK_UP, severity="warn",
+            session=SessionKind.RTH, trade_date=date(2026, 1, 2), key=f"ES:ib-break-up:{number}", at_ns=number,
+            price_e9=5_000_250_000_000, ref="IBH", params={"ibHigh": 5_000_000_000_000}, invented=False,
+        )  # fmt: skip
+        with open_house(self.settings) as house:
+            house.alerts.record_alerts([row], {}, FanOut(lambda *_: EVERYONE, house.clock.now_ns()))
+        return row
+
+    def page(self, path: str) -> str:
+        """A page as its owner sees it."""
+        asked = urllib.request.Request(f"{self.url}{path}", headers={"cookie": self.cookie})
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            return answer.read().decode()
+
+    def receipts(self) -> list[Receipt]:
+        """What came, oldest first."""
+        return sorted(self.sink.receipts, key=lambda receipt: receipt.number)
+
+    def phase(self) -> SubscriptionPhase:
+        with open_house(self.settings) as house:
+            return house.people.subscriptions.one(self.user, self.number).phase
+
+    def outcomes(self) -> list[str]:
+        """What its attempts came to, oldest first."""
+        with open_house(self.settings) as house:
+            found = house.people.subscriptions.attempts(self.user, self.number, None, 100)
+            return [attempt.outcome for attempt in reversed(found)]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"in vain: {what}"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with receiver(tmp_path / "endpoint", SystemClock(), SLOW_S) as endpoint:
+        made = Stage(tmp_path / "data", endpoint)
+        made.start()
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+def alerts_of(receipts: list[Receipt]) -> list[str]:
+    return [alert["key"] for receipt in receipts for alert in json.loads(receipt.body)["alerts"]]
+
+
+def test_alerts_of_a_feed_arrive_signed_and_no_secret_is_left_anywhere(shared: Path, stage: Stage) -> None:
+    """A day of real bars of ES is played as the user's own feed. Then all that the service wrote or showed is searched
+    for the secret (as text and as octets), and for the part of the address that opens the endpoint."""
+    day = shared / "data/lean/cme/minute/es"
+    call = [OUTCRY, "replay", str(day), "--contract", "ESZ3", "--owner", EMAIL, "--speed", "0"]
+    played = subprocess.run(
+        call, env=stage.environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert played.returncode == 0, played.stdout + played.stderr
+    with open_house(stage.settings) as house:
+        fired = [row.key for row in house.alerts.alerts([stage.user])]
+    assert len(fired) > 10
+    until(lambda: len(alerts_of(stage.receipts())) >= len(fired), "every alert arrives")
+    assert alerts_of(stage.receipts()) == fired
+    for receipt in stage.receipts():
+        verified = Webhook(stage.secret).verify(receipt.body, dict(receipt.headers))
+        assert verified["version"] == 2
+    shown = "".join(map(stage.page, ("/account", "/account/webhooks", f"/account/webhooks/{stage.number}")))
+    assert stage.secret[-4:] in shown
+    stage.end(signal.SIGTERM)
+    left = {path: path.read_bytes() for path in stage.folder.rglob("*") if path.is_file()}
+    left |= {Path("log"): stage.said.read_bytes(), Path("pages"): shown.encode()}
+    assert any(fired[0].encode() in octets for octets in left.values())
+    base64_text = stage.secret.removeprefix("whsec_")
+    planted = (TOKEN.encode(), base64_text.encode(), base64.b64decode(base64_text))
+    for path, octets in left.items():
+        for secret in planted:
+            assert secret not in octets, f"{path} has a secret in it"
+
+
+def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(stage: Stage) -> None:
+    stage.sink.manner = Manner.ERROR
+    stage.fire(1)
+    until(lambda: len(stage.receipts()) == 1, "the first attempt")
+    stage.sink.manner = Manner.WELL
+    until(lambda: stage.outcomes() == ["pending", "delivered"], "the second attempt")
+    first, second = stage.receipts()
+    assert (first.message_id, first.body) == (second.message_id, second.body)
+    assert Webhook(stage.secret).verify(second.body, dict(second.headers))
+    assert second.at_ns - first.at_ns > 3_500_000_000
+    stage.sink.manner = Manner.GONE
+    stage.fire(2)
+    until(lambda: stage.phase() is SubscriptionPhase.DISABLED, "it is switched off")
+    assert "says that this webhook no longer exists" in stage.page(f"/account/webhooks/{stage.number}")
+    stage.fire(3)  # is held
+    with open_house(stage.settings) as house:
+        backlog = house.people.subscriptions.backlog(stage.user, stage.number)
+    assert (backlog.waiting, backlog.held) == (0, 2)
+    assert len(stage.receipts()) == 3
+
+
+def test_a_message_in_flight_as_the_service_is_killed_arrives_after_its_lease(stage: Stage) -> None:
+    stage.sink.manner = Manner.SLOW
+    fired = stage.fire(1)
+    until(lambda: len(stage.receipts()) == 1, "it is on its way")
+    stage.end()
+    assert stage.outcomes() == []
+    stage.sink.manner = Manner.WELL
+    with written(stage) as database:  # as a minute later: the dead worker's lease is over
+        changed = database.execute(
+            "UPDATE lanes SET leased_until_ns = 1, due_ns = 1 WHERE leased_until_ns > 1"
+        )
+        assert changed.rowcount == 1
+    stage.start()
+    until(lambda: stage.outcomes() == ["delivered"], "it arrives")
+    first, second = stage.receipts()
+    assert (first.message_id, first.body) == (second.message_id, second.body)
+    assert alerts_of([second]) == [fired.key]
+
+
+def test_what_was_answered_while_nothing_can_be_written_is_sent_once(stage: Stage) -> None:
+    """Another program holds the database for longer than anybody waits for it, just as the answer comes."""
+    stage.sink.manner = Manner.SLOW
+    stage.fire(1)
+    until(lambda: len(stage.receipts()) == 1, "it is on its way")
+    with written(stage):
+        until(lambda: b"the outbox cannot be written" in stage.said.read_bytes(), "the log says so")
+        stage.sink.manner = Manner.WELL
+    until(lambda: stage.outcomes() == ["delivered"], "it is recorded")
+    stage.fire(2)
+    until(lambda: stage.outcomes() == ["delivered"] * 2, "the next arrives")
+    assert alerts_of(stage.receipts()) == ["ES:ib-break-up:1", "ES:ib-break-up:2"]
+
+
+@contextmanager
+def written(stage: Stage) -> Iterator[sqlite3.Connection]:
+    """The turn to write, until the block ends."""
+    with closing(sqlite3.connect(stage.folder / DATABASE_FILE, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
+        yield database
+        database.execute("COMMIT")
