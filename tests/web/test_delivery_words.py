@@ -15,7 +15,7 @@ SAID = (
     *REFUSED, "endpoint_unresolvable", "ok", "connect_refused", "connect_timeout", "tls_error", "connection_lost",
     "answer_timeout", "bad_response", "redirect", "status", "gone", "rate_limited", "aborted", "our_message",
     "too_busy", "address_lost", "failing", "expired", "unresolvable", "blocked_address", "mail_refused", "mail_failed",
-    "mail_not_set_up", "bounced", "unsubscribed", "unconfirmed", "store_busy",
+    "mail_not_set_up", "bounced", "unsubscribed", "unconfirmed", "store_busy", "our_fault",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ asks for it.
 import asyncio
 import secrets as chance
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeVar
 
 from outcry.ports.clock import Clock
@@ -72,9 +73,7 @@ class Delivery:
 
     def counted(self) -> Mapping[str, int]:
         """Attempts so far, by target and code: `https ok`."""
-        return {
-            f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()
-        }
+        return {f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()}
 
     async def stop(self) -> None:
         """Let what is under way come to its end, and record it."""
@@ -105,18 +104,32 @@ class Delivery:
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
         """See `Deliverer`."""
-        if row.target not in self._senders:
-            return TestResult("mail_not_set_up", None, 0, (), "", "")
+        sender = self._senders.get(row.target)
+        if sender is None:
+            return _nothing_sent("mail_not_set_up")
         try:
-            lane, reader = self._outbox.lane(row.id), self._readers(row.user_id)
+            return self._tested(sender, row, address, secrets)
         except StoreBusy:
-            return TestResult("store_busy", None, 0, (), "", "")
+            return _nothing_sent("store_busy")
+        except Exception as problem:  # noqa: BLE001 - whoever asked is told that it is no fault of theirs
+            self._dispatcher.tell("a test broke", problem=repr(problem))
+            return _nothing_sent("our_fault")
+
+    def _tested(
+        self, sender: Sender, row: SubscriptionRow, address: str, secrets: Sequence[str]
+    ) -> TestResult:
+        lane, reader = self._outbox.lane(row.id), self._readers(row.user_id)
         now_ns = self._clock.now_ns()
         parcel = Parcel(f"test_{chance.token_hex(12)}", row, reader, lane, (), 0, 0, now_ns)
-        late = Sent(Verdict.LATER, "answer_timeout")
-        sent = self._in_loop(
-            lambda: self._senders[row.target].send(parcel, address, secrets), _TESTING_S, late
-        )
+
+        async def send() -> Sent:
+            try:
+                return await sender.send(parcel, address, secrets)
+            except Exception as problem:  # noqa: BLE001 - it is in the log as any other attempt
+                self._dispatcher.tell("a sender broke", target=row.target.value, problem=repr(problem))
+                return Sent(Verdict.LATER, "our_fault")
+
+        sent = self._in_loop(send, _TESTING_S, Sent(Verdict.LATER, "answer_timeout"))
         self._note(parcel, sent)
         return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
 
@@ -139,6 +152,10 @@ class Delivery:
         doing = asyncio.run_coroutine_threadsafe(work(), loop)
         try:
             return doing.result(patience_s)
-        except TimeoutError:
+        except (TimeoutError, CancelledError):  # cancelled: nothing is sent any more
             doing.cancel()
             return late
+
+
+def _nothing_sent(code: str) -> TestResult:
+    return TestResult(code, None, 0, (), "", "")

@@ -114,9 +114,12 @@ _RESULTS: Mapping[str, str] = {
     "our_message": later(
         "The chat did not understand our message. That is a fault of this service: tell its operator."
     ),
+    "our_fault": later(
+        "This service broke while sending: that is no fault of the address. Its operator finds the reason in the log."
+    ),
     "too_busy": later("Too much was under way at once, and nothing was sent. It is tried again in a moment."),
     "failing": later("Nothing has arrived for five days."),
-    "expired": later("Every try of the schedule failed: it is not tried again by itself."),
+    "expired": later("It is too old to be sent by itself: its tries were used up, or it waited too long."),
     "mail_refused": later("The mail server refused this recipient. Is the address right?"),
     "mail_failed": later("The mail could not be handed over. The operator finds the reason in the log."),
     "bounced": later("Three mails in a row were refused: nothing is sent to this address any more."),
