@@ -1,6 +1,7 @@
 """A worker that delivers, over a database of its own: subscriptions in bulk, alerts fired, and how far it has come."""
 
 import asyncio
+import gc
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from outcry.deliver.egress import Egress
 from outcry.deliver.endpoint import HttpsSender
 from outcry.deliver.names import NameService
 from outcry.deliver.trust import system_trust
+from outcry.http.server import GC_THRESHOLD
 from outcry.ports.delivery import Target
 from outcry.ports.live import AlertRow, FanOut
 from outcry.ports.outbox import EntryPhase
@@ -118,6 +120,20 @@ class Worker:
             connection.execute(schema.subscriptions.insert(), rows)
             connection.exec_driver_sql("insert into lanes (subscription_id) select id from subscriptions")
 
+    def subscribe_all(self, address: str, count: int) -> None:
+        """Add so many subscriptions for every symbol, to which nothing is sent."""
+        self.subscribe([address], [""])
+        with self.database.write("people") as connection:
+            names = ", ".join(column.name for column in schema.subscriptions.c if column.name != "id")
+            numbers = "with recursive n(i) as (select 2 union all select i + 1 from n where i < ?)"
+            connection.exec_driver_sql(
+                f"insert into subscriptions ({names}) {numbers} select {names} from subscriptions, n",
+                (count,),
+            )
+            connection.exec_driver_sql(
+                "insert into lanes (subscription_id) select id from subscriptions where id > 1"
+            )
+
     def fire(self, symbol: str = "ES") -> str:
         """Record one alert; return its key."""
         self._fired += 1
@@ -138,11 +154,14 @@ class Worker:
             return connection.exec_driver_sql(count, (EntryPhase.WAITING.value,)).scalar_one()
 
     async def run(self) -> "asyncio.Task[None]":
-        """Begin to deliver."""
+        """Begin to deliver; garbage is collected as rarely as the service does."""
+        gc.freeze()
+        gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
         return asyncio.create_task(self.dispatcher.run())
 
     async def end(self, running: "asyncio.Task[None]") -> None:
         """Deliver no more."""
+        gc.unfreeze()
         running.cancel()
         await asyncio.wait([running])
         await self.egress.close()

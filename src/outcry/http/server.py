@@ -22,7 +22,7 @@ from outcry.http.logs import JournalHandler
 from outcry.http.protocol import protocol_for
 
 BACKLOG = 2048
-_GC_THRESHOLD = 20_000
+GC_THRESHOLD = 20_000
 
 
 class Service(Protocol):
@@ -138,7 +138,7 @@ def serve(
         # What was loaded stays for good, and a request leaves no cycles: looking through it all the time takes
         # a sixteenth of the fast path.
         gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD, *thresholds[1:])
+        gc.set_threshold(GC_THRESHOLD, *thresholds[1:])
         if on_started is not None:
             on_started(host, port)
 
