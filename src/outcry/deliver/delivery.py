@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 _JUDGING_S = 4.5
 _TESTING_S = 21.0
+_ANEW_S = 1.0
 
 
 class Guarded(Protocol):
@@ -64,7 +65,7 @@ class Delivery:
                 await self._dispatcher.run()
             except Exception as problem:  # noqa: BLE001 - a supervisor: delivering goes on
                 tell("delivering broke and begins anew", problem=repr(problem))
-                await asyncio.sleep(1)
+                await asyncio.sleep(_ANEW_S)
 
     @property
     def failed(self) -> bool:
@@ -107,6 +108,8 @@ class Delivery:
         sender = self._senders.get(row.target)
         if sender is None:
             return _nothing_sent("mail_not_set_up")
+        if self._loop is None:
+            return _nothing_sent("our_fault")
         try:
             return self._tested(sender, row, address, secrets)
         except StoreBusy:

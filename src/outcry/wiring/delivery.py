@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from outcry.deliver.address import read_rule
 from outcry.deliver.delivery import Delivery
 from outcry.deliver.discord import DiscordSender
-from outcry.deliver.egress import Egress
+from outcry.deliver.egress import Egress, Limits
 from outcry.deliver.endpoint import HttpsSender
 from outcry.deliver.names import NameService
 from outcry.deliver.slack import SlackSender
@@ -16,7 +16,7 @@ from outcry.ports.delivery import Target
 from outcry.ports.outbox import Reader
 from outcry.ports.sender import Sender
 from outcry.services.consent_links import ConsentLinks
-from outcry.services.dispatch.dispatcher import Dispatcher, Parts
+from outcry.services.dispatch.dispatcher import MOST_UNDER_WAY, Dispatcher, Parts
 from outcry.services.dispatch.notices import OwnerNotices
 from outcry.services.sealing import Seal
 from outcry.settings import Settings
@@ -26,6 +26,9 @@ from outcry.wiring.outside import mail_sender_of, mailer_of
 
 if TYPE_CHECKING:
     from outcry.wiring.house import House
+
+#: Tests find a place however much is being delivered.
+_MOST_TESTS = 32
 
 
 def delivery_of(
@@ -63,4 +66,5 @@ def delivery_of(
 def _egress(settings: Settings) -> Egress:
     rule = read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
     private = system_trust(settings.private_ca) if settings.private_ca else None
-    return Egress(rule, NameService(), system_trust(), private)
+    limits = Limits(at_once=MOST_UNDER_WAY + _MOST_TESTS)
+    return Egress(rule, NameService(), system_trust(), private, limits)
