@@ -1,4 +1,4 @@
-"""Delivery as a whole: it runs beside the answers, begins anew when it breaks, and answers the pages whatever breaks."""
+"""Delivery as a whole: it runs beside the answers, begins anew when it breaks, and answers pages whatever breaks."""
 
 import asyncio
 from collections import Counter

@@ -1,0 +1,124 @@
+"""What an owner is told of a webhook that does not fare well: a line in the account's log, and a mail."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from delivery_stage import BEGIN_NS, Stage, staged
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.mailer import Mail, MailFailed
+from outcry.ports.outbox import Parcel
+from outcry.ports.store import StoreBusy
+from outcry.services.dispatch.notices import OwnerNotices
+from outcry.store.identity import SqlIdentityStore
+
+SHOWN = "hooks.mysite.dev/…0042"
+URL = "https://outcry.example.com"
+
+
+class Post:
+    """A mailer that keeps what it is handed, or fails as `problem` says."""
+
+    def __init__(self) -> None:
+        self.mails: list[Mail] = []
+        self.problem: MailFailed | None = None
+
+    def send(self, mail: Mail) -> None:
+        if self.problem is not None:
+            raise self.problem
+        self.mails.append(mail)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def notices(stage: Stage, said: list[str], post: Post | None) -> OwnerNotices:
+    return OwnerNotices(SqlIdentityStore(stage.database), post, stage.clock, f"{URL}/", said.append)
+
+
+def claimed(stage: Stage, language: str = "en") -> Parcel:
+    """A message to somebody who reads this language."""
+    stage.subscribe(stage.person())
+    stage.fire()
+    (parcel,) = stage.outbox.claim("w", stage.clock.ns, 60 * NANOS_PER_SECOND, 10, 10)
+    return replace(parcel, reader=replace(parcel.reader, language=language))
+
+
+def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said: list[str]) -> None:
+    parcel = claimed(stage)
+    told = notices(stage, said, None)
+    told.warned(parcel, 24)
+    told.switched_off(parcel, "failing")
+    rows = SqlIdentityStore(stage.database).audit(parcel.subscription.user_id, None, 10)
+    known = {"label": "Desk", "target": "https", "shown": SHOWN}
+    assert [(row.event, row.details, row.at_ns) for row in reversed(rows)] == [
+        ("subscription_failing", {**known, "hours": "24"}, BEGIN_NS),
+        ("subscription_off", {**known, "code": "failing"}, BEGIN_NS),
+    ]
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("language", "warning", "end", "why"),
+    [
+        ("en", "24 hours", "switched off", "nothing has arrived for five days"),
+        ("de", "24 Stunden", "abgeschaltet", "seit fünf Tagen ist nichts angekommen"),
+    ],
+)
+def test_it_is_mailed_in_the_language_of_the_account(
+    stage: Stage, said: list[str], language: str, warning: str, end: str, why: str
+) -> None:
+    parcel, post = claimed(stage, language), Post()
+    told = notices(stage, said, post)
+    told.warned(parcel, 24)
+    told.switched_off(parcel, "failing")
+    first, last = post.mails
+    assert {mail.to for mail in post.mails} == {"ann@example.com"}
+    assert warning in first.subject
+    assert end in last.subject + last.text
+    assert why in last.text
+    for mail in post.mails:
+        assert SHOWN in mail.text
+        assert f"{URL}/account/webhooks/{parcel.subscription.id}" in mail.text
+        assert "https://hooks.mysite.dev/0042" not in mail.text
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_reason_has_words_of_its_own(stage: Stage, said: list[str], language: str) -> None:
+    parcel, post = claimed(stage, language), Post()
+    reasons = ("gone", "failing", "bounced", "address_lost", "something new")
+    for reason in reasons:
+        notices(stage, said, post).switched_off(parcel, reason)
+    assert len({mail.text for mail in post.mails}) == len(reasons)
+
+
+def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(stage: Stage, said: list[str]) -> None:
+    parcel, post = claimed(stage), Post()
+    post.problem = MailFailed("the server is away")
+    notices(stage, said, post).switched_off(parcel, "gone")
+    assert len(SqlIdentityStore(stage.database).audit(parcel.subscription.user_id, None, 10)) == 1
+    assert said == ["a mail about a webhook could not be sent: the server is away"]
+
+
+def test_where_the_store_is_busy_a_mail_goes_all_the_same(
+    stage: Stage, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parcel, post = claimed(stage), Post()
+
+    def busy(*_: object) -> None:
+        raise StoreBusy("database is locked")
+
+    monkeypatch.setattr(SqlIdentityStore, "note", busy)
+    notices(stage, said, post).warned(parcel, 72)
+    assert len(post.mails) == 1
+    assert said == ["an owner cannot be told of a webhook: database is locked"]
