@@ -2,36 +2,37 @@
 
 Rules kept: a lane carries one message at a time; what was sent is recorded before its lane is free; when the process
 dies in between, the same message goes again under the same id. The store is asked off the event loop, by one thread,
-and what happens at about the same time is written together.
+and what happens at about the same time is written together. Who is slow to answer takes no place of who is not.
 """
 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.delivery import Target
-from outcry.ports.outbox import Done, Entry, EntryPhase, Outbox, Parcel
+from outcry.ports.outbox import KEPT_NS, SLOW_MS, Entry, Outbox, Parcel
 from outcry.ports.sender import Sender, Sent, Verdict
 from outcry.ports.store import StoreBusy
+from outcry.services.dispatch.announcements import Announcements, Notices
 from outcry.services.dispatch.digests import due_now
-from outcry.services.dispatch.lanes import WARNED_AFTER_NS
-from outcry.services.dispatch.outcomes import Became, became
+from outcry.services.dispatch.outcomes import became, expired
+from outcry.services.dispatch.recording import Recording
 from outcry.services.live.recorder import Tell, say_nothing
 from outcry.services.sealing import Seal, SealBroken
 from outcry.services.signing_secrets import opened
 
 T = TypeVar("T")
 
-#: Parcels on their way at once, of all lanes together.
-MOST_UNDER_WAY = 256
-#: Parcels are claimed when there is room for so many, or nothing is under way: fewer, larger transactions.
-_WORTH_A_CLAIM = 64
+#: Parcels on their way at once, of all lanes together; and of lanes whose last attempt took long.
+MOST_UNDER_WAY, MOST_SLOW = 512, 128
+#: When all places are taken and one is left, others are about to be: they are filled together.
+_GATHERING_S = 0.002
 #: A lease outlasts the longest attempt and the recording of it, so that nobody else sends the same meanwhile.
 LEASE_NS = 60 * NANOS_PER_SECOND
 #: How often the outbox is looked at when nobody says that something is due.
@@ -39,20 +40,7 @@ TICK_S = 0.25
 _RETRY_S = 1.0
 #: How long the end of the process waits for what is under way.
 _PATIENCE_S = 5.0
-KEPT_NS = 30 * NANOS_PER_DAY
-_SWEEP_NS = NANOS_PER_HOUR
-
-
-class Notices(Protocol):
-    """Where a subscription's owner is told of it. Called in a thread; never raises."""
-
-    def warned(self, parcel: Parcel, hours: int) -> None:
-        """Nothing has arrived for so many hours."""
-        ...
-
-    def switched_off(self, parcel: Parcel, reason: str) -> None:
-        """Nothing is sent any more."""
-        ...
+_SWEEP_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +65,13 @@ class Dispatcher:
         #: Attempts, by target and code.
         self.counts: Counter[tuple[Target, str]] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken = asyncio.Event()
+        self._woken, self._left = asyncio.Event(), asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._done: list[Became] = []
-        self._some_done = asyncio.Event()
-        #: One writes at a time, so that who takes this after the last attempt knows that all are recorded.
-        self._writing = asyncio.Lock()
+        self._slow_under_way = 0
         self._store_thread = ThreadPoolExecutor(1, "outcry-outbox")
-        self._swept_ns: int | None = None
+        self._announcements = Announcements(parts.notices, self._tell)
+        self._recording = Recording(parts.outbox, self._announcements, self._store_thread, self._tell)
+        self._missing: set[Target] = set()
 
     # -- life
 
@@ -94,58 +81,87 @@ class Dispatcher:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     async def run(self) -> None:
-        """Deliver what is due, as it falls due. Never ends."""
+        """Deliver what is due, as it falls due. Never ends but by a fault, and may then be begun anew: what is under
+        way goes on meanwhile, and what became of it is not lost."""
         self._loop = asyncio.get_running_loop()
-        recording = self._loop.create_task(self._record())
+        turns = (self._claim_on(), self._recording.run(), self._sweep_on())
+        tasks = [self._loop.create_task(turn) for turn in turns]
         try:
-            while True:
-                self._woken.clear()
-                more = await self._claim()
-                await self._pause(more=more)
-                await self._sweep()
-        finally:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                task.result()
+        except asyncio.CancelledError:
+            tasks[0].cancel()
             await self._finish()
-            recording.cancel()
-            await asyncio.wait([recording])
+            raise
+        finally:
+            self._loop = None
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     def close(self) -> None:
-        """Let the thread end."""
+        """Let the threads end."""
+        self._announcements.close()
         self._store_thread.shutdown()
 
     async def step(self) -> int:
-        """Deliver what is due now and record it; return how many parcels that was. For who keeps time itself."""
+        """Deliver what is due now, record it and have owners told; return how many parcels that was. For who keeps
+        time itself."""
         await self._claim()
         tasks = list(self._under_way)
         await asyncio.gather(*tasks)
-        await self._write(self._taken())
+        await self._recording.write()
+        self._announcements.settle(_PATIENCE_S)
         return len(tasks)
 
     # -- out of the outbox
 
+    async def _claim_on(self) -> None:
+        while True:
+            self._woken.clear()
+            if await self._claim():
+                await self._wait_for_room()
+            else:
+                await self._wait_for_more()
+
     async def _claim(self) -> bool:
         """Claim what is due, as far as there is room; return whether there may be more."""
-        room = MOST_UNDER_WAY - len(self._under_way)
         parts = self._parts
+        room = MOST_UNDER_WAY - len(self._under_way)
+        slow_room = min(room, max(0, MOST_SLOW - self._slow_under_way))
         try:
             parcels = await self._in_thread(
-                lambda: parts.outbox.claim(parts.worker, parts.clock.now_ns(), LEASE_NS, room)
+                lambda: parts.outbox.claim(parts.worker, parts.clock.now_ns(), LEASE_NS, room, slow_room)
             )
         except StoreBusy as problem:
             self.tell("the outbox cannot be read", problem=str(problem))
             await asyncio.sleep(_RETRY_S)
             return False
         for parcel in parcels:
-            task = asyncio.get_running_loop().create_task(self._deliver(parcel))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+            self._begin(parcel)
         return len(parcels) == room
 
-    async def _pause(self, *, more: bool) -> None:
-        """Wait until claiming is of use: for room where there is more, else for something to fall due."""
-        if more:
-            while len(self._under_way) > MOST_UNDER_WAY - _WORTH_A_CLAIM:
-                await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
-            return
+    def _begin(self, parcel: Parcel) -> None:
+        slow = parcel.lane.took_ms >= SLOW_MS
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._under_way.discard(task)
+            self._slow_under_way -= slow
+            self._left.set()
+
+        task = asyncio.get_running_loop().create_task(self._deliver(parcel))
+        self._under_way.add(task)
+        self._slow_under_way += slow
+        task.add_done_callback(end)
+
+    async def _wait_for_room(self) -> None:
+        self._left.clear()
+        if len(self._under_way) >= MOST_UNDER_WAY:
+            await self._left.wait()
+        await asyncio.sleep(_GATHERING_S)
+
+    async def _wait_for_more(self) -> None:
         try:
             await asyncio.wait_for(self._woken.wait(), TICK_S)
         except TimeoutError:
@@ -154,101 +170,86 @@ class Dispatcher:
     # -- one parcel
 
     async def _deliver(self, parcel: Parcel) -> None:
-        began_ns = self._parts.clock.now_ns()
-        rest, rest_due_ns = (), 0
-        if parcel.subscription.target is Target.EMAIL:
-            parcel, rest, rest_due_ns = _split(parcel, began_ns)
-        if parcel.entries:
+        try:
+            if parcel.subscription.target is Target.EMAIL:
+                parcel = await self._without_rest(parcel)
+            if parcel.entries:
+                await self._attempt(parcel)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: its lease runs out, and it is tried again
+            self.tell("a message could not be worked on", message_id=parcel.message_id, problem=repr(problem))
+
+    async def _without_rest(self, parcel: Parcel) -> Parcel:
+        """A mail with those of its entries whose time has come. The others are put back before anything is sent: what
+        goes again after a crash, under the same id, says the same."""
+        now, rest_due_ns = due_now(parcel, self._parts.clock.now_ns())
+        chosen = {entry.id for entry in now}
+        rest: tuple[Entry, ...] = tuple(entry for entry in parcel.entries if entry.id not in chosen)
+        if rest and rest_due_ns is not None:
+            due_ns = rest_due_ns
+            await self._in_thread(lambda: self._parts.outbox.put_back(parcel, rest, due_ns))
+        return replace(parcel, entries=tuple(now))
+
+    async def _attempt(self, parcel: Parcel) -> None:
+        clock, target = self._parts.clock, parcel.subscription.target
+        began_ns = clock.now_ns()
+        result = expired(parcel, began_ns)
+        if result is None:
             sent = await self._send(parcel)
-            self.counts[parcel.subscription.target, sent.code] += 1
-            result = became(parcel, sent, began_ns, self._parts.clock.now_ns(), self._chance)
-        else:  # a mail whose time has not come
-            result = Became(Done(parcel, EntryPhase.WAITING, began_ns, parcel.lane, None), 0)
-        if rest:
-            done = replace(result.done, put_back=rest, put_back_due_ns=rest_due_ns)
-            result = replace(result, done=done)
-        self._keep(result)
+            self.counts[target, sent.code] += 1
+            result = became(parcel, sent, began_ns, clock.now_ns(), self._chance)
+        else:
+            self.counts[target, "expired"] += 1
+        self._recording.keep(result)
 
     async def _send(self, parcel: Parcel) -> Sent:
+        target = parcel.subscription.target
+        sender = self._parts.senders.get(target)
+        if sender is None:
+            return self._unsendable(target)
         try:
             address, secrets = opened(self._parts.seal, parcel.subscription, self._parts.clock.now_ns())
         except SealBroken:
             return Sent(Verdict.GONE, "address_lost")
         try:
-            return await self._parts.senders[parcel.subscription.target].send(parcel, address, secrets)
+            return await sender.send(parcel, address, secrets)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one message's fault stops no other
-            self.tell("a sender broke", target=parcel.subscription.target.value, problem=repr(problem))
+            self.tell("a sender broke", target=target.value, problem=repr(problem))
             return Sent(Verdict.LATER, "our_fault")
 
-    # -- into the outbox
+    def _unsendable(self, target: Target) -> Sent:
+        """What came of a message that nothing here can send: mail, where its server was taken out of the settings."""
+        if target not in self._missing:
+            self._missing.add(target)
+            self.tell("messages wait that nothing is set up to send", target=target.value)
+        return Sent(Verdict.LATER, "mail_not_set_up")
 
-    def _keep(self, result: Became) -> None:
-        self._done.append(result)
-        self._some_done.set()
+    # -- beside it
 
-    def _taken(self) -> Sequence[Became]:
-        taken, self._done = self._done, []
-        self._some_done.clear()
-        return taken
-
-    async def _record(self) -> None:
+    async def _sweep_on(self) -> None:
+        """Forget what is older than it is kept, now and then, by another thread: nothing waits for it."""
         while True:
-            await self._some_done.wait()
-            await self._write(self._taken())
-
-    async def _write(self, results: Sequence[Became]) -> None:
-        """Record results, however long the store is busy: a lease that runs out meanwhile costs a repeat, no more."""
-        parts = self._parts
-        done = [result.done for result in results]
-        async with self._writing:
-            while done:
-                try:
-                    await self._in_thread(lambda: parts.outbox.record(parts.worker, done))
-                    break
-                except StoreBusy as problem:
-                    self.tell("the outbox cannot be written", problem=str(problem))
-                    await asyncio.sleep(_RETRY_S)
-            for result in results:
-                await self._give_notice(result)
-
-    async def _give_notice(self, result: Became) -> None:
-        done, notices = result.done, self._parts.notices
-        if done.disable:
-            await self._in_thread(lambda: notices.switched_off(done.parcel, done.disable))
-        elif result.warn:
-            hours = WARNED_AFTER_NS[result.warn - 1] // NANOS_PER_HOUR
-            await self._in_thread(lambda: notices.warned(done.parcel, hours))
-
-    async def _sweep(self) -> None:
-        """Forget what is older than it is kept, now and then."""
-        now_ns = self._parts.clock.now_ns()
-        if self._swept_ns is not None and abs(now_ns - self._swept_ns) < _SWEEP_NS:
-            return
-        self._swept_ns = now_ns
-        try:
-            await self._in_thread(lambda: self._parts.outbox.forget_old(now_ns - KEPT_NS))
-        except StoreBusy as problem:
-            self.tell("the log of deliveries cannot be cleared", problem=str(problem))
+            before_ns = self._parts.clock.now_ns() - KEPT_NS
+            try:
+                await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
+            except Exception as problem:  # noqa: BLE001 - a supervisor: delivering does not depend on it
+                self.tell("the log of deliveries cannot be cleared", problem=str(problem))
+            await asyncio.sleep(_SWEEP_S)
 
     async def _finish(self) -> None:
-        """Let what is under way come to its end, as far as that is soon, and record it."""
+        """Let what is under way come to its end, as far as that is soon, record it, and have owners told."""
         self._loop = None
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=_PATIENCE_S)
         for task in self._under_way:
             task.cancel()
         try:
-            await asyncio.wait_for(self._write(self._taken()), _PATIENCE_S)
+            await asyncio.wait_for(self._recording.write(), _PATIENCE_S)
         except TimeoutError:
             self.tell("what was delivered last is not recorded; it goes again under the same ids")
+        await asyncio.to_thread(self._announcements.settle, _PATIENCE_S)
+
+    def _tell(self, event: str, **details: object) -> None:
+        self.tell(event, **details)  # whatever that is by then
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, work)
-
-
-def _split(parcel: Parcel, now_ns: int) -> tuple[Parcel, tuple[Entry, ...], int]:
-    """A mail with those of its entries whose time has come; the others, and when theirs comes."""
-    now, rest_due_ns = due_now(parcel, now_ns)
-    chosen = {entry.id for entry in now}
-    rest = tuple(entry for entry in parcel.entries if entry.id not in chosen)
-    return replace(parcel, entries=tuple(now)), rest, rest_due_ns or 0
