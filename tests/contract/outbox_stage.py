@@ -71,8 +71,8 @@ class Stage:
         rows = [self.alert(**changes) for _ in range(how_many)]
         return self.live.record_alerts(rows, {}, FanOut(lambda _owner, _root: audience, self.now_ns))
 
-    def claim(self, worker: str = "w", most: int = 256) -> Sequence[Parcel]:
-        return self.outbox.claim(worker, self.now_ns, LEASE_NS, most)
+    def claim(self, worker: str = "w", most: int = 256, most_slow: int = 256) -> Sequence[Parcel]:
+        return self.outbox.claim(worker, self.now_ns, LEASE_NS, most, most_slow)
 
     def claim_one(self, worker: str = "w") -> Parcel:
         (parcel,) = self.claim(worker)
@@ -88,14 +88,14 @@ class Stage:
             id=0, subscription_id=parcel.subscription.id, at_ns=self.now_ns, alert_key=first.key,
             alert_type=first.type.value, symbol=first.symbol, outcome="delivered" if arrived else "pending",
             code="ok" if arrived else "status", status=204 if arrived else 500, took_ms=31, excerpt="", next_ns=None,
-            message_id=parcel.message_id, alerts=len(parcel.entries), number=parcel.tries + 1,
+            message_id=parcel.message_id, alerts=len(parcel.entries), number=parcel.attempts + 1,
         )  # fmt: skip
         lane = replace(parcel.lane, sent_ns=self.now_ns)
-        made = Done(parcel, phase, self.now_ns + wait_ns, lane, attempt)
+        made = Done(parcel, phase, self.now_ns + wait_ns, lane, attempt, parcel.tries + 1)
         return replace(made, **more)  # type: ignore[arg-type]
 
     def finish(self, parcel: Parcel, phase: EntryPhase = EntryPhase.DELIVERED, **more: object) -> None:
-        self.outbox.record("w", [self.done(parcel, phase, **more)])  # type: ignore[arg-type]
+        self.outbox.record([self.done(parcel, phase, **more)])  # type: ignore[arg-type]
 
     def attempts(self, number: int, user_id: int = 1) -> Sequence[AttemptRow]:
         return list(reversed(self.subscriptions.attempts(user_id, number, None, 1_000)))

@@ -45,6 +45,7 @@ def test_a_parcel_has_all_that_sending_needs(stage: Stage) -> None:
         missed=0,
         tries=0,
         created_ns=BEGIN_NS,
+        lease=parcel.lease,
     )
     assert parcel.message_id.startswith("msg_")
     assert [(entry.number, entry.alert) for entry in parcel.entries] == [(1, alerts[0]), (2, alerts[1])]
@@ -124,7 +125,7 @@ def test_lanes_looked_at_in_vain_take_no_places(stage: Stage) -> None:
     for _ in range(3):
         stage.subscribe(ordered=True, symbols=("ES",))
     stage.fire()
-    stage.outbox.record("w", [stage.done(p, EntryPhase.WAITING, 100 * S) for p in stage.claim()])
+    stage.outbox.record([stage.done(p, EntryPhase.WAITING, 100 * S) for p in stage.claim()])
     stage.now_ns += 2 * S
     stage.subscribe()
     stage.fire()
@@ -268,7 +269,7 @@ def test_who_lost_the_lease_changes_nothing_but_the_attempt_is_kept(stage: Stage
     stage.now_ns += LEASE_NS
     now = stage.claim_one("w")
     gone = stage.done(late, EntryPhase.DEAD, disable="gone")
-    stage.outbox.record("late", [replace(gone, lane=replace(late.lane, failures=9))])
+    stage.outbox.record([replace(gone, lane=replace(late.lane, failures=9))])
     assert stage.row(number).phase is SubscriptionPhase.ACTIVE
     assert stage.outbox.lane(number).failures == 0
     assert stage.outbox.backlog(1, number) == Backlog(1, 0, 0)
@@ -296,7 +297,7 @@ def test_workers_at_once_claim_every_lane_once(stage: Stage, tmp_path: Path) -> 
 
     def work(outbox: SqlOutbox, worker: str) -> None:
         gate.wait(10)
-        while parcels := outbox.claim(worker, BEGIN_NS, LEASE_NS, 7):
+        while parcels := outbox.claim(worker, BEGIN_NS, LEASE_NS, 7, 7):
             claimed.extend(parcel.subscription.id for parcel in parcels)
 
     outboxes = [stage.outbox, *(SqlOutbox(database) for database in elsewhere)]
@@ -319,10 +320,10 @@ def test_what_became_of_a_parcel_is_kept(stage: Stage) -> None:
     parcel = stage.claim_one()
     lane = Lane(
         sent_ns=stage.now_ns, closed_until_ns=2, failures=3, failing_since_ns=4, failed_ns=5, arrived_ns=6, warned=1,
-        bounces=2,
+        bounces=2, warned_ns=7, took_ms=8,
     )  # fmt: skip
     done = replace(stage.done(parcel), lane=lane)
-    stage.outbox.record("w", [done])
+    stage.outbox.record([done])
     assert stage.outbox.lane(number) == lane
     (kept,) = stage.attempts(number)
     assert kept == replace(done.attempt, id=kept.id)
@@ -334,7 +335,7 @@ def test_what_became_of_a_parcel_is_kept(stage: Stage) -> None:
 def test_nothing_tried_costs_no_try(stage: Stage) -> None:
     stage.subscribe()
     stage.fire()
-    stage.finish(stage.claim_one(), EntryPhase.WAITING, wait_ns=S, attempt=None)
+    stage.finish(stage.claim_one(), EntryPhase.WAITING, wait_ns=S, attempt=None, tries=0)
     stage.now_ns += S
     assert stage.claim_one().tries == 0
 
@@ -344,8 +345,9 @@ def test_entries_put_back_are_gathered_anew_when_their_time_comes(stage: Stage) 
     stage.fire(2)
     parcel = stage.claim_one()
     critical, rest = parcel.entries[:1], parcel.entries[1:]
-    put_back = {"put_back": rest, "put_back_due_ns": BEGIN_NS + 3600 * S}
-    stage.finish(replace(parcel, entries=critical), **put_back)
+    stage.outbox.put_back(parcel, rest, BEGIN_NS + 3600 * S)
+    assert list(stage.claim()) == []  # the lane is held for what is sent
+    stage.finish(replace(parcel, entries=critical))
     assert stage.outbox.backlog(1, number) == Backlog(1, 0, 0)
     stage.now_ns += 3600 * S - 1
     assert list(stage.claim()) == []
@@ -356,17 +358,39 @@ def test_entries_put_back_are_gathered_anew_when_their_time_comes(stage: Stage) 
     assert both.message_id != parcel.message_id
 
 
+def test_what_was_put_back_is_not_sent_under_that_id_after_a_crash(stage: Stage) -> None:
+    stage.subscribe(target=Target.EMAIL)
+    stage.fire(3)
+    parcel = stage.claim_one("dead")
+    stage.outbox.put_back(parcel, parcel.entries[1:], BEGIN_NS + S)
+    stage.now_ns += LEASE_NS
+    again = stage.claim_one()
+    assert (again.message_id, again.entries) == (parcel.message_id, parcel.entries[:1])
+
+
 def test_a_parcel_all_of_which_is_put_back_leaves_no_trace(stage: Stage) -> None:
     number = stage.subscribe(target=Target.EMAIL)
     stage.fire(2)
     parcel = stage.claim_one()
-    empty = replace(parcel, entries=())
-    stage.finish(
-        empty, EntryPhase.WAITING, attempt=None, lane=parcel.lane, put_back=parcel.entries, put_back_due_ns=BEGIN_NS + S
-    )  # fmt: skip
+    stage.outbox.put_back(parcel, parcel.entries, BEGIN_NS + S)
+    assert list(stage.claim()) == []
     stage.now_ns += S
     again = stage.claim_one()
     assert (again.entries, again.tries, stage.attempts(number)) == (parcel.entries, 0, [])
+    assert again.message_id != parcel.message_id
+
+
+def test_who_lost_the_lease_puts_nothing_back(stage: Stage) -> None:
+    stage.subscribe(target=Target.EMAIL)
+    stage.fire(2)
+    late = stage.claim_one()
+    stage.now_ns += LEASE_NS
+    now = stage.claim_one()
+    stage.outbox.put_back(late, late.entries, stage.now_ns)
+    assert list(stage.claim()) == []
+    stage.finish(now)
+    stage.now_ns += DAY
+    assert list(stage.claim()) == []
 
 
 def test_what_a_chat_missed_is_counted_until_it_is_told_of(stage: Stage) -> None:
@@ -410,7 +434,7 @@ def test_a_subscription_that_is_switched_off_holds_what_waits(stage: Stage) -> N
     mine, theirs = stage.claim()
     before = stage.people.revision()
     gone = stage.done(mine, EntryPhase.HELD, disable="gone")
-    stage.outbox.record("w", [gone, stage.done(theirs)])
+    stage.outbox.record([gone, stage.done(theirs)])
     row = stage.row(number)
     assert (row.phase, row.reason) == (SubscriptionPhase.DISABLED, "gone")
     assert stage.people.revision() > before
@@ -437,7 +461,7 @@ def test_what_was_removed_meanwhile_stays_removed_and_holds_up_nothing(stage: St
     stage.fire()
     done = [stage.done(parcel) for parcel in stage.claim()]
     stage.subscriptions.remove_subscription(1, removed)
-    stage.outbox.record("w", done)
+    stage.outbox.record(done)
     assert [len(stage.attempts(number)) for number in (removed, stays)] == [0, 1]
     assert stage.outbox.lane(removed) == Lane()
 

@@ -41,7 +41,7 @@ def test_a_lane_that_fails_counts_while_its_subscription_is_active(stage: Stage)
     stage.fire()
     parcel = stage.claim_one()
     failing = replace(parcel.lane, failing_since_ns=stage.now_ns, failures=1)
-    stage.outbox.record("w", [replace(stage.done(parcel), lane=failing)])
+    stage.outbox.record([replace(stage.done(parcel), lane=failing)])
     assert stage.outbox.standing(stage.now_ns).failing == 1
     stage.change(number, phase=SubscriptionPhase.DISABLED)
     assert stage.outbox.standing(stage.now_ns).failing == 0

@@ -13,9 +13,8 @@ from delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
 from outcry.accounts.licences import Audience
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports.delivery import SubscriptionPhase, Target
-from outcry.ports.outbox import EntryPhase
+from outcry.ports.outbox import NEVER, TRANSITIONS, EntryPhase, Sign
 from outcry.ports.sender import Sent, Verdict
-from outcry.services.dispatch.outcomes import NEVER, TRANSITIONS, Sign
 from outcry.services.dispatch.schedule import pause_ns
 
 S, M, H = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR
@@ -341,7 +340,7 @@ def test_a_digest_waits_for_its_window_and_what_is_critical_does_not(stage: Stag
 def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_same_id(stage: Stage) -> None:
     stage.subscribe(stage.person())
     (alert,) = stage.fire()
-    lost = stage.outbox.claim("dead", stage.clock.ns, 60 * S, 10)
+    lost = stage.outbox.claim("dead", stage.clock.ns, 60 * S, 10, 10)
     assert stage.step() == 0
     stage.fire()
     stage.clock.ns += 61 * S

@@ -1,11 +1,12 @@
 """How a worker takes messages out of the outbox.
 
-Rules kept: a lane is held by one worker at a time; a message has its id, and its entries, before anybody sends it.
+Rules kept: a lane is held by one claim at a time, which has a name no other has; a message has its id, and its entries,
+before anybody sends it; slow endpoints get a share of all places and no more.
 """
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, bindparam, func, select, update
 
 from outcry.ports.delivery import SubscriptionPhase, Target
 from outcry.ports.live import AlertRow
-from outcry.ports.outbox import MOST_ALERTS, Entry, EntryPhase, Lane, Parcel, Reader
+from outcry.ports.outbox import MOST_ALERTS, SLOW_MS, Entry, EntryPhase, Lane, Parcel, Reader, Sign, moved_by
 from outcry.store import schema
 from outcry.store.lanes import Standing, look_again, standings
 from outcry.store.live import ALERT_COLUMNS, read_alert
@@ -23,29 +24,59 @@ _LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscr
 _NOW = bindparam("now_ns")
 _IDS = bindparam("ids", expanding=True)
 #: What a chat's or mail's next message counts, as nobody will read it by itself.
-MISSED_PHASES = (EntryPhase.MISSED.value, EntryPhase.HELD.value)
+MISSED_PHASES = sorted(phase.value for phase in moved_by(Sign.TOLD))
+_NO_TRY_TAKES_SO_LONG_MS = 2**31 - 1
 LANE_FIELDS = tuple(field.name for field in fields(Lane))
 _READER_FIELDS = tuple(field.name for field in fields(Reader))
 _ALERT_FIELDS = tuple(column.name for column in ALERT_COLUMNS)
 
 
-def claim(connection: Connection, worker: str, now_ns: int, lease_ns: int, most: int) -> list[Parcel]:
-    """Lease up to so many lanes with something due, and return what goes next in each."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Lanes that may be claimed: in all, and of these slow ones."""
+
+    most: int
+    slow: int
+
+
+def claim(connection: Connection, worker: str, now_ns: int, lease_ns: int, room: Room) -> list[Parcel]:
+    """Lease lanes with something due as far as there is room, and return what goes next in each."""
+    lease = f"{worker}/{uuid.uuid4().hex}"
     parcels: list[Parcel] = []
-    while (room := most - len(parcels)) > 0:
-        found = connection.execute(_candidates(), {"now_ns": now_ns, "room": room}).mappings()
-        candidates = {row["id"]: row for row in found}
+    while room.most > 0:
+        candidates = _candidates(connection, now_ns, room)
         standing = standings(connection, list(candidates), now_ns)
         due = [number for number in candidates if _is_due(standing[number], now_ns)]
         if due:
-            _lease(connection, due, worker, now_ns + lease_ns)
+            _lease(connection, due, lease, now_ns + lease_ns)
             messages = _messages(connection, {number: standing[number] for number in due}, candidates, now_ns)
-            parcels += _parcels(connection, messages, candidates)
+            parcels += _parcels(connection, messages, candidates, lease)
         if len(due) < len(candidates):  # looked at too early: from now on when they are due
             look_again(connection, [number for number in candidates if number not in set(due)], now_ns)
-        if len(candidates) < room:
+        if len(candidates) < room.most:
             break
+        slow = sum(_is_slow(candidates[number]) for number in due)
+        room = Room(room.most - len(due), room.slow - slow)
     return parcels
+
+
+def _candidates(connection: Connection, now_ns: int, room: Room) -> Mapping[int, RowMapping]:
+    """Lanes to be looked at, those first that waited longest, with whose they are."""
+
+    def found(faster_than_ms: int) -> Sequence[RowMapping]:
+        values = {"now_ns": now_ns, "room": room.most, "faster_ms": faster_than_ms}
+        return connection.execute(_to_be_looked_at(), values).mappings().all()
+
+    rows = found(_NO_TRY_TAKES_SO_LONG_MS)
+    slow = [row for row in rows if _is_slow(row)]
+    if len(slow) > room.slow:
+        rows = [*slow[: max(0, room.slow)], *found(SLOW_MS)]
+        rows.sort(key=lambda row: (row["due_ns"], row["id"]))
+    return {row["id"]: row for row in rows[: room.most]}
+
+
+def _is_slow(row: RowMapping) -> bool:
+    return row["took_ms"] >= SLOW_MS
 
 
 def _is_due(standing: Standing, now_ns: int) -> bool:
@@ -54,17 +85,19 @@ def _is_due(standing: Standing, now_ns: int) -> bool:
 
 
 @cache
-def _candidates() -> Any:
-    """Lanes to be looked at that nobody holds, with whose they are. Several processes pass each other's by."""
+def _to_be_looked_at() -> Any:
+    """Lanes to be looked at that nobody holds, with whose they are, if their last attempt was not too long. Several
+    processes pass each other's by."""
     reader = [schema.users.c[name] for name in _READER_FIELDS]
     lane = [_LANES[name] for name in LANE_FIELDS]
     return (
-        select(schema.subscriptions, *reader, *lane)
+        select(schema.subscriptions, *reader, *lane, _LANES.due_ns)
         .select_from(schema.lanes.join(schema.subscriptions).join(schema.users))
         .where(
             _LANES.due_ns <= _NOW,
             _LANES.leased_until_ns <= _NOW,
             _LANES.closed_until_ns <= _NOW,
+            _LANES.took_ms < bindparam("faster_ms"),
             _SUBSCRIPTIONS.phase == SubscriptionPhase.ACTIVE.value,
             schema.users.c.disabled_ns.is_(None),
         )
@@ -74,9 +107,9 @@ def _candidates() -> Any:
     )
 
 
-def _lease(connection: Connection, numbers: Sequence[int], worker: str, until_ns: int) -> None:
+def _lease(connection: Connection, numbers: Sequence[int], lease: str, until_ns: int) -> None:
     """Hold lanes; should the worker die, they are looked at when the lease is over."""
-    held = {"worker": worker, "leased_until_ns": until_ns, "due_ns": until_ns}
+    held = {"worker": lease, "leased_until_ns": until_ns, "due_ns": until_ns}
     connection.execute(
         update(schema.lanes).where(_LANES.subscription_id.in_(_IDS)).values(held), {"ids": list(numbers)}
     )
@@ -120,42 +153,56 @@ def _gather() -> Any:
 
 
 def _parcels(
-    connection: Connection, messages: Mapping[str, int], candidates: Mapping[int, RowMapping]
+    connection: Connection, messages: Mapping[str, int], candidates: Mapping[int, RowMapping], lease: str
 ) -> list[Parcel]:
     told = [number for number in messages.values() if candidates[number]["target"] != Target.HTTPS.value]
     missed: dict[int, int] = dict(_rows(connection, _missed(), told)) if told else {}
     alerts: dict[int, AlertRow] = {}
-    entries: dict[str, list[Entry]] = {}
-    firsts: dict[str, tuple[int, int]] = {}
-    for number, place, message_id, tries, created_ns, seq, *rest in _rows(
+    found: dict[str, _Contents] = {}
+    for number, place, message_id, tries, attempts, asked_ns, seq, *rest in _rows(
         connection, _contents(), list(messages)
     ):
         if seq not in alerts:
             alerts[seq] = read_alert(dict(zip(_ALERT_FIELDS, rest, strict=True)))
-        entries.setdefault(message_id, []).append(Entry(number, place, alerts[seq]))
-        firsts.setdefault(message_id, (tries, created_ns))
+        message = found.get(message_id)
+        if message is None:
+            message = found[message_id] = _Contents([], tries, attempts, asked_ns)
+        message.entries.append(Entry(number, place, alerts[seq]))
+        message.asked_ns = min(message.asked_ns, asked_ns)
+    # Alerts may be forgotten while this is under way; then there is nothing to send.
     return [
-        _parcel(candidates[number], message_id, entries[message_id], missed.get(number, 0), *firsts[message_id])
+        _parcel(candidates[number], message_id, found[message_id], missed.get(number, 0), lease)
         for message_id, number in messages.items()
-    ]  # fmt: skip
+        if message_id in found
+    ]
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What is read of a message. `asked_ns`: the earliest of its entries'."""
+
+    entries: list[Entry]
+    tries: int
+    attempts: int
+    asked_ns: int
 
 
 def _rows(connection: Connection, query: Any, ids: Sequence[int | str]) -> Sequence[Any]:
     return connection.execute(query, {"ids": ids}).all()
 
 
-def _parcel(
-    row: RowMapping, message_id: str, entries: Sequence[Entry], missed: int, tries: int, created_ns: int
-) -> Parcel:
+def _parcel(row: RowMapping, message_id: str, message: _Contents, missed: int, lease: str) -> Parcel:
     return Parcel(
         message_id=message_id,
         subscription=read_subscription(row),
         reader=Reader(*(row[name] for name in _READER_FIELDS)),
         lane=read_lane(row),
-        entries=tuple(entries),
+        entries=tuple(message.entries),
         missed=missed,
-        tries=tries,
-        created_ns=created_ns,
+        tries=message.tries,
+        created_ns=message.asked_ns,
+        attempts=message.attempts,
+        lease=lease,
     )
 
 
@@ -179,7 +226,8 @@ def _contents() -> Any:
         _OUTBOX.number,
         _OUTBOX.message_id,
         _OUTBOX.tries,
-        _OUTBOX.created_ns,
+        _OUTBOX.attempts,
+        _OUTBOX.asked_ns,
         _OUTBOX.alert_seq,
     )
     return (

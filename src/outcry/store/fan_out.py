@@ -1,26 +1,44 @@
 """Which subscriptions an alert is for, and the entries in the outbox that come of it.
 
 Rules kept: an entry is written in the transaction of its alert, once for each subscription; whose subscription it is
-must be allowed to see the alert's feed; a subscription's alerts of a symbol are numbered without a gap.
+must be allowed to see the alert's feed; a subscription's alerts of a symbol are numbered without a gap, whatever is
+forgotten of them.
 """
 
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, case, exists, func, literal, or_, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
 
 from outcry.accounts.licences import OPERATOR, Audience, Scope
 from outcry.ports.delivery import SubscriptionPhase
 from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import EntryPhase
+from outcry.ports.outbox import TRANSITIONS, EntryPhase, Sign, moved_by
 from outcry.store import schema
 from outcry.store.lanes import wake
 
 _ALERTS, _SUBSCRIPTIONS, _USERS = schema.alerts.c, schema.subscriptions.c, schema.users.c
 _OUTBOX = schema.outbox.c
 _NOW = bindparam("now_ns")
-_COLUMNS = ("subscription_id", "alert_seq", "symbol", "number", "phase", "tries", "due_ns", "created_ns")
+_COLUMNS = (
+    "subscription_id", "alert_seq", "symbol", "number", "phase", "tries", "attempts", "due_ns", "created_ns",
+    "asked_ns",
+)  # fmt: skip
 _RANKS = {"info": 0, "warn": 1, "critical": 2}
 
 
@@ -59,12 +77,23 @@ def enter_missing(
     return connection.execute(into, {"now_ns": now_ns}).rowcount
 
 
+def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
+    """Forget alerts. Their entries stay, for numbers go on from them, and are sent to nobody any more."""
+    seqs = select(_ALERTS.seq).where(*which)
+    for phase in moved_by(Sign.FORGOTTEN):
+        entries = (_OUTBOX.alert_seq.in_(seqs), _OUTBOX.phase == phase.value)
+        became = TRANSITIONS[phase, Sign.FORGOTTEN].value
+        connection.execute(update(schema.outbox).where(*entries).values(phase=became))
+    connection.execute(schema.alerts.delete().where(*which))
+
+
 def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
     """Entries of alerts for the subscriptions in one of these phases that want them. Those of a subscription that is
     disabled are held."""
     held = _SUBSCRIPTIONS.phase == SubscriptionPhase.DISABLED.value
     phase = case((held, EntryPhase.HELD.value), else_=EntryPhase.WAITING.value)
-    columns = (_SUBSCRIPTIONS.id, _ALERTS.seq, _ALERTS.symbol, number, phase, literal(0), _NOW, _NOW)
+    columns = (_SUBSCRIPTIONS.id, _ALERTS.seq, _ALERTS.symbol, number, phase)
+    columns = (*columns, literal(0), literal(0), _NOW, _NOW, _NOW)
     named = (literal(" ") + _SUBSCRIPTIONS.symbols + " ").contains(literal(" ") + _ALERTS.symbol + " ")
     wanted = and_(
         _SUBSCRIPTIONS.phase.in_([phase.value for phase in phases]),

@@ -1,6 +1,7 @@
 """When a subscription's lane is to be looked at, and with what it goes on.
 
-Rule kept: a lane is never looked at later than something in it is due.
+Rule kept: a lane is never looked at later than something in it is due; a clock that is set back makes none wait for a
+message to come that was sent in its future.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,12 +34,14 @@ class Standing:
     full: bool
     sent_ns: int
     closed_until_ns: int
+    now_ns: int
 
     def due_ns(self, sent_ns: int, closed_until_ns: int) -> int | None:
         """When the lane is due, if it last sent then and is closed until then."""
         if self.first_ns is None:
             return None
-        return max(self.first_ns, closed_until_ns, 0 if self.full else sent_ns + GATHER_NS)
+        gathers = not self.full and sent_ns <= self.now_ns
+        return max(self.first_ns, closed_until_ns, sent_ns + GATHER_NS if gathers else 0)
 
 
 def standings(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> Mapping[int, Standing]:
@@ -46,8 +49,8 @@ def standings(connection: Connection, subscription_ids: Sequence[int], now_ns: i
     values = {"ids": list(subscription_ids), "now_ns": now_ns}
     rows: Iterable[Any] = connection.execute(_standings(), values)
     return {
-        number: Standing(first_ns, message_id, before_id or _NO_ID_IS_SO_HIGH, bool(full), sent_ns, closed_until_ns)
-        for number, first_ns, message_id, before_id, full, sent_ns, closed_until_ns in rows
+        number: Standing(first_ns, message_id, before_id or _NO_ID_IS_SO_HIGH, bool(full), sent_ns, closed_ns, now_ns)
+        for number, first_ns, message_id, before_id, full, sent_ns, closed_ns in rows
     }  # fmt: skip
 
 
@@ -88,7 +91,7 @@ def _wake() -> Any:
     soonest_ns = case(
         (_LANES.leased_until_ns > _NOW, _LANES.leased_until_ns),
         (_LANES.closed_until_ns > _NOW, _LANES.closed_until_ns),
-        (and_(gathered_ns > _NOW, or_(~https, ~_fills_a_message())), gathered_ns),
+        (and_(gathered_ns > _NOW, _LANES.sent_ns <= _NOW, or_(~https, ~_fills_a_message())), gathered_ns),
         else_=_NOW,
     )
     later = or_(_LANES.due_ns.is_(None), _LANES.due_ns > _NOW)

@@ -19,7 +19,7 @@ from outcry.core.structure.machine import AlertType
 from outcry.ports.live import AlertRow, FanOut, StreamKey
 from outcry.store import schema
 from outcry.store.database import Database
-from outcry.store.fan_out import enter_alerts
+from outcry.store.fan_out import enter_alerts, forget_alerts
 
 ALERT_COLUMNS = tuple(schema.alerts.c[field.name] for field in fields(AlertRow))
 
@@ -65,7 +65,7 @@ class SqlLiveStore:
         table = schema.alerts
         mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
         with self._database.write(moves="nothing") as connection:
-            connection.execute(table.delete().where(*mine))
+            forget_alerts(connection, *mine)
 
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None

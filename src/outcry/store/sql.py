@@ -17,6 +17,7 @@ from outcry.ports.records import Quality
 from outcry.ports.store import DatasetRow, GrantRow, RecordingRow, SessionRow
 from outcry.store import schema
 from outcry.store.database import new_id
+from outcry.store.fan_out import forget_alerts
 from outcry.store.keys import SqlKeys
 
 HANDLE_BYTES = 32  # of what passkeys know a user by
@@ -129,7 +130,7 @@ class SqlStore(SqlKeys):
             paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
             connection.execute(schema.recordings.delete().where(named))
             connection.execute(schema.sessions.delete().where(schema.sessions.c.source == source))
-            connection.execute(schema.alerts.delete().where(schema.alerts.c.feed == source))
+            forget_alerts(connection, schema.alerts.c.feed == source)
             for table in (schema.snapshots, schema.positions):
                 streams = connection.execute(select(table.c.stream)).scalars()
                 gone = [stream for stream in streams if stream.split("/")[1] == source]

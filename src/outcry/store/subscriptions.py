@@ -1,6 +1,7 @@
 """Webhook subscriptions and the attempts at delivering to them, in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rule kept: every statement names the owner, so that nobody can read or change what is another's.
+Rules kept: every statement names the owner, so that nobody can read or change what is another's; with another address
+delivering begins anew, and what waits follows what its owner wishes now.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, func, select, update
 
 from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
+from outcry.ports.outbox import EntryPhase, Lane
 from outcry.store import schema
 from outcry.store.database import Database, new_id
 
@@ -56,8 +58,7 @@ class SqlSubscriptionStore:
                 return None
             row = change(read_subscription(kept))
             connection.execute(update(schema.subscriptions).where(*own).values(_plain(row)))
-            if row.ordered != bool(kept["ordered"]):
-                _look_again(connection, subscription_id)
+            _follow(connection, read_subscription(kept), row)
             return row
 
     def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
@@ -98,11 +99,22 @@ def _plain(row: SubscriptionRow) -> dict[str, Any]:
     return values
 
 
-def _look_again(connection: Connection, subscription_id: int) -> None:
-    """What waits may be due at another time now: whoever claims finds out."""
-    lanes = schema.lanes
-    waits = (lanes.c.subscription_id == subscription_id, lanes.c.due_ns.is_not(None))
-    connection.execute(update(lanes).where(*waits).values(due_ns=0))
+def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
+    """Have what waits go by what the subscription has become: whoever claims finds out when it is due now."""
+    lanes, outbox = schema.lanes, schema.outbox
+    lane = update(lanes).where(lanes.c.subscription_id == before.id)
+    waits = update(outbox).where(
+        outbox.c.subscription_id == before.id, outbox.c.phase == EntryPhase.WAITING.value
+    )
+    if after.sealed_address != before.sealed_address:
+        connection.execute(lane.values(asdict(Lane())))  # first, for whoever records holds the lane's row
+        connection.execute(waits.values(due_ns=0, tries=0))
+    elif (after.window, after.at_once) != (before.window, before.at_once):
+        # What is in a message already is to be sent, or tried again, whatever the window.
+        connection.execute(waits.where(outbox.c.message_id.is_(None)).values(due_ns=0))
+    elif after.ordered == before.ordered:
+        return
+    connection.execute(lane.where(lanes.c.due_ns.is_not(None)).values(due_ns=0))
 
 
 def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:

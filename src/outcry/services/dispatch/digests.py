@@ -13,7 +13,7 @@ def due_now(parcel: Parcel, now_ns: int) -> tuple[list[Entry], int | None]:
     """Of an e-mail parcel's entries those that are to be sent now, in their order, and when the others are; None where
     there are no others. The window is that of the first entry: what was written after it goes with it."""
     end_ns = _end_ns(parcel)
-    if end_ns <= now_ns or parcel.tries:
+    if end_ns <= now_ns or parcel.attempts:
         return list(parcel.entries), None
     wished = parcel.subscription.at_once
     at_once = [entry for entry in parcel.entries if wished and entry.alert.severity == "critical"]
@@ -21,7 +21,8 @@ def due_now(parcel: Parcel, now_ns: int) -> tuple[list[Entry], int | None]:
 
 
 def wanted_ns(parcel: Parcel) -> int:
-    """Since when a parcel is to be sent: from its first entry on, but for a digest, whose window has to end first."""
+    """Since when a parcel is to be sent: from when it was written, or asked for again, but for a digest, whose window
+    has to end first."""
     return _end_ns(parcel) if parcel.subscription.target is Target.EMAIL else parcel.created_ns
 
 

@@ -1,7 +1,8 @@
 """How a subscription's lane fares: open, closed to all but one probe, warned about, and at last switched off.
 
-Rules kept: what arrives makes good all that was; a lane that keeps failing is tried by one message at a time, further
-and further apart; nobody is switched off without two warnings, unless the other side itself says that it is gone.
+Rules kept: what arrives makes good all that was, and so does an endpoint that answers and takes other messages; a lane
+that keeps failing is tried by one message at a time, further and further apart; nobody is switched off without two
+warnings, half a day apart and half a day before it, unless the other side itself says that it is gone.
 """
 
 from dataclasses import replace
@@ -15,25 +16,37 @@ _FIRST_CLOSED_NS, _LONGEST_CLOSED_NS = 30 * NANOS_PER_SECOND, 5 * NANOS_PER_MINU
 #: The owner is told when nothing has arrived for so long, and again.
 WARNED_AFTER_NS = (NANOS_PER_DAY, 3 * NANOS_PER_DAY)
 OFF_AFTER_NS = 5 * NANOS_PER_DAY
-#: Failures have to lie so far apart at least: one bad hour, however long ago, switches nobody off.
+#: So long after a warning nothing more is said or done: two bad hours, however far apart, switch nobody off.
 APART_NS = 12 * NANOS_PER_HOUR
 #: Mails in a row that a mailbox refuses for good.
 MOST_BOUNCES = 3
 
 
-def began(lane: Lane, now_ns: int) -> Lane:
-    """An attempt begins."""
-    return replace(lane, sent_ns=now_ns)
+def began(lane: Lane, now_ns: int, took_ms: int = 0) -> Lane:
+    """An attempt began, and took so long."""
+    return replace(lane, sent_ns=now_ns, took_ms=took_ms)
 
 
 def arrived(lane: Lane, now_ns: int, wait_ns: int | None = None) -> Lane:
     """Something arrived; `wait_ns`: the other side asks to be left alone so long all the same."""
-    return Lane(sent_ns=lane.sent_ns, arrived_ns=now_ns, closed_until_ns=now_ns + wait_ns if wait_ns else 0)
+    closed_until_ns = now_ns + wait_ns if wait_ns else 0
+    return Lane(lane.sent_ns, arrived_ns=now_ns, closed_until_ns=closed_until_ns, took_ms=lane.took_ms)
+
+
+def answered(lane: Lane) -> Lane:
+    """The endpoint is there, though it does not take this one message."""
+    return replace(lane, failures=0, failing_since_ns=None, failed_ns=None, warned=0, warned_ns=None)
 
 
 def slowed(lane: Lane, until_ns: int) -> Lane:
-    """The other side asks for fewer messages."""
+    """The other side asks to be left alone until then."""
     return replace(lane, closed_until_ns=max(lane.closed_until_ns, until_ns))
+
+
+def nothing_arrived(lane: Lane, now_ns: int) -> Lane:
+    """An attempt came to nothing, be it by no fault of the endpoint."""
+    since_ns = now_ns if lane.failing_since_ns is None else lane.failing_since_ns
+    return replace(lane, failing_since_ns=since_ns, failed_ns=now_ns)
 
 
 def failed(lane: Lane, now_ns: int) -> Lane:
@@ -43,10 +56,8 @@ def failed(lane: Lane, now_ns: int) -> Lane:
     if failures >= BREAKS_AT:
         closed_ns = min(_FIRST_CLOSED_NS << min(failures - BREAKS_AT, 8), _LONGEST_CLOSED_NS)
     return replace(
-        lane,
+        nothing_arrived(lane, now_ns),
         failures=failures,
-        failing_since_ns=now_ns if lane.failing_since_ns is None else lane.failing_since_ns,
-        failed_ns=now_ns,
         closed_until_ns=max(lane.closed_until_ns, now_ns + closed_ns if closed_ns else 0),
     )
 
@@ -56,21 +67,24 @@ def bounced(lane: Lane, now_ns: int) -> Lane:
     return replace(failed(lane, now_ns), bounces=lane.bounces + 1)
 
 
-def reason_off(before: Lane, after: Lane) -> str:
-    """Why its subscription is to be switched off after an attempt that failed; empty: it is not. `before`: the lane as
-    it was until then, for its last failure but this one."""
-    if after.bounces >= MOST_BOUNCES:
+def reason_off(lane: Lane) -> str:
+    """Why its subscription is to be switched off after an attempt that came to nothing; empty: it is not."""
+    if lane.bounces >= MOST_BOUNCES:
         return "bounced"
-    since_ns, now_ns = after.failing_since_ns, after.failed_ns
-    if since_ns is None or now_ns is None or before.failed_ns is None or after.warned < len(WARNED_AFTER_NS):
-        return ""
-    apart = now_ns - since_ns >= APART_NS
-    return "failing" if apart and now_ns - since_ns >= OFF_AFTER_NS else ""
+    warned = lane.warned >= len(WARNED_AFTER_NS)
+    return "failing" if warned and _has_lasted(lane, OFF_AFTER_NS) else ""
 
 
-def warning_due(lane: Lane) -> int:
-    """Of how many warnings the owner is to be told by now; each is told once."""
+def warned(lane: Lane, now_ns: int) -> Lane:
+    """After an attempt that came to nothing: its owner is told, one warning at a time, of what has lasted so long."""
+    if lane.warned < len(WARNED_AFTER_NS) and _has_lasted(lane, WARNED_AFTER_NS[lane.warned]):
+        return replace(lane, warned=lane.warned + 1, warned_ns=now_ns)
+    return lane
+
+
+def _has_lasted(lane: Lane, length_ns: int) -> bool:
+    """Whether nothing has arrived for so long, and the last warning lies far enough back."""
     if lane.failing_since_ns is None or lane.failed_ns is None:
-        return 0
-    failing_ns = lane.failed_ns - lane.failing_since_ns
-    return sum(failing_ns >= after_ns for after_ns in WARNED_AFTER_NS)
+        return False
+    told = lane.warned_ns is None or lane.failed_ns - lane.warned_ns >= APART_NS
+    return told and lane.failed_ns - lane.failing_since_ns >= length_ns

@@ -45,6 +45,8 @@ def _create_lanes() -> None:
         *_zeros(sa.Integer, "failures"),
         *(sa.Column(name, sa.BigInteger) for name in ("failing_since_ns", "failed_ns", "arrived_ns")),
         *_zeros(sa.Integer, "warned", "bounces"),
+        sa.Column("warned_ns", sa.BigInteger),
+        *_zeros(sa.Integer, "took_ms"),
     )
     op.create_index("ix_lanes_due_ns", "lanes", ["due_ns"])
     op.execute("INSERT INTO lanes (subscription_id) SELECT id FROM subscriptions")
@@ -56,14 +58,16 @@ def _create_outbox() -> None:
         sa.Column("id", _LONG, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_outbox"),
         *_of("outbox", "subscription_id", "subscriptions.id"),
-        *_of("outbox", "alert_seq", "alerts.seq", _LONG),
+        *_of("outbox", "alert_seq", "alerts.seq", _LONG, "SET NULL"),
         sa.Column("symbol", sa.Text, nullable=False),
         sa.Column("number", sa.Integer, nullable=False),
         sa.Column("message_id", sa.Text),
         sa.Column("phase", sa.Text, nullable=False),
         sa.Column("tries", sa.Integer, nullable=False),
+        sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("due_ns", sa.BigInteger, nullable=False),
         sa.Column("created_ns", sa.BigInteger, nullable=False),
+        sa.Column("asked_ns", sa.BigInteger, nullable=False),
         sa.Column("ended_ns", sa.BigInteger),
         sa.UniqueConstraint("alert_seq", "subscription_id", name="uq_outbox_alert_seq_subscription_id"),
         sqlite_autoincrement=True,
@@ -76,10 +80,13 @@ def _create_outbox() -> None:
     )
 
 
-def _of(table: str, column: str, whose: str, kind: Any = sa.Integer) -> tuple[Any, ...]:
+def _of(
+    table: str, column: str, whose: str, kind: Any = sa.Integer, then: str = "CASCADE"
+) -> tuple[Any, ...]:
+    """A column that leads to another table; `then`: what becomes of a row whose other end is removed."""
     return (
-        sa.Column(column, kind, nullable=False),
-        sa.ForeignKeyConstraint([column], [whose], name=f"fk_{table}_{column}", ondelete="CASCADE"),
+        sa.Column(column, kind, nullable=then != "CASCADE"),
+        sa.ForeignKeyConstraint([column], [whose], name=f"fk_{table}_{column}", ondelete=then),
     )
 
 
