@@ -20,7 +20,10 @@ from types import SimpleNamespace
 from typing import Any, TextIO, cast
 from urllib.parse import urlencode
 
+import msgspec
+
 from outcry.core.instruments import Contract
+from outcry.deliver.sink import Receiver
 from outcry.feeds.simulator.clock import DemoClock
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
@@ -271,15 +274,18 @@ def _invent(house: House, market: Market, clock: DemoClock) -> None:
 
 
 @contextmanager
-def demo_stage(folder: Path) -> Iterator[WebStage]:
-    """A service with an invented market, all of its states shown."""
+def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebStage]:
+    """A service with an invented market, all of its states shown. `received`: a receiver that listens, and is admitted
+    as the demonstration's own is."""
     clock = MovableClock(DAY)
 
     def begin(reference: Reference) -> DemoClock:
         return DemoClock(clock, reference.calendar, LIVE_ROOTS)
 
-    settings = read_settings({}, data=str(folder))
-    sink = Sink(SINK, clock)
+    settings, sink = read_settings({}, data=str(folder)), Sink(SINK, clock)
+    if received is not None:
+        admitted = {"private_hosts": received.host, "private_ca": str(received.authority)}
+        settings, sink = msgspec.structs.replace(settings, **admitted), received.sink
     with open_house(settings, market_clock=begin, sink=sink) as house, house.log.exclusively():
         market_clock = house.market_clock
         assert isinstance(market_clock, DemoClock)

@@ -1,0 +1,65 @@
+"""An alert of the demonstration on its whole way: a webhook made on the pages, sent over TLS to the demonstration's own
+receiver, and seen there and on the webhook's page. Nothing between is a stand-in but the name service."""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from account_stage import Member, Read
+from test_journey import next_alert
+from webhook_stage import kept, secret_on, wish
+from webstage import WebStage, demo_stage
+
+from outcry.deliver.names import NameService
+from outcry.deliver.sink import receiver
+from outcry.wiring import SystemClock
+
+
+@pytest.fixture
+def receiving(tmp_path: Path) -> Iterator[WebStage]:
+    here = partial(NameService, lambda _name: ["127.0.0.1"])
+    with (
+        receiver(tmp_path / "receiver", SystemClock()) as received,
+        patch("outcry.wiring.delivery.NameService", here),
+        demo_stage(tmp_path / "stage", received) as stage,
+    ):
+        yield stage
+
+
+def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving: WebStage) -> None:
+    sink = receiving.house.sink
+    assert sink is not None
+    ann = Member(receiving, "ann@example.com")
+    page = ann.send(
+        "/account/webhooks", wish(address=sink.address, label="Mine", min_severity="info", symbols=["ES"])
+    )
+    secret = secret_on(ann.follow(page))
+    ann.follow(ann.send("/sink/secret", {"secret": secret}))
+    (webhook,) = kept(receiving, ann)
+
+    next_alert(receiving, "ES")
+    shown = _once(lambda: Read(ann.get("/sink")).text, "signature is good")
+    receipt = sink.receipts[-1]
+    numbers = receipt.header("outcry-seq").split()
+    assert numbers == [f"ES={number}" for number in range(1, len(numbers) + 1)]
+    assert '"symbol": "ES"' in shown
+    assert receipt.message_id in shown
+    assert "signature is bad" not in shown
+
+    logged = _once(lambda: Read(ann.get(f"/account/webhooks/{webhook.id}")).text, "try 1")
+    assert f"{receipt.message_id} Delivered" in logged
+    assert "What was answered received" in logged
+    assert secret not in logged
+    assert receiving.faults() == []
+
+
+def _once(look: Callable[[], str], part: str) -> str:
+    """What is seen once this is in it."""
+    until = time.monotonic() + 10
+    while part not in (seen := look()):
+        assert time.monotonic() < until, f"{part!r} is not seen: {seen[:500]}"
+        time.sleep(0.1)
+    return seen
