@@ -49,5 +49,5 @@ def test_at_the_end_of_a_window_all_go_together_in_their_order() -> None:
 
 def test_what_was_tried_waits_for_no_window() -> None:
     """A mail that failed is tried again by its schedule, even where its reader chose a longer window meanwhile."""
-    given = parcel(INFO, tries=1, subscription={"window": "day"})
+    given = parcel(INFO, attempts=1, subscription={"window": "day"})
     assert due_now(given, NOW_NS) == (list(given.entries), None)

@@ -59,10 +59,16 @@ class _Kept:
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
     """Those subscriptions that there still are; their lanes stay as they are until this ends."""
+    rows = connection.execute(_held_still(), {"ids": list(subscription_ids)})
+    return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
+
+
+@cache
+def _held_still() -> Any:
     columns = (_LANES.subscription_id, _LANES.worker, _SUBSCRIPTIONS.sealed_address, _SUBSCRIPTIONS.phase)
     query = select(*columns).select_from(schema.lanes.join(schema.subscriptions))
-    held = query.where(_LANES.subscription_id.in_(subscription_ids)).with_for_update(of=schema.lanes)
-    return {number: _Kept(*rest) for number, *rest in connection.execute(held)}
+    mine = _LANES.subscription_id.in_(bindparam("ids", expanding=True))
+    return query.where(mine).with_for_update(of=schema.lanes)
 
 
 def _is_mine(parcel: Parcel, kept: Mapping[int, _Kept]) -> bool:
