@@ -100,6 +100,13 @@ def test_alerts_recorded_for_nobody_are_entered_for_nobody(stage: Stage) -> None
     assert stage.outbox.backlog(ANN, number) == Backlog(0, 0, 0)
 
 
+def test_alerts_that_fired_before_are_entered_for_nobody_and_take_no_numbers(stage: Stage) -> None:
+    stage.subscribe()
+    alerts = [stage.alert(at_ns=BEGIN_NS - 1), stage.alert(at_ns=BEGIN_NS)]
+    stage.live.record_alerts(alerts, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS, BEGIN_NS))
+    assert [(entry.number, entry.alert.key) for entry in stage.claim_one().entries] == [(1, alerts[1].key)]
+
+
 def test_an_audience_may_name_more_users_than_a_statement_has_places_for(stage: Stage) -> None:
     mine, theirs = stage.subscribe(user_id=ANN), stage.subscribe(user_id=BOB)
     stage.fire(audience=Audience(everyone=False, tiers=frozenset(), users=frozenset(range(BOB, 50_000))))

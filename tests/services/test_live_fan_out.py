@@ -47,9 +47,13 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-def house(tmp_path: Path, clock: HandClock) -> Iterator[House]:
-    """A house whose market is years before the present, with two people who want every alert."""
-    market = HandClock(OPEN + 600 * MINUTE)
+def market() -> HandClock:
+    return HandClock(OPEN)
+
+
+@pytest.fixture
+def house(tmp_path: Path, clock: HandClock, market: HandClock) -> Iterator[House]:
+    """A house whose market is invented, years before the present, with two people who want every alert."""
     with open_house(Settings(data=str(tmp_path)), clock=clock, market_clock=lambda _: market) as opened:
         people, subscriptions = SqlIdentityStore(opened.database), SqlSubscriptionStore(opened.database)
         for email, tier in (("pro@example.com", "pro"), ("free@example.com", "free")):
@@ -113,4 +117,17 @@ def test_a_grant_that_is_withdrawn_holds_for_the_next_alert(house: House, clock:
     clock.ns += SECOND
     play(house, BREAK, name="another")
     assert [row.feed for row in house.alerts.alerts([0])] == ["script", "another"]
+    assert backlogs(house) == (Backlog(1, 0, 0), Backlog(1, 0, 0))
+
+
+def test_what_fired_before_an_invented_market_was_opened_is_sent_to_nobody(
+    house: House, market: HandClock
+) -> None:
+    house.store.add_grant(GrantRow(0, "everyone", "live", (), None, None, 0, None), NOW)
+    market.ns = OPEN + 61 * MINUTE + 1
+    play(house, BREAK)
+    assert len(house.alerts.alerts([0])) == 1
+    assert backlogs(house) == (Backlog(0, 0, 0), Backlog(0, 0, 0))
+    market.ns = OPEN + 61 * MINUTE
+    play(house, BREAK, name="another")
     assert backlogs(house) == (Backlog(1, 0, 0), Backlog(1, 0, 0))

@@ -1,7 +1,8 @@
 """`outcry serve --demo`: an invented market in a folder of its own, at any hour of any day.
 
 Rules kept: invented and real data never lie in one folder; what was invented before is thrown away at each start, keys
-stay; everything computed from it says that it is invented; webhooks may go to the demonstration's own receiver.
+stay; everything computed from it says that it is invented; webhooks may go to the demonstration's own receiver, and
+what fired in the morning that is invented at the start is sent to none.
 """
 
 import sys

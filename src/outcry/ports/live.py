@@ -134,10 +134,11 @@ class AlertRow:
 @dataclass(frozen=True, slots=True)
 class FanOut:
     """To whom alerts go as they are recorded. `audience`: of a feed's owner and a root; `now_ns`: by the machine's
-    clock."""
+    clock; `since_ns`: by the clock of the market; what fired before goes to nobody."""
 
     audience: Callable[[int, str], Audience]
     now_ns: int
+    since_ns: int = 0
 
 
 class LiveStore(Protocol):

@@ -44,6 +44,7 @@ _RANKS = {"info": 0, "warn": 1, "critical": 2}
 
 def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
     """Enter alerts just recorded in the outbox of everyone they are for."""
+    alerts = [alert for alert in alerts if alert.at_ns >= whom.since_ns]
     for alert in alerts:
         audience = whom.audience(alert.owner, alert.symbol)
         values: dict[str, Any] = {"seq": alert.seq, "now_ns": whom.now_ns}

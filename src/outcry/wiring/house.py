@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,15 +124,18 @@ class House:
 
         stores = Stores(self.log, self.alerts, self.store, Archive(lambda: self.importer))
         universe, calendar = self.reference.universe, self.reference.calendar
-        market = Market(universe, calendar, self.market_clock, self.licences.of_user, self._fan_out)
+        # A morning invented at the start happened before anybody could be told of it.
+        since_ns = self.market_clock.now_ns() if self.invented else 0
+        fan_out = partial(self._fan_out, since_ns)
+        market = Market(universe, calendar, self.market_clock, self.licences.of_user, fan_out)
         return LiveService(LiveEngine(stores, market, self.board), feeds, pushes)
 
-    def _fan_out(self) -> FanOut:
+    def _fan_out(self, since_ns: int) -> FanOut:
         """To whom alerts go now: as grants are at this moment, by the machine's clock, which people live by. Asks the
-        store."""
+        store. See `FanOut.since_ns`."""
         now_ns = self.clock.now_ns()
         self.licences.refresh(now_ns)
-        return FanOut(self.licences.audience, now_ns)
+        return FanOut(self.licences.audience, now_ns, since_ns)
 
     def tails(self) -> "list[tuple[int, Feed]]":
         """A feed for each growing file of the settings. Raises `FileRefused`."""
