@@ -1,6 +1,7 @@
 """Slack: messages that it takes, that call nobody, and what each of its answers means."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from outcry.core.units import NANOS_PER_SECOND
 from outcry.deliver.egress import Reply
 from outcry.deliver.slack import GONE, MALFORMED, SlackSender
 from outcry.ports.delivery import Target
-from outcry.ports.outbox import Parcel
+from outcry.ports.outbox import Parcel, Reader
 from outcry.ports.sender import Sent, Verdict
 
 URL = f"{PAGES}/alerts"
@@ -57,14 +58,17 @@ def texts(body: dict[str, Any]) -> list[str]:
 
 def test_one_alert() -> None:
     body = posted(parcel(Target.SLACK, [alert()]))
-    said = "ES traded at 6912.5, above the initial balance (IBH 6912.25)."
+    said = "ES traded at 6912.5, above the initial balance (IBH 6912.25). · 16:04:00 CET"
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "context"]
     assert texts(body) == [
-        "■ CRITICAL · ES ib-break-up",
+        "■ CRITICAL · ES Initial balance broken upwards (ib-break-up)",
         said,
         f"Educational context, not advice. <{URL}|All alerts>",
     ]
-    assert body["text"] == f"■ CRITICAL · ES ib-break-up: {said}\nEducational context, not advice."
+    assert (
+        body["text"]
+        == f"■ CRITICAL · ES Initial balance broken upwards (ib-break-up): {said}\nEducational context, not advice."
+    )
 
 
 def test_several_alerts_have_each_their_severity_as_word_and_shape() -> None:
@@ -76,10 +80,20 @@ def test_several_alerts_have_each_their_severity_as_word_and_shape() -> None:
     header, *sections, _ = texts(posted(parcel(Target.SLACK, rows)))
     assert header == "3 alerts: ES ib-break-up, NQ naked-poc, ES va-test-low."
     assert [text.split("\n")[0] for text in sections] == [
-        "*■ CRITICAL · ES ib-break-up*",
-        "*▲ WARN · NQ naked-poc*",
-        "*● INFO · ES va-test-low*",
+        "*■ CRITICAL · ES Initial balance broken upwards (ib-break-up)*",
+        "*▲ WARN · NQ Naked POC touched (naked-poc)*",
+        "*● INFO · ES VAL tested (va-test-low)*",
     ]
+
+
+def test_when_it_fired_is_told_by_the_readers_clock_with_the_day_unless_it_is_this_one() -> None:
+    """03:04:05 UTC is 22:04:05 of the day before in New York."""
+    in_new_york = Reader("ann@example.com", "en", "America/New_York", 7)
+    late = replace(parcel(Target.SLACK, [alert(at_ms=1_767_323_045_000), alert()]), reader=in_new_york)
+    first, second = [text for text in texts(posted(late)) if "\n" in text]
+    assert first.endswith(" · 2026-01-01 22:04:05 EST")
+    assert second.endswith(". · 10:04:00 EST")
+    assert "EST" not in "".join(texts(posted(replace(parcel(Target.SLACK), reader=in_new_york))))
 
 
 def test_the_test_is_no_signal() -> None:

@@ -63,7 +63,7 @@ class ChatSender(ABC):
         held_ns = self.held_ns(now_ns)
         if held_ns > 0:
             return Sent(Verdict.BUSY, "too_busy", wait_ns=held_ns)
-        said = told(body_of(parcel, self._pages, now_ns), parcel.missed)
+        said = told(parcel, body_of(parcel, self._pages, now_ns), now_ns)
         sent = await self._post(address, self.message(said))
         if sent.code == OUR_MESSAGE:
             if sent.took_ms > _TIME_FOR_TWO_MS:

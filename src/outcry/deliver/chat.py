@@ -1,15 +1,22 @@
 """What is told in a chat of the alerts of one message, before it takes the form of any chat.
 
 Rules kept: a severity is a word and a shape, so that it needs no colour; of many alerts the newest are shown and the
-others counted; what was missed is told in one line; nothing that comes from data can begin a line, or turn one round.
+others counted; what was missed is told in one line; when an alert fired is told by its reader's clock; nothing that
+comes from data can begin a line, or turn one round.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
-from outcry.deliver.payload import TEST_TYPE, Alert, Body
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.deliver.payload import Body
 from outcry.ports.delivery import Severity
-from outcry.services.alert_phrases import SHAPES
+from outcry.ports.live import AlertRow
+from outcry.ports.outbox import Parcel
+from outcry.services.alert_phrases import SHAPES, event
+from outcry.services.alerts import entry as entry_of
+from outcry.services.dispatch.windows import zone_of
 
 #: What is shown of alerts in one message.
 MOST_SHOWN = 10
@@ -19,34 +26,62 @@ MARKS = {severity: f"{SHAPES[severity]} {severity.upper()}" for severity in _SEV
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """One alert: severity, symbol and what happened in a line, and the same as a sentence, with when it fired."""
+
+    severity: Severity
+    title: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """What is told. `headline`: all of it in a line; `shown`: the newest alerts, oldest of them first; `notes`: what is
     not shown; `url`: of the page that shows everything."""
 
     headline: str
-    shown: tuple[Alert, ...]
+    shown: tuple[Shown, ...]
     notes: tuple[str, ...]
     url: str
 
 
-def told(body: Body, missed: int) -> Told:
-    """What is told of a body, and of so many alerts that no message told of."""
-    shown, url = body.alerts[-MOST_SHOWN:], body.alerts[0].url
-    more = len(body.alerts) - len(shown)
+def told(parcel: Parcel, body: Body, now_ns: int) -> Told:
+    """What is told of a parcel whose body this is, and of the alerts that no message told of. `now_ns`: when."""
+    alerts, url = body.alerts, body.alerts[0].url
+    rows: list[AlertRow | None] = [entry.alert for entry in parcel.entries] or [None]
+    shown = tuple(
+        Shown(alert.severity, title(alert.severity, row), alert.message + _when(row, parcel, now_ns))
+        for alert, row in list(zip(alerts, rows, strict=True))[-MOST_SHOWN:]
+    )
+    more, missed = len(alerts) - len(shown), parcel.missed
     notes: list[str] = []
     if more:
         notes.append(f"and {more} more")
     if missed:
         name = "1 alert" if missed == 1 else f"{missed} alerts"
         notes.append(f"{name} missed while nothing could be delivered here")
-    headline = title(body.alerts[0]) if len(body.alerts) == 1 else one_line(body.text)
-    return Told(headline, tuple(shown), tuple(notes), url)
+    headline = shown[0].title if len(alerts) == 1 else one_line(body.text)
+    return Told(headline, shown, tuple(notes), url)
 
 
-def title(alert: Alert) -> str:
-    """An alert's severity, symbol and type in a line."""
-    name = "test of a webhook" if alert.type == TEST_TYPE else f"{alert.symbol} {alert.type}"
-    return f"{MARKS[alert.severity]} · {one_line(name)}"
+def title(severity: Severity, row: AlertRow | None) -> str:
+    """An alert's severity, symbol and what happened in a line, with the code of that beside; None: of the test."""
+    if row is None:
+        return f"{MARKS[severity]} · test of a webhook"
+    happened = event(entry_of(row, "shared"), str)
+    return f"{MARKS[severity]} · {one_line(f'{row.symbol} {happened} ({row.type.value})')}"
+
+
+def _when(row: AlertRow | None, parcel: Parcel, now_ns: int) -> str:
+    """When an alert fired, by its reader's clock, with the day unless it is this one; nothing of the test."""
+    if row is None:
+        return ""
+    zone = zone_of(parcel.reader.time_zone)
+    at, now = (
+        datetime.fromtimestamp(ns // NANOS_PER_SECOND, UTC).astimezone(zone) for ns in (row.at_ns, now_ns)
+    )
+    day = "" if at.date() == now.date() else f"{at:%Y-%m-%d} "
+    return f" · {day}{at:%H:%M:%S %Z}"
 
 
 def one_line(text: str) -> str:
@@ -57,6 +92,6 @@ def one_line(text: str) -> str:
 def plain(said: Told, escape: Callable[[str], str]) -> str:
     """All of it as lines of text. `escape`: makes a line of words harmless for the chat."""
     lines = [said.headline] if len(said.shown) > 1 else []
-    lines += [f"{title(alert)}: {alert.message}" for alert in said.shown]
+    lines += [f"{alert.title}: {alert.message}" for alert in said.shown]
     notes = [f"{note}: {said.url}" for note in said.notes]
     return "\n".join([*map(escape, lines), *notes, NOT_ADVICE])

@@ -12,7 +12,7 @@ import msgspec
 
 from outcry.core.units import NANOS_PER_MINUTE
 from outcry.deliver.channel import OUR_MESSAGE, ChatSender
-from outcry.deliver.chat import NOT_ADVICE, Told, one_line, plain, title
+from outcry.deliver.chat import NOT_ADVICE, Told, one_line, plain
 from outcry.deliver.egress import Egress, Reply
 from outcry.deliver.payload import shortened
 from outcry.deliver.replies import ordinary, seconds_ns, sent_of, waited_ns
@@ -24,7 +24,7 @@ LONGEST_CONTENT = 2000
 COLOURS: dict[Severity, int] = {"critical": 0xC0392B, "warn": 0xD68910, "info": 0x2E6DA4}
 #: An embed's title may have 256 signs, its description 4,096, and all ten together 6,000: these stay below it. `_LINE`:
 #: of an alert where all of them are lines of one text.
-_TITLE, _DESCRIPTION, _LINE = 120, 450, 140
+_TITLE, _DESCRIPTION, _LINE = 120, 450, 165
 #: Ten thousand answers of these kinds in ten minutes have Discord shut a machine out: it stops long before.
 MOST_INVALID, INVALID_WINDOW_NS = 2000, 10 * NANOS_PER_MINUTE
 _INVALID = frozenset({401, 403, 404, 429})
@@ -86,7 +86,7 @@ class DiscordSender(ChatSender):
         """An embed for each alert, under a line that notices show."""
         embeds: list[dict[str, object]] = [
             {
-                "title": _escaped(title(alert), _TITLE),
+                "title": _escaped(alert.title, _TITLE),
                 "description": _escaped(alert.message, _DESCRIPTION),
                 "url": said.url,
                 "color": COLOURS[alert.severity],

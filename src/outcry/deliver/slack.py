@@ -5,7 +5,7 @@ than Slack takes; what Slack says of a channel that is gone is believed at once.
 """
 
 from outcry.deliver.channel import OUR_MESSAGE, ChatSender
-from outcry.deliver.chat import NOT_ADVICE, Told, one_line, plain, title
+from outcry.deliver.chat import NOT_ADVICE, Told, one_line, plain
 from outcry.deliver.egress import Reply
 from outcry.deliver.payload import shortened
 from outcry.deliver.replies import ordinary, sent_of
@@ -43,7 +43,7 @@ class SlackSender(ChatSender):
         headline = {"type": "plain_text", "text": _escaped(said.headline, LONGEST_HEADER), "emoji": False}
         blocks: list[dict[str, object]] = [{"type": "header", "text": headline}]
         for alert in said.shown:
-            name = f"*{_escaped(title(alert))}*\n" if len(said.shown) > 1 else ""
+            name = f"*{_escaped(alert.title)}*\n" if len(said.shown) > 1 else ""
             blocks.append(_section(name + _escaped(alert.message, LONGEST_SECTION // 2)))
         link = f"<{said.url.replace('&', '&amp;')}|All alerts>"
         blocks += [_section(f"{note}: {link}") for note in said.notes]
