@@ -22,6 +22,8 @@ from outcry.deliver.trust import system_trust
 PUBLIC = frozenset(map(ipaddress.ip_address, ("127.0.0.2", "127.0.0.3")))
 #: For what shall be over by itself, and for what a deadline ends.
 PATIENT, QUICK = Limits(connect_s=6.0, total_s=6.0), Limits(connect_s=6.0, total_s=0.6)
+OK_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+HEADERS = {"Content-Type": "application/json"}
 #: In DER, alike but for the last octet: RFC 8017, A.2.4.
 _SHA256_WITH_RSA, _SHA1_WITH_RSA = (bytes.fromhex(f"2a864886f70d0101{last}") for last in ("0b", "05"))
 
@@ -186,6 +188,26 @@ class Visit:
 
 
 Behaviour = Callable[[Visit], Awaitable[None]]
+
+
+def raw(*parts: bytes, pause_s: float = 0.0) -> Behaviour:
+    """Read a request, send this, and wait for them to go."""
+
+    async def behave(visit: Visit) -> None:
+        await visit.request()
+        for part in parts:
+            await visit.say(part)
+            await asyncio.sleep(pause_s)
+        await visit.reader.read(1)
+
+    return behave
+
+
+async def kind(visit: Visit) -> None:
+    """A good server: it answers as long as it is asked."""
+    while True:
+        await visit.request()
+        await visit.say(OK_ANSWER)
 
 
 @asynccontextmanager

@@ -22,8 +22,9 @@ from outcry import __version__
 from outcry.deliver.address import AddressRule, Place
 from outcry.deliver.lookup import OK, Blocked, Lookup
 from outcry.deliver.names import NameService, Unresolvable
-from outcry.deliver.trip import UNDER_WAY, Handshake, Stage, Trip, judged_socket
+from outcry.deliver.trip import UNDER_WAY, Handshake, Stage, Trip
 from outcry.deliver.turns import NoTurn, Turns
+from outcry.deliver.wire import Connector, Malformed
 
 USER_AGENT = f"Outcry/{__version__} (+webhooks)"
 LONGEST_BODY = 16 * 1024
@@ -31,7 +32,6 @@ _OUR_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
 #: A name with more addresses than this is tried at these only; all are judged.
 _MOST_TRIED = 8
 _MOST_REMEMBERED = 4096
-_KEPT_ALIVE_S = 20.0
 _SWITCHING_PROTOCOLS = 101
 #: Ours go by the stage a message is at; the client's own would only round them up.
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
@@ -92,8 +92,6 @@ class Egress:
         self._read = lru_cache(_MOST_REMEMBERED)(self._read_anew)
         self._session: aiohttp.ClientSession | None = None
         self._all, self._at_address = Turns(self._limits.at_once), Turns(self._limits.at_address)
-        #: Where names led when they were last connected to.
-        self._led: dict[str, tuple[str, ...]] = {}
 
     async def judge(self, address: str) -> str:
         """`ok`; `unverified` where the name cannot be resolved now; or the `endpoint_*` code of what is wrong."""
@@ -112,7 +110,7 @@ class Egress:
         try:
             answer, phases_ms = await self._travel(*read, body, headers)
         finally:
-            self._all.give_back(("",))
+            self._all.give_back("")
         took_ms = round((time.perf_counter() - begun_s) * 1000)
         return Reply(answer.code, answer.status, answer.headers, bytes(answer.body), took_ms, phases_ms)
 
@@ -123,17 +121,13 @@ class Egress:
         self._lookup.close()
 
     async def lead(self, trip: Trip) -> tuple[str, ...]:
-        """The addresses to connect a trip to, with a turn at each. Raises `OSError`; the trip's code says why."""
+        """The addresses to connect a trip to, with a turn at the first. Raises `OSError`; the trip's code says why."""
         trip.reach(Stage.DNS)
         try:
             found = await self._lookup.numbers(trip.place)
             numbers = tuple(map(str, found[:_MOST_TRIED]))
-            self._led.pop(trip.place.host, None)
-            self._led[trip.place.host] = numbers
-            if len(self._led) > _MOST_REMEMBERED:
-                del self._led[next(iter(self._led))]
             trip.reach(Stage.TURN)
-            await self._take_turns(trip, numbers)
+            first = await trip.take(numbers)
         except Unresolvable:
             trip.code = "unresolvable"
         except Blocked:
@@ -141,7 +135,7 @@ class Egress:
         except NoTurn:
             trip.code = "too_busy"
         else:
-            return numbers
+            return first, *(number for number in numbers if number != first)
         raise OSError(trip.code)
 
     async def _travel(
@@ -149,14 +143,15 @@ class Egress:
     ) -> tuple["_Answer", tuple[tuple[str, int], ...]]:
         """Go there and back: what came, and what took how long."""
         answer = _Answer()
-        end_s = asyncio.get_running_loop().time() + self._limits.total_s
+        limits, allows = self._limits, self._lookup.may_connect
+        end_s = asyncio.get_running_loop().time() + limits.total_s
         limit = asyncio.timeout_at(end_s)
-        trip = Trip(place, self._lookup.may_connect, limit, end_s, self._limits.connect_s)
+        trip = Trip(place, allows, limit, end_s, limits.connect_s, self._at_address, limits.turn_s)
         token = UNDER_WAY.set(trip)  # callbacks of a connection it makes find it, too
         try:
             async with limit:
-                known = (str(place.number),) if place.number else self._led.get(place.host, ())
-                await self._take_turns(trip, known)
+                if place.number is not None:  # of which the client asks no resolver
+                    await trip.take((str(place.number),))
                 await self._exchange(trip, url, body, headers, answer)
         except NoTurn:
             answer.code = "too_busy"
@@ -165,7 +160,7 @@ class Egress:
         finally:
             UNDER_WAY.reset(token)
             trip.finish()
-            self._at_address.give_back(trip.turns)
+            trip.give_back()
         return answer, tuple(trip.phases_ms)
 
     async def _exchange(
@@ -186,26 +181,16 @@ class Egress:
                 if response.connection is not None and response.connection.transport is not None:
                     response.connection.transport.abort()
 
-    async def _take_turns(self, trip: Trip, numbers: tuple[str, ...]) -> None:
-        """Take a turn at each address at which a trip has none yet. Raises `NoTurn`."""
-        missing = tuple(number for number in numbers if number not in trip.turns)
-        if missing:
-            await self._at_address.take(missing, self._limits.turn_s)
-            trip.turns += missing
-
     def _read_anew(self, address: str) -> tuple[Place, URL] | str:
         place = self._lookup.rule.judge(address)
         return place if isinstance(place, str) else (place, URL(place.address, encoded=True))
 
     def _client(self) -> aiohttp.ClientSession:
         if self._session is None:  # made here, for it belongs to the loop that runs
-            connector = aiohttp.TCPConnector(
-                resolver=_Resolver(self), use_dns_cache=False, socket_factory=judged_socket, limit=0,
-                keepalive_timeout=_KEPT_ALIVE_S,
-            )  # fmt: skip
             self._session = aiohttp.ClientSession(
-                connector=connector, timeout=_NO_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False,
-                trust_env=False, read_bufsize=LONGEST_BODY, max_line_size=8190, max_field_size=8190, max_headers=128,
+                connector=Connector(_Resolver(self)), timeout=_NO_TIMEOUT, cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False, trust_env=False, read_bufsize=LONGEST_BODY, max_line_size=8190,
+                max_field_size=8190, max_headers=128,
             )  # fmt: skip
         return self._session
 
@@ -252,5 +237,5 @@ def _code(problem: Exception, stage: Stage, *, answered: bool) -> str:
         return "connect_refused"
     if stage is Stage.TLS:
         return "tls_error"
-    malformed = isinstance(problem, aiohttp.ClientResponseError | ValueError)
+    malformed = isinstance(problem, aiohttp.ClientResponseError | Malformed | ValueError)
     return "bad_response" if malformed else "connection_lost"

@@ -11,6 +11,7 @@ from ipaddress import IPv6Network
 
 from outcry.deliver.address import PRIVATE, AddressRule, Number, Place, translation_networks
 from outcry.deliver.names import NameService, Unresolvable
+from outcry.deliver.turns import NoTurn
 
 OK, UNVERIFIED = "ok", "unverified"
 _DISCOVERY, _FOUND_FOR_S = "ipv4only.arpa", 3600.0
@@ -34,21 +35,24 @@ class Lookup:
         if isinstance(place, str):
             return place
         try:
-            await self.numbers(place)
-        except Unresolvable:
+            await self.numbers(place, judging=True)
+        except (Unresolvable, NoTurn):
             return UNVERIFIED
         except Blocked:
             return PRIVATE
         return OK
 
-    async def numbers(self, place: Place) -> tuple[Number, ...]:
-        """The addresses of a place, at each of which it may be reached. Raises `Unresolvable`, `Blocked`."""
+    async def numbers(self, place: Place, *, judging: bool = False) -> tuple[Number, ...]:
+        """The addresses of a place, at each of which it may be reached. `judging`: somebody waits for the verdict.
+        Raises `Unresolvable`, `Blocked`, and `NoTurn` where there was nobody to ask for it."""
         if place.number is not None:
             found: tuple[Number, ...] = (place.number,)
         elif place.admitted or time.monotonic() < self._translators_until_s:
-            found = await self._names.addresses(place.host)
+            found = await self._names.addresses(place.host, judging=judging)
         else:
-            found, _ = await asyncio.gather(self._names.addresses(place.host), self._find_translators())
+            found, _ = await asyncio.gather(
+                self._names.addresses(place.host, judging=judging), self._find_translators(judging=judging)
+            )
         if not all(self.may_connect(place, number) for number in found):
             raise Blocked
         return found
@@ -62,9 +66,9 @@ class Lookup:
         """Let go of what asks."""
         self._names.close()
 
-    async def _find_translators(self) -> None:
+    async def _find_translators(self, *, judging: bool) -> None:
         try:
-            found = translation_networks(await self._names.addresses(_DISCOVERY))
+            found = translation_networks(await self._names.addresses(_DISCOVERY, judging=judging))
         except Unresolvable:
             found = self._translators
         self._translators, self._translators_until_s = found, time.monotonic() + _FOUND_FOR_S

@@ -1,15 +1,16 @@
 """One message's way to where it goes: what it has come to, since when, and until when it may take.
 
-Rules kept: a socket is made for a trip only, and only to an address its place may be reached at; the clock of a stage
-starts when the stage does. The TLS library itself tells where a trip is: the first step of a handshake is the end of
-connecting, the last the beginning of waiting for the answer.
+Rules kept: a socket is made for a trip only, and only to an address its place may be reached at; a trip has a turn at
+each address it has a socket to, and no longer than that; the clock of a stage starts when the stage does. The TLS
+library itself tells where a trip is: the first step of a handshake is the end of connecting, the last the beginning of
+waiting for the answer.
 """
 
 import asyncio
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -17,6 +18,7 @@ from ipaddress import ip_address
 from typing import Any
 
 from outcry.deliver.address import Number, Place
+from outcry.deliver.turns import NoTurn, Turns
 
 #: The trip that whatever runs now belongs to, also in the callbacks of its connection.
 UNDER_WAY: ContextVar["Trip"] = ContextVar("UNDER_WAY")
@@ -36,15 +38,18 @@ class Stage(IntEnum):
 @dataclass(slots=True)
 class Trip:
     """`allows`: whether its place may be reached at an address; `limit`: its deadline, moved from stage to stage;
-    `end_s`: the last one, by the loop's clock; `code`: why it was ended here, empty where it was not; `turns`: those
-    it holds. `phases_ms`: what took how long; the wait for a turn is in none."""
+    `end_s`: the last one, by the loop's clock; `turns`: at addresses; `held`: where it holds one; `code`: why it was
+    ended here, empty where it was not. `phases_ms`: what took how long; the wait for a turn is in none, unless a
+    connection stood ready."""
 
     place: Place
     allows: Callable[[Place, Number], bool]
     limit: asyncio.Timeout
     end_s: float
     connect_s: float
-    turns: tuple[str, ...] = ()
+    turns: Turns
+    turn_s: float
+    held: set[str] = field(default_factory=set[str])
     code: str = ""
     stage: Stage = Stage.SETTING_OUT
     over: bool = False
@@ -71,6 +76,31 @@ class Trip:
         self._leave()
         self.over = True
 
+    async def take(self, numbers: Collection[str]) -> str:
+        """Hold a turn at one of these addresses, the first that has one, and at no other; return which. Raises
+        `NoTurn`."""
+        self.give_back()
+        number = await self.turns.take(numbers, self.turn_s)
+        if self.over:  # nobody would give it back
+            self.turns.give_back(number)
+            raise NoTurn
+        self.held.add(number)
+        return number
+
+    def hold(self, number: str) -> bool:
+        """Hold a turn at one more address; whether there is one now."""
+        if self.over or (number not in self.held and not self.turns.take_now(number)):
+            return False
+        self.held.add(number)
+        return True
+
+    def give_back(self, *numbers: str) -> None:
+        """Give back the turns at these addresses, or at all."""
+        for number in numbers or tuple(self.held):
+            if number in self.held:
+                self.held.remove(number)
+                self.turns.give_back(number)
+
     def _leave(self) -> None:
         if self.stage not in (Stage.SETTING_OUT, Stage.TURN):
             took_ms = round((time.perf_counter() - self._since_s) * 1000)
@@ -94,14 +124,33 @@ class Handshake(ssl.SSLObject):
             trip.reach(Stage.ANSWER)
 
 
+class _Try(socket.socket):
+    """A socket that was made for a trip: with its end, the trip's turn there ends. (The turn of one that is used again
+    is another trip's.)"""
+
+    trip: Trip
+    number: str
+
+    def close(self) -> None:
+        """See `socket.socket`."""
+        super().close()
+        self.trip.give_back(self.number)
+
+
 def judged_socket(info: tuple[Any, ...]) -> socket.socket:
-    """A socket for the trip under way; for nobody and nowhere else. Raises `OSError`."""
+    """A socket for the trip under way, which has a turn where it leads; for nobody and nowhere else. Raises
+    `OSError`."""
     trip = UNDER_WAY.get(None)
     family, kind, protocol, _, destination = info
     if trip is None:
         raise PermissionError("a connection outside any trip")
-    if not trip.allows(trip.place, ip_address(destination[0])):
+    number = ip_address(destination[0])
+    if not trip.allows(trip.place, number):
         trip.code = "blocked_address"
         raise PermissionError(trip.code)
+    if not trip.hold(str(number)):
+        raise BlockingIOError("too many are connected there")
     trip.reach(Stage.CONNECT)
-    return socket.socket(family, kind, protocol)
+    made = _Try(family, kind, protocol)
+    made.trip, made.number = trip, str(number)
+    return made

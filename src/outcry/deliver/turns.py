@@ -4,7 +4,7 @@ Rule kept: whoever waits, waits for so long and no longer; what is not used take
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 
 class NoTurn(Exception):
@@ -16,44 +16,51 @@ class Turns:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._of: dict[str, asyncio.Semaphore] = {}
-        #: How many have a turn or wait for one.
-        self._with: dict[str, int] = {}
+        self._taken: dict[str, int] = {}
+        #: Who waits for a turn of a key, first come first; one may wait for several.
+        self._waiting: dict[str, dict[asyncio.Future[str], None]] = {}
 
-    async def take(self, keys: Collection[str], patience_s: float) -> None:
-        """Take a turn of each key, to be given back. Raises `NoTurn`, and then has taken none."""
-        taken: list[str] = []
-        wait = any(key in self._of and self._of[key].locked() for key in keys)
-        try:
-            async with asyncio.timeout(patience_s if wait else None):
-                for key in sorted(keys):  # in one order for all, so that no two wait for each other
-                    await self._take_one(key)
-                    taken.append(key)
-        except TimeoutError:
-            self.give_back(taken)
-            raise NoTurn from None
-        except BaseException:
-            self.give_back(taken)
-            raise
+    def take_now(self, key: str) -> bool:
+        """Take a turn of a key, to be given back; whether there was one."""
+        taken = self._taken.get(key, 0)
+        if taken == self._most:
+            return False
+        self._taken[key] = taken + 1
+        return True
 
-    def give_back(self, keys: Iterable[str]) -> None:
-        """Return what `take` took."""
+    async def take(self, keys: Collection[str], patience_s: float) -> str:
+        """Take one turn, of the key that has one first; return which. Raises `NoTurn`."""
         for key in keys:
-            self._of[key].release()
-            self._leave(key)
-
-    async def _take_one(self, key: str) -> None:
-        turn = self._of.get(key)
-        if turn is None:
-            turn = self._of[key] = asyncio.Semaphore(self._most)
-        self._with[key] = self._with.get(key, 0) + 1
+            if self.take_now(key):
+                return key
+        turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        for key in keys:
+            self._waiting.setdefault(key, {})[turn] = None
         try:
-            await turn.acquire()
-        except BaseException:
-            self._leave(key)
+            async with asyncio.timeout(patience_s):
+                return await turn
+        except BaseException as problem:
+            if turn.done() and not turn.cancelled():  # it came, but too late
+                self.give_back(turn.result())
+            if isinstance(problem, TimeoutError):
+                raise NoTurn from None
             raise
+        finally:
+            for key in keys:
+                self._leave(key, turn)
 
-    def _leave(self, key: str) -> None:
-        self._with[key] -= 1
-        if not self._with[key]:
-            del self._with[key], self._of[key]
+    def give_back(self, key: str) -> None:
+        """Return what was taken, to who has waited longest."""
+        for turn in self._waiting.get(key, ()):
+            if not turn.done():
+                turn.set_result(key)
+                return
+        self._taken[key] -= 1
+        if not self._taken[key]:
+            del self._taken[key]
+
+    def _leave(self, key: str, turn: asyncio.Future[str]) -> None:
+        waiting = self._waiting.get(key, {})
+        waiting.pop(turn, None)
+        if not waiting:
+            self._waiting.pop(key, None)
