@@ -4,7 +4,7 @@ Rules kept: a claim that was lost changes no entry and no lane; what became of a
 with its attempt; an old address is no judgement on a new one.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -59,7 +59,7 @@ class _Kept:
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
     """Those subscriptions that there still are; their lanes stay as they are until this ends."""
-    rows = connection.execute(_held_still(), {"ids": list(subscription_ids)})
+    rows: Iterable[Any] = connection.execute(_held_still(), {"ids": list(subscription_ids)})
     return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
 
 
