@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from base64 import b64encode, urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -175,7 +176,15 @@ def test_an_odd_retry_after_raises_nothing(said: str) -> None:
         ("\ud83d\udd14 Ä".encode("utf-8", "surrogatepass"), "\ufffd" * 6 + " Ä"),
         ("\U0001f514 Ä<script>".encode(), "\U0001f514 Ä<script>"),
         (b"Cannot POST /outcry/secret-path-0042", "Cannot POST …"),
-        (b"no hook secret-path-0042, token=t0psecretvalue", "no hook …, …"),
+        (
+            b"no hook secret-path-0042, token=t0psecretvalue",
+            "no hook …, …",
+        ),
+        (b"SECRET-PATH-0042 and T0pSecretValue", "… and …"),
+        (b"it is " + b64encode(HOOK.encode()) + b"!", "it is …!"),
+        (b"it is " + urlsafe_b64encode(b"secret-path-0042").rstrip(b"=") + b"!", "it is …!"),
+        (b"signed with " + SECRET.encode(), "signed with …"),
+        (b"signed with " + SECRET.removeprefix("whsec_").encode(), "signed with …"),
         (b"x" * 16_384, "x" * LONGEST_EXCERPT),
     ],
 )

@@ -38,6 +38,8 @@ class Kept:
 
     def _move(self, user_id: int, subscription_id: int, sign: Sign, reason: str) -> bool:
         before = self.one(user_id, subscription_id)
+        if sign is Sign.UNSUBSCRIBED:  # as it is sealed anew then
+            before = replace(before, sealed_address=before.sealed_address + b"+")
         after = self.rows[user_id, subscription_id] = moved_on(before, sign, reason)
         return before.phase is not after.phase
 
@@ -61,7 +63,7 @@ class Desk:
     def __init__(self, *rows: SubscriptionRow) -> None:
         self.kept, self.post, self.clock, self.said = Kept(*rows), Post(), HandClock(), list[str]()
         self.links = ConsentLinks(b"a key of the tests", SITE, self.clock)
-        self.consent = MailConsent(self.kept, self.links, self.post, SlidingLog(), self.clock)  # type: ignore[arg-type]
+        self.consent = MailConsent(self.kept, self.links, self.post, SlidingLog(), SlidingLog(), self.clock)  # type: ignore[arg-type]
         self.consent.report_to(self.said.append)
 
     def token(self, purpose: Purpose, row: SubscriptionRow = ROW) -> str:
@@ -97,6 +99,21 @@ def test_a_question_can_be_answered_for_a_week() -> None:
     desk.clock.pass_s(1)
     assert desk.consent.find("confirm", token) is None
     assert desk.consent.confirm(token) is None
+
+
+def test_a_yes_from_before_a_no_does_not_count_after_it() -> None:
+    desk = Desk(ROW)
+    questions = [desk.token("confirm")]
+    for _ in range(2):
+        assert desk.consent.confirm(questions[-1]) is not None
+        assert desk.consent.unsubscribe(desk.token("unsubscribe")) is not None
+        for question in questions:
+            assert desk.consent.find("confirm", question) is None
+            assert desk.consent.confirm(question) is None
+        assert desk.row().phase is SubscriptionPhase.UNCONFIRMED
+        questions.append(desk.token("confirm", desk.row()))
+    assert desk.consent.confirm(questions[-1]) is not None
+    assert desk.row().phase is SubscriptionPhase.ACTIVE
 
 
 def test_looking_at_a_link_changes_nothing() -> None:
@@ -207,6 +224,28 @@ def test_one_address_is_asked_three_times_an_hour_whoever_asks() -> None:
     assert desk.consent.ask(ROW, "en") == "asked"
 
 
+def test_a_mailbox_is_one_however_it_is_tagged() -> None:
+    desk = Desk(ROW)
+    tagged = [replace(ROW, user_id=user, shown=f"ann+{user}@example.com") for user in (3, 4, 5, 6)]
+    assert [desk.consent.ask(row, "en") for row in tagged] == ["asked", "asked", "asked", "often"]
+
+
+def test_who_unsubscribed_is_asked_once_a_week_whatever_is_made_anew() -> None:
+    desk = Desk(replace(ROW, phase=SubscriptionPhase.ACTIVE))
+    desk.consent.unsubscribe(desk.token("unsubscribe"))
+    fresh = replace(
+        ROW, id=9, user_id=4, shown="Ann+again@example.com"
+    )  # removed and made anew, by somebody else
+    assert desk.consent.ask(desk.row(), "en") == "asked"
+    desk.clock.pass_s(7 * 24 * 3600 - 60)
+    assert [desk.consent.ask(row, "en") for row in (fresh, desk.row())] == ["often", "often"]
+    desk.clock.pass_s(60)
+    assert desk.consent.ask(desk.row(), "en") == "asked"
+    assert (
+        desk.consent.ask(desk.row(), "en") == "often"
+    )  # for good: it still says that its reader unsubscribed
+
+
 def test_one_user_asks_ten_times_an_hour_wherever() -> None:
     desk = Desk(ROW)
     came = [desk.consent.ask(replace(ROW, shown=f"r{number}@example.com"), "en") for number in range(11)]
@@ -223,9 +262,9 @@ def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
 
 def test_without_mail_nobody_is_asked() -> None:
     desk = Desk(ROW)
-    mute = MailConsent(desk.kept, desk.links, None, SlidingLog(), desk.clock)  # type: ignore[arg-type]
+    mute = MailConsent(desk.kept, desk.links, None, SlidingLog(), SlidingLog(), desk.clock)  # type: ignore[arg-type]
     assert mute.ask(ROW, "en") == "mail_not_set_up"
     nowhere = ConsentLinks(b"a key", "", desk.clock)
-    homeless = MailConsent(desk.kept, nowhere, desk.post, SlidingLog(), desk.clock)  # type: ignore[arg-type]
+    homeless = MailConsent(desk.kept, nowhere, desk.post, SlidingLog(), SlidingLog(), desk.clock)  # type: ignore[arg-type]
     assert homeless.ask(ROW, "en") == "mail_not_set_up"
     assert desk.post.mails == []

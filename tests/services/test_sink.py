@@ -104,6 +104,23 @@ def test_a_message_that_comes_again_is_recognised_by_its_id(sink: Sink) -> None:
     assert [one.number for one in sink.receipts] == [6, 5, 4, 3, 2, 1]
 
 
+def test_headers_that_are_no_text_are_as_good_as_any(sink: Sink) -> None:
+    """Whatever a header held is read by the server with a sign for each byte that is no UTF-8."""
+    sink.trust(SECRET)
+    odd = b"msg_\xff\xfe".decode("utf-8", "surrogateescape")
+    for headers in (
+        [("webhook-id", odd), ("webhook-timestamp", "1"), ("webhook-signature", "v1,x")],
+        [("webhook-id", "msg_1"), ("webhook-timestamp", "1"), ("webhook-signature", f"v1,{odd} \ud800")],
+    ):
+        sink.take(headers, BODY)
+        assert sink.signature(sink.receipts[0]) is Signature.BAD
+
+
+def test_of_headers_no_more_is_kept_than_deliveries_have(sink: Sink) -> None:
+    sink.take([("webhook-id", "msg_1"), *((f"x-{number}", "x" * 8000) for number in range(100))], BODY)
+    assert sink.receipts[0].headers == (("webhook-id", "msg_1"),)
+
+
 def test_it_answers_as_it_was_told_to(sink: Sink) -> None:
     assert sink.take([], BODY) is Manner.WELL
     sink.manner = Manner.GONE

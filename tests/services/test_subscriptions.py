@@ -218,9 +218,11 @@ def test_there_are_twenty_at_most_of_one_user(desk: Desk) -> None:
 def test_an_empty_address_keeps_the_one_there_is_and_another_takes_its_place(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
     sealed = desk.store.rows[0].sealed_secret
-    row = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "", "Other"))
+    row = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "", "Other")).row
     assert (row.label, row.target, row.shown) == ("Other", Target.HTTPS, "hooks.mysite.dev/…0042")
-    row = desk.subscriptions.change(ANN, number, wish(address="https://new.mysite.dev/somewhere-else-0043"))
+    row = desk.subscriptions.change(
+        ANN, number, wish(address="https://new.mysite.dev/somewhere-else-0043")
+    ).row
     assert row.shown == "new.mysite.dev/…0043"
     assert row.sealed_secret == sealed
     with pytest.raises(SubscriptionRefused):
@@ -302,6 +304,27 @@ def test_a_host_that_cannot_be_found_now_is_taken_and_said_to_be_unverified(desk
     assert len(desk.store.rows) == 1
 
 
+def test_of_another_address_it_is_said_too_that_its_host_cannot_be_found(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
+    desk.deliverer.verdict = "unverified"
+    elsewhere = wish(address="https://new.mysite.dev/somewhere-else-0043")
+    assert desk.subscriptions.change(ANN, number, elsewhere).verdict == "unverified"
+    assert desk.subscriptions.change(ANN, number, wish(address="", label="Renamed")).verdict == "ok"
+
+
+def test_a_mail_address_is_sealed_anew_when_its_reader_unsubscribes_and_not_before(desk: Desk) -> None:
+    number = desk.subscriptions.add(ANN, wish(Target.EMAIL, "ann@example.com"), NOW_NS).id
+    sealed = desk.store.rows[0].sealed_address
+    desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "ann@example.com", "Renamed"))
+    desk.subscriptions.confirm(ANN, number)
+    assert desk.store.rows[0].sealed_address == sealed
+    desk.subscriptions.unsubscribe(ANN, number)
+    assert desk.store.rows[0].sealed_address != sealed
+    assert desk.seal.open(desk.store.rows[0].sealed_address, place_of(ANN, NOW_NS)) == "ann@example.com"
+    desk.seal = Seal(b"another secret of the tests", "subscriptions")
+    assert desk.subscriptions.unsubscribe(ANN, number) is False  # what cannot be opened stays as it is
+
+
 def test_mail_goes_nowhere_before_its_reader_says_yes_and_not_after_a_no(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(Target.EMAIL, "ann@example.com"), NOW_NS).id
     assert desk.store.rows[0].phase is SubscriptionPhase.UNCONFIRMED
@@ -321,9 +344,9 @@ def test_mail_goes_nowhere_before_its_reader_says_yes_and_not_after_a_no(desk: D
 def test_the_reader_of_another_address_is_asked_anew(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(Target.EMAIL, "ann@example.com"), NOW_NS).id
     desk.subscriptions.confirm(ANN, number)
-    same = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "ann@example.com", "Renamed"))
+    same = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "ann@example.com", "Renamed")).row
     assert same.phase is SubscriptionPhase.ACTIVE
-    other = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "bob@example.com"))
+    other = desk.subscriptions.change(ANN, number, wish(Target.EMAIL, "bob@example.com")).row
     assert other.phase is SubscriptionPhase.UNCONFIRMED
 
 

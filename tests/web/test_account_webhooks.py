@@ -305,11 +305,37 @@ def test_what_was_typed_outlives_the_confirmation(ann: Member) -> None:
 def test_a_user_has_twenty_webhooks_at_most(stage: WebStage) -> None:
     carol = Member(stage, "carol@example.com")
     for number in range(20):
-        assert carol.send("/account/webhooks", wish(label=f"Number {number}")).status == 303
+        fields = wish(target="slack", address=SLACK, label=f"Number {number}")
+        assert carol.send("/account/webhooks", fields).status == 303
     got = carol.send("/account/webhooks", wish(label="One too many"))
     assert got.status == 422
     assert "20 webhooks" in Read(got).text
     assert Read(got).entry("label") == "One too many"
+
+
+def test_of_another_address_it_is_said_that_its_host_cannot_be_found(stage: WebStage, tester: Member) -> None:
+    row = made(stage, tester)
+    DELIVERER.verdict = "unverified"
+    try:
+        got = tester.send(f"/account/webhooks/{row.id}", wish(address="https://new.mysite.dev/somewhere"))
+    finally:
+        DELIVERER.verdict = "ok"
+    assert got.headers["location"] == f"/account/webhooks/{row.id}?done=unverified"
+    assert "No host of this name can be found now" in Read(tester.follow(got)).text
+    kept_address = tester.send(f"/account/webhooks/{row.id}", wish(address=""))
+    assert kept_address.headers["location"].endswith("?done=saved")
+
+
+def test_what_was_held_is_said_to_be_and_a_test_is_not(stage: WebStage, tester: Member) -> None:
+    row = made(stage, tester)
+    place = f"/account/webhooks/{row.id}"
+    test = {"alert_type": "webhook-test", "alert_key": "", "symbol": "", "message_id": "test_1"}
+    attempt(stage, row, outcome="failed", code="gone", status=410, **test)
+    for path in (place, "/account/webhooks"):
+        assert "its alerts were held" not in Read(tester.get(path)).text
+    attempt(stage, row, outcome="failed", code="gone", status=410)
+    for path in (place, "/account/webhooks"):
+        assert "Failed; its alerts were held" in Read(tester.get(path)).text
 
 
 def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:

@@ -171,7 +171,14 @@ def test_a_reader_ends_them_by_the_page(post: Post) -> None:
     press(post.stage.visitor(), post.link())
     assert press(post.stage.visitor(), post.end_link(row)) == 200
     assert post.row.reason == "unsubscribed"
+    old = post.link()
+    assert post.stage.visitor().get(old).status == 404  # what they said before does not count any more
     # its owner is told so, and can have the reader asked once more, who may agree
+    place = f"/account/webhooks/{row.id}"
+    assert post.member.send(f"{place}/confirmation").headers["location"] == f"{place}?done=asked"
+    assert post.link() != old
+    again = post.member.follow(post.member.send(f"{place}/confirmation"))
+    assert "one in the week since its reader unsubscribed" in Read(again).text
     assert press(post.stage.visitor(), post.link()) == 200
     assert post.row.phase is SubscriptionPhase.ACTIVE
 
@@ -204,6 +211,16 @@ def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -
     assert len(pages) == 1
     assert ("Dieser Link gilt nicht mehr" if language == "de" else "This link no longer holds") in pages.pop()
     assert post.row == row
+
+
+@pytest.mark.parametrize(
+    "address", ["reader@localhost", "reader%elsewhere.example@example.com", "o'b@example.com"]
+)
+def test_an_address_that_is_no_mailbox_of_the_internet_is_refused(post: Post, address: str) -> None:
+    got = post.member.send("/account/webhooks", {**NEW, "address": address})
+    assert got.status == 422
+    assert "not an e-mail address" in Read(got).text
+    assert post.taken.mails == []
 
 
 # -- without mail

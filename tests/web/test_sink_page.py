@@ -106,6 +106,37 @@ def test_whatever_comes_in_is_text(stage: WebStage, ann: Member, sink: Sink) -> 
     assert "␛[31m" in page.text
 
 
+def test_a_header_that_is_no_text_is_shown_by_its_numbers(ann: Member, sink: Sink) -> None:
+    sink.trust(SECRET)
+    odd = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    headers = {"webhook-id": odd, "webhook-timestamp": "1", "webhook-signature": f"v1,{odd}"}
+    sink.take(list(headers.items()), b"{}")
+    page = ann.get("/sink")
+    assert page.status == 200
+    assert "v1,‹U+DCFF›‹U+DCFE›" in page.text
+    assert "not by a secret known here" in text(page)
+
+
+def test_what_is_deep_or_huge_makes_no_huge_page(ann: Member, sink: Sink) -> None:
+    deep = b'{"a":' + b"[" * 400 + b",".join([b"0"] * 30_000) + b"]" * 400 + b"}"
+    deeper = b'{"a":' * 900 + b"1" + b"}" * 900
+    wide = b'{"a":[' + b",".join([b"0"] * 30_000) + b"]}"
+    unseen = b'{"a":"' + b"\x1b" * 60_000 + "\u200b".encode() * 1000 + b'"}'
+    for body in (deep, deeper, wide, unseen):
+        sink.take([], body)
+    page = ann.get("/sink")
+    assert page.status == 200
+    assert len(page.text) < 400_000
+    assert "too long for a page" not in page.text.partition("No. 2")[0][-2000:]
+    assert '{"a":{"a":{"a":' in text(page)  # as it came
+    for _ in range(200):
+        sink.take([], wide)
+    full = ann.get("/sink")
+    assert full.status == 200
+    assert len(full.text) < 1_600_000
+    assert "The rest is not shown" in text(full)
+
+
 def test_a_webhook_that_sends_there_is_one_link_away(ann: Member, sink: Sink) -> None:
     listed = ann.get("/account/webhooks").text
     assert "/account/webhooks/new?target=https" in listed

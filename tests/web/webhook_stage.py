@@ -40,12 +40,16 @@ class ScriptedDeliverer:
         self.admitted: Sequence[str] = ()
         self.sent: list[tuple[str, Sequence[str]]] = []
         self.woken = 0
+        #: What is done first with each address that is judged or tested.
+        self.before: Callable[[str], object] = lambda _: None
 
     def judge(self, target: Target, address: str) -> str:
+        self.before(address)
         judged = "" if target is Target.EMAIL else read_rule().judge(address)
         return judged if isinstance(judged, str) and judged else self.verdict
 
     def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> Result:
+        self.before(address)
         self.sent.append((address, secrets))
         return self.result
 

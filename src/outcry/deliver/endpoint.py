@@ -35,14 +35,16 @@ class HttpsSender:
                 f"{entry.alert.symbol}={entry.number}" for entry in parcel.entries
             )
         reply = await self._egress.post(address, body, headers)
-        return unanswered(reply, address, body) or _judged(reply, address, body, self._clock.now_ns())
+        return unanswered(reply, address, body, secrets) or _judged(
+            reply, address, body, self._clock.now_ns(), secrets
+        )
 
 
-def _judged(reply: Reply, address: str, body: bytes, now_ns: int) -> Sent:
+def _judged(reply: Reply, address: str, body: bytes, now_ns: int, secrets: Sequence[str]) -> Sent:
     wishes = {wish.strip().lower() for wish in reply.headers.get(WISH_HEADER, "").split(",")}
     if "disable" in wishes:  # whatever its status: it wants no more, and what it was sent is kept for it
-        return sent_of(reply, Verdict.GONE, "gone", address, body)
-    sent = ordinary(reply, address, body, now_ns)
+        return sent_of(reply, Verdict.GONE, "gone", address, body, secrets=secrets)
+    sent = ordinary(reply, address, body, now_ns, secrets)
     if "abort-message" in wishes and sent.verdict in {Verdict.LATER, Verdict.SLOWER}:
-        return sent_of(reply, Verdict.REFUSED, "aborted", address, body)
+        return sent_of(reply, Verdict.REFUSED, "aborted", address, body, secrets=secrets)
     return sent

@@ -1,7 +1,7 @@
 """Links in mail to whoever reads at an e-mail subscription's address: one to say yes, one to end it.
 
-Rules kept: a link holds for one subscription and the address it was mailed to; nothing is kept of it, so that one can
-be made for every mail; who has none cannot make one.
+Rules kept: a link holds for one subscription and the address it was mailed to, one to say yes only until its reader
+says no; nothing is kept of it, so that one can be made for every mail; who has none cannot make one.
 """
 
 import base64
@@ -54,8 +54,11 @@ class ConsentLinks:
         return hmac.compare_digest(self._token(purpose, row, int(parts[3])), token)
 
     def _token(self, purpose: Purpose, row: SubscriptionRow, until_s: int) -> str:
-        """Whose subscription, which one, until when (0: for ever), and that this was made here for its address."""
+        """Whose subscription, which one, until when (0: for ever), and that this was made here for its address. An
+        address is sealed anew when its reader unsubscribes: no yes from before holds then."""
         said = f"{row.user_id}.{row.id}.{until_s}"
         text = f"{purpose}:{said}:{row.shown.lower()}".encode()
+        if purpose == "confirm":
+            text += row.sealed_address
         digest = hashlib.blake2b(text, digest_size=32, key=self._key, person=b"mail consent").digest()
         return f"{said}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

@@ -1,7 +1,7 @@
 """The consent of whoever reads at an e-mail address: asked for, given and taken back, by links in mail.
 
-Rules kept: before a yes nothing is mailed but the question, and that not often; why a link does not hold is told to
-nobody.
+Rules kept: before a yes nothing is mailed but the question, and that not often, least of all to who has unsubscribed;
+a mailbox is one however it is tagged; why a link does not hold is told to nobody.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,28 @@ from outcry.ports.mailer import Mailer, MailFailed
 from outcry.services.consent_links import ConsentLinks, Purpose
 from outcry.services.identity.letters import letter
 from outcry.services.subscriptions import NoSubscription, Subscriptions
+from outcry.services.target_addresses import mailbox_of
 
-#: What came of asking; `often`: it was asked too often in the last hour.
+#: What came of asking; `often`: it was asked too often lately.
 Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
 
-#: Questions in an hour to one address, whoever asks, and by one user, wherever to.
-TO_ONE_ADDRESS, BY_ONE_USER = 3, 10
-#: A limiter counts by the minute; told a sixtieth of the time, it counts by the hour.
-_MINUTES = 60
+#: Questions in an hour to one mailbox, whoever asks, and by one user, wherever to; and in a week to one whose reader
+#: has unsubscribed from anything.
+TO_ONE_ADDRESS, BY_ONE_USER, AFTER_A_NO = 3, 10, 1
+#: A limiter counts by the minute; told a part of the time, it counts by the hour, or the week.
+_HOURLY, _WEEKLY = 60, 60 * 24 * 7
 
 
 class MailConsent:
-    """Asks readers, and takes their answers. `limiter`: not used by anything else; `mailer`: None where the service
-    sends no mail. Methods that look for a subscription may raise `StoreBusy`."""
+    """Asks readers, and takes their answers. `hourly`, `weekly`: limiters not used by anything else; `mailer`: None
+    where the service sends no mail. Methods that look for a subscription may raise `StoreBusy`."""
 
     def __init__(
-        self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, limiter: Limiter, clock: Clock
+        self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: Limiter,
+        weekly: Limiter, clock: Clock,
     ) -> None:  # fmt: skip
         self._subscriptions, self._links, self._mailer = subscriptions, links, mailer
-        self._limiter, self._clock, self._lock = limiter, clock, Lock()
+        self._hourly, self._weekly, self._clock, self._lock = hourly, weekly, clock, Lock()
         self._report: Callable[[str], object] = lambda _text: None
 
     def report_to(self, report: Callable[[str], object]) -> None:
@@ -71,7 +74,11 @@ class MailConsent:
 
     def unsubscribe(self, token: str) -> SubscriptionRow | None:
         """Whoever reads there wants no more of it, once or again; None where the link does not hold."""
-        return self._answered("unsubscribe", token, self._subscriptions.unsubscribe)
+        row = self._answered("unsubscribe", token, self._subscriptions.unsubscribe)
+        if row is not None:
+            with self._lock:
+                self._weekly.take(f"no:{mailbox_of(row.shown)}", 1, self._clock.now_ns() // _WEEKLY)
+        return row
 
     def _answered(
         self, purpose: Purpose, token: str, answer: Callable[[int, int], bool]
@@ -86,9 +93,16 @@ class MailConsent:
         return row
 
     def _often(self, row: SubscriptionRow) -> bool:
-        now_ns = self._clock.now_ns() // _MINUTES
+        now_ns, mailbox = self._clock.now_ns(), mailbox_of(row.shown)
         with self._lock:  # asked from several threads
             return not (
-                self._limiter.take(f"to:{row.shown.lower()}", TO_ONE_ADDRESS, now_ns).allowed
-                and self._limiter.take(f"by:{row.user_id}", BY_ONE_USER, now_ns).allowed
+                self._hourly.take(f"by:{row.user_id}", BY_ONE_USER, now_ns // _HOURLY).allowed
+                and self._hourly.take(f"to:{mailbox}", TO_ONE_ADDRESS, now_ns // _HOURLY).allowed
+                and not self._asked_since_no(row, mailbox, now_ns // _WEEKLY)
             )
+
+    def _asked_since_no(self, row: SubscriptionRow, mailbox: str, now_ns: int) -> bool:
+        """Whether a mailbox somebody unsubscribed at was asked within the week; of this subscription that is known for
+        good, of others as long as this runs."""
+        said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1, now_ns).allowed
+        return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO, now_ns).allowed

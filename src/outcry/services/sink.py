@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from threading import Lock
 
 from outcry.core.units import NANOS_PER_SECOND
@@ -21,6 +22,8 @@ from outcry.services.signing_secrets import MARK, end_of
 MOST_RECEIPTS = 200
 MOST_SECRETS = 20
 LONGEST_BODY_BYTES = 64 * 1024
+#: Of the headers of one request, in characters: several times what a delivery has.
+LONGEST_HEADERS = 4 * 1024
 #: How far a signature's time may lie from ours, by Standard Webhooks' advice.
 TOLERANCE_S = 5 * 60
 
@@ -48,7 +51,8 @@ class Signature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Something that came in. `number`: from 1, in the order it came. `headers`: names in small letters, as they came.
+    """Something that came in. `number`: from 1, in the order it came. `headers`: names in small letters, as they came,
+    bytes that are no text among them; what is too much of them is left out.
     `tries`: how often this message has come by now, this time included. `status`: what it was answered, None while no
     answer is given."""
 
@@ -106,7 +110,12 @@ class Sink:
 
     def take(self, headers: Sequence[tuple[str, str]], body: bytes) -> Manner:
         """Keep what came in; return how to answer it."""
-        named = tuple((name.lower(), value) for name, value in headers)
+        sizes = accumulate(len(name) + len(value) for name, value in headers)
+        named = tuple(
+            (name.lower(), value)
+            for (name, value), size in zip(headers, sizes, strict=True)
+            if size <= LONGEST_HEADERS
+        )
         message_id = next((value for name, value in named if name == "webhook-id"), "")
         with self._lock:
             self._count += 1
@@ -138,9 +147,9 @@ class Sink:
             keys = [key for key, _ in self._secrets]
         if not keys:
             return Signature.UNKNOWN
-        signed = f"{receipt.message_id}.{sent}.".encode() + receipt.body
+        signed = _bytes_of(f"{receipt.message_id}.{sent}.") + receipt.body
         right = [b"v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)) for key in keys]
-        if not any(hmac.compare_digest(one.encode(), good) for one in given.split() for good in right):
+        if not any(hmac.compare_digest(_bytes_of(one), good) for one in given.split() for good in right):
             return Signature.BAD
         apart_s = abs(receipt.at_ns // NANOS_PER_SECOND - int(sent[:15]))
         return Signature.GOOD if apart_s <= TOLERANCE_S else Signature.OLD
@@ -149,3 +158,8 @@ class Sink:
         """Forget what came in; secrets stay."""
         with self._lock:
             self._receipts.clear()
+
+
+def _bytes_of(header: str) -> bytes:
+    """A header's text, whatever it was read from."""
+    return header.encode("utf-8", "surrogatepass")

@@ -70,6 +70,14 @@ class Made:
     verdict: str
 
 
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A subscription just changed. `verdict`: as of one just made; `ok` where the address is the one it was."""
+
+    row: SubscriptionRow
+    verdict: str
+
+
 class Subscriptions:
     """A person's subscriptions. `seal`: what addresses and secrets are kept under. All methods may raise `StoreBusy`,
     those that name one `NoSubscription`."""
@@ -117,10 +125,10 @@ class Subscriptions:
             raise SubscriptionRefused("too_many")
         return Made(number, secret, verdict)
 
-    def change(self, user_id: int, subscription_id: int, wish: Wish) -> SubscriptionRow:
+    def change(self, user_id: int, subscription_id: int, wish: Wish) -> Changed:
         """Make one as wished; an empty address keeps the one it has, the target stays. Raises `SubscriptionRefused`."""
         wish = replace(wish, target=self.one(user_id, subscription_id).target)
-        self._judge(wish, address_kept=not wish.address)
+        verdict = self._judge(wish, address_kept=not wish.address)
 
         def changed(row: SubscriptionRow) -> SubscriptionRow:
             row = replace(
@@ -129,14 +137,15 @@ class Subscriptions:
             )  # fmt: skip
             if not wish.address:
                 return row
-            if row.target is Target.EMAIL and wish.address != row.shown:
-                row = moved_on(row, Sign.MOVED)
-            sealed = self._seal.close(wish.address, place_of(user_id, row.created_ns))
-            return replace(row, sealed_address=sealed, shown=shown_of(row.target, wish.address))
+            if row.target is Target.EMAIL:
+                if wish.address == self._address_of(row):
+                    return row  # what its reader was asked can still be answered
+                row = row if wish.address == row.shown else moved_on(row, Sign.MOVED)
+            return self._addressed(row, wish.address)
 
         row = self._change(user_id, subscription_id, changed)
         self._deliverer.wake()
-        return row
+        return Changed(row, verdict)
 
     def pause(self, user_id: int, subscription_id: int) -> bool:
         """Send nothing until it is resumed; return whether that changed anything."""
@@ -153,7 +162,13 @@ class Subscriptions:
     def unsubscribe(self, user_id: int, subscription_id: int) -> bool:
         """Whoever reads at its e-mail address wants no more of it: nothing is sent until they confirm anew. Return
         whether that changed anything."""
-        return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed")
+
+        def sealed_anew(row: SubscriptionRow) -> SubscriptionRow:
+            """A yes to what was asked before holds for the address as it was sealed then (`ConsentLinks`)."""
+            address = self._address_of(row)
+            return row if address is None else self._addressed(row, address)
+
+        return self._move(user_id, subscription_id, Sign.UNSUBSCRIBED, "unsubscribed", sealed_anew)
 
     def remove(self, user_id: int, subscription_id: int) -> SubscriptionRow:
         """Forget one, and what is known of its deliveries."""
@@ -241,13 +256,26 @@ class Subscriptions:
             raise NoSubscription
         return row
 
-    def _move(self, user_id: int, subscription_id: int, sign: Sign, reason: str = "") -> bool:
+    def _address_of(self, row: SubscriptionRow) -> str | None:
+        """Where it leads; None where that was sealed with another secret, as links in mail were signed with."""
+        try:
+            return self._seal.open(row.sealed_address, place_of(row.user_id, row.created_ns))
+        except SealBroken:
+            return None
+
+    def _addressed(self, row: SubscriptionRow, address: str) -> SubscriptionRow:
+        sealed = self._seal.close(address, place_of(row.user_id, row.created_ns))
+        return replace(row, sealed_address=sealed, shown=shown_of(row.target, address))
+
+    def _move(
+        self, user_id: int, subscription_id: int, sign: Sign, reason: str = "", also: Change = lambda row: row
+    ) -> bool:
         phases: list[SubscriptionPhase] = []
 
         def moved(row: SubscriptionRow) -> SubscriptionRow:
             after = moved_on(row, sign, reason)
             phases.extend((row.phase, after.phase))
-            return after
+            return also(after)
 
         self._change(user_id, subscription_id, moved)
         self._deliverer.wake()

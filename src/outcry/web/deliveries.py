@@ -12,9 +12,10 @@ from outcry.ports.delivery import AttemptRow, Outcome, SubscriptionPhase, Subscr
 from outcry.services.alert_phrases import EVENTS
 from outcry.web.as_text import as_seen
 from outcry.web.delivery_times import Part, timed
-from outcry.web.delivery_words import OUTCOMES, result_words
+from outcry.web.delivery_words import HELD, OUTCOMES, result_words
 from outcry.web.desk import Desk, Visit
 from outcry.web.forms import before_in
+from outcry.web.language import Words
 from outcry.web.moments import Moment, moment
 
 PER_PAGE = 50
@@ -26,7 +27,7 @@ TEST = "webhook-test"
 class Delivery:
     """An attempt for a page. `alert`: what its first alert was about; `diagnosis`: why it did not arrive, empty if it
     did; `times`: where its time went; `excerpt`: of the answer, all of it to be seen; `went`: where it was sent, if
-    that is not where alerts go now; `again`: whether it can be asked for again."""
+    that is not where alerts go now; `again`: whether it can be asked for again; `outcome`: in words."""
 
     row: AttemptRow
     at: Moment | None
@@ -37,6 +38,7 @@ class Delivery:
     excerpt: str
     went: str
     again: bool
+    outcome: str
 
 
 async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapping[str, Any]:
@@ -72,7 +74,15 @@ def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow) -> Delive
         excerpt=as_seen(row.excerpt),
         went=row.shown if row.shown != webhook.shown else "",
         again=ended and not test and bool(row.message_id) and webhook.phase is SubscriptionPhase.ACTIVE,
+        outcome=outcome_words(words, row),
     )
+
+
+def outcome_words(words: Words, row: AttemptRow) -> str:
+    """What came of an attempt; of a test that failed nothing is held, of anything else that did its alerts are."""
+    held = row.outcome == "failed" and row.alert_type != TEST
+    outcome = HELD if held else OUTCOMES[row.outcome]
+    return words(outcome)
 
 
 def _filters(visit: Visit, webhook: SubscriptionRow, wanted: Outcome | None) -> list[tuple[str, str, bool]]:

@@ -4,6 +4,7 @@ Rule kept: a code is the deliverer's, its words are the pages'; one without word
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
 from outcry.ports.delivery import Severity, Target, Window
@@ -40,6 +41,9 @@ OUTCOMES: Mapping[str, str] = {
     "failed": later("Failed"),
     "dead": later("Given up"),
 }
+
+#: Of alerts that were kept as their receiver said that it is gone, where `failed` says of a test that it failed.
+HELD = later("Failed; its alerts were held")
 
 #: Why an address is refused.
 _ADDRESSES: Mapping[str, str] = {
@@ -128,10 +132,14 @@ _RESULTS: Mapping[str, str] = {
 #: The codes there are words for.
 ADDRESS_CODES, RESULT_CODES = frozenset(_ADDRESSES), frozenset(_RESULTS)
 #: What came of asking the reader of an e-mail address.
-ASKED: Mapping[Asked, str] = {
+ASKED: Mapping[Asked | Literal["busy"], str] = {
     "asked": later("A mail with a link to confirm was sent to this address."),
     "often": later(
-        "No further mail was sent: there were several within an hour. Wait, and look for those first."
+        "No further mail was sent: there were several within an hour, or one in the week since its reader "
+        "unsubscribed. Wait, and look for those first."
+    ),
+    "busy": later(
+        "No mail was sent: so much of yours is still under way to other hosts. Ask again in a moment."
     ),
     "mail_failed": later("The mail could not be handed over. The operator finds the reason in the log."),
     "mail_not_set_up": later("This service sends no mail: its operator has named no mail server."),

@@ -24,6 +24,7 @@ from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.ports.identity import Preferences, SessionRow, UserRow
 from outcry.services.errors import StoreUnavailable
+from outcry.web.errands import Errands
 from outcry.web.sent import FormRefused, fields_of, refuse_foreign
 
 if TYPE_CHECKING:
@@ -126,10 +127,12 @@ class Desk:
         self.templates = templates
         self.static = static
         self.languages = languages
+        self.errands = Errands()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pages")
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what may wait for the store, in a thread. Raises `StoreUnavailable` where that takes too long."""
+        """Do what may wait for the store, in a thread; what waits for other hosts is one of the `errands`. Raises
+        `StoreUnavailable` where that takes too long."""
         running = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
         done, _ = await asyncio.wait([running], timeout=PATIENCE_S)
         if not done:

@@ -15,13 +15,22 @@ from outcry.accounts.licences import Scope
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
 from outcry.ports.identity import UserRow
+from outcry.ports.outbox import KEPT_NS
 from outcry.web.desk import Desk, Page, Visit, said
-from outcry.web.webhook_page import LIST, ONE, asked, back_to_webhook, note, one, own, typed_of
+from outcry.web.webhook_page import (
+    LIST,
+    ONE,
+    asked,
+    back_to_webhook,
+    note,
+    one,
+    own,
+    told_to_wait,
+    typed_of,
+)
 
 #: Times anything is sent again, in any minute.
 _RESENDS = 10
-#: How long deliveries are remembered.
-KEPT_DAYS = 30
 _LONGEST_ID = 100
 
 
@@ -84,9 +93,7 @@ async def _resend(
     if not verdict.allowed:
         fault = visit.words("Too much was sent again within a minute. Wait a moment.")
         page = await one(desk, visit, row, typed_of(row), {"": fault})
-        page.status_code = 429
-        page.headers["retry-after"] = str(-(-verdict.retry_after_ms // 1000))
-        return page
+        return told_to_wait(page, -(-verdict.retry_after_ms // 1000))
     count = await asked(desk, again)
     if count:
         await note(desk, visit, user, Event.SUBSCRIPTION_RESENT, row, count=str(count))
@@ -103,7 +110,7 @@ def since_of(visit: Visit, typed: str, now_ns: int) -> int | None:
         return None
     there = there.replace(tzinfo=ZoneInfo(visit.preferences.time_zone))
     since_ns = int(there.astimezone(UTC).timestamp()) * NANOS_PER_SECOND
-    return since_ns if now_ns - (KEPT_DAYS + 1) * NANOS_PER_DAY <= since_ns <= now_ns else None
+    return since_ns if now_ns - KEPT_NS - NANOS_PER_DAY <= since_ns <= now_ns else None
 
 
 PAGES: Sequence[Page] = (

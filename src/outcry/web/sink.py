@@ -7,6 +7,7 @@ secret that is pasted here is not given back.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 
@@ -33,20 +34,23 @@ SIGNATURES: Mapping[Signature, tuple[str, str]] = {
     Signature.UNKNOWN: ("", later("signed; no secret is known here")),
     Signature.MISSING: ("bad", later("not signed")),
 }
+#: JSON is laid out for eyes down to this depth; of one body so many characters are shown, of all together so many.
+_DEEPEST, _LONGEST_BODY, _LONGEST_PAGE = 20, 64 * 1024, 1024 * 1024
 #: Headers that say something about a delivery, in this order; the others are shown with them, after.
 _FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", "user-agent")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A receipt for a page. `summary`: what the message says of itself, if it says anything; `signature`: how it looks
-    and its words."""
+    """A receipt for a page. `summary`: what the message says of itself, if it says anything; `cut`: whether `body` is
+    only its beginning; `signature`: how it looks and its words."""
 
     receipt: Receipt
     at: Moment | None
     message_id: str
     summary: str
     body: str
+    cut: bool
     headers: list[tuple[str, str]]
     signature: tuple[str, str]
 
@@ -104,7 +108,11 @@ async def _page(desk: Desk, visit: Visit, faults: Faults) -> Response:
     sink = _sink(desk, visit)
 
     def look() -> list[Shown]:
-        return [_shown(visit, sink, receipt) for receipt in sink.receipts]
+        found, left = list[Shown](), _LONGEST_PAGE
+        for receipt in sink.receipts:
+            found.append(_shown(visit, sink, receipt, min(left, _LONGEST_BODY)))
+            left -= len(found[-1].body)
+        return found
 
     return desk.page(
         visit,
@@ -118,7 +126,7 @@ async def _page(desk: Desk, visit: Visit, faults: Faults) -> Response:
     )
 
 
-def _shown(visit: Visit, sink: Sink, receipt: Receipt) -> Shown:
+def _shown(visit: Visit, sink: Sink, receipt: Receipt, most: int) -> Shown:
     kind, words = SIGNATURES[sink.signature(receipt)]
     text, summary = receipt.body.decode("utf-8", "replace"), ""
     try:
@@ -126,15 +134,35 @@ def _shown(visit: Visit, sink: Sink, receipt: Receipt) -> Shown:
     except (ValueError, RecursionError):
         read = None
     if isinstance(read, dict):
-        text = json.dumps(read, ensure_ascii=False, indent=2)
+        text = _laid_out(read, most) or text
         summary = str(read.get("text", ""))[:500]
+    body = as_seen(text[:most])
     known = {name: value for name, value in receipt.headers if name in _FIRST}
     headers = [(name, as_seen(known[name])) for name in _FIRST if name in known]
     headers += [(as_seen(name), as_seen(value)) for name, value in receipt.headers if name not in known]
     return Shown(
-        receipt, moment(visit, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), as_seen(text), headers,
-        (kind, visit.words(words)),
+        receipt, moment(visit, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), body[:most],
+        len(text) > most or len(body) > most, headers, (kind, visit.words(words)),
     )  # fmt: skip
+
+
+def _laid_out(read: dict[Any, Any], most: int) -> str | None:
+    """JSON with a line for each value; None of what is too deep or too long for that."""
+    level: list[Any] = [read]
+    for _ in range(_DEEPEST):
+        level = [
+            value
+            for one in level
+            for value in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+        ]
+    if level:
+        return None
+    text = ""
+    for part in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(read):
+        text += part
+        if len(text) > most:
+            return None
+    return text
 
 
 PAGES: Sequence[Page] = (

@@ -4,20 +4,25 @@ Rule kept: what came of asking is said; where it was not asked, why.
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 from starlette.responses import Response
 
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
 from outcry.services.mail_consent import Asked
 from outcry.web.desk import Desk, Page, Visit
-from outcry.web.webhook_page import LIST, ONE, back_to_webhook, own
+from outcry.web.webhook_page import LIST, ONE, TooOften, asked_of_others, back_to_webhook, own
 
 
-async def ask_reader(desk: Desk, visit: Visit, row: SubscriptionRow) -> Asked | None:
+async def ask_reader(desk: Desk, visit: Visit, row: SubscriptionRow) -> Asked | Literal["busy"] | None:
     """Ask the reader of an address that is not confirmed; None where there is nothing to ask."""
     if row.phase is not SubscriptionPhase.UNCONFIRMED:
         return None
-    return await desk.ask(desk.services.consent.ask, row, visit.words.language)
+    ask = desk.services.consent.ask
+    try:
+        return await asked_of_others(desk, desk.user(visit), None, ask, row, visit.words.language)
+    except TooOften:
+        return "busy"
 
 
 async def ask_again(desk: Desk, visit: Visit) -> Response:

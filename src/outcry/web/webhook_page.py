@@ -16,7 +16,6 @@ from outcry.web.deliveries import deliveries
 from outcry.web.delivery_health import health_of
 from outcry.web.delivery_words import (
     ASKED,
-    OUTCOMES,
     OVERLAPS,
     SEVERITIES,
     TARGETS,
@@ -26,6 +25,7 @@ from outcry.web.delivery_words import (
 )
 from outcry.web.desk import Desk, PageMissing, Visit
 from outcry.web.entrance import origin_of
+from outcry.web.errands import ErrandsUnderWay
 from outcry.web.forms import Faults, note_of, number_in, whole
 from outcry.web.moments import moment
 from outcry.web.webhook_forms import offered
@@ -49,6 +49,40 @@ async def asked(desk: Desk, work: Callable[P, T], *args: P.args, **kwargs: P.kwa
         return await desk.ask(work, *args, **kwargs)
     except NoSubscription:
         raise PageMissing from None
+
+
+class TooOften(Exception):
+    """A user asks too much of other hosts: `wait_s`: until more may be asked; 0: until what is under way has ended."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+
+
+async def asked_of_others(
+    desk: Desk, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:  # fmt: skip
+    """The same of what waits for other hosts. `counted`: as what, and how often in any minute. Raises `TooOften`."""
+    if counted is not None:
+        kind, most = counted
+        verdict = desk.services.limiter.take(f"{kind}:{user.id}", most, desk.now_ns())
+        if not verdict.allowed:
+            raise TooOften(-(-verdict.retry_after_ms // 1000))
+    try:
+        return await desk.errands.run(user.id, work, *args, **kwargs)
+    except NoSubscription:
+        raise PageMissing from None
+    except ErrandsUnderWay:
+        raise TooOften(0) from None
+
+
+def told_to_wait(response: Response, wait_s: int) -> Response:
+    """A page that says that something was asked too often."""
+    response.status_code = 429
+    if wait_s:
+        response.headers["retry-after"] = str(wait_s)
+    return response
 
 
 async def one(
@@ -84,7 +118,6 @@ def page(desk: Desk, visit: Visit, template: str, status: int = 200, **values: A
         status,
         targets={target.value: visit.words(name) for target, name in TARGETS.items()},
         severities={code: visit.words(name) for code, name in SEVERITIES.items()},
-        outcomes={code: visit.words(name) for code, name in OUTCOMES.items()},
         windows={code: visit.words(name) for code, name in WINDOWS.items()},
         offered=offered(desk),
         running=desk.services.subscriptions.running,

@@ -13,7 +13,7 @@ from outcry.web.as_text import as_seen
 from outcry.web.delivery_times import timed
 from outcry.web.delivery_words import result_words
 from outcry.web.desk import Desk, Page, Visit
-from outcry.web.webhook_page import ONE, asked, back_to_webhook, note, own
+from outcry.web.webhook_page import ONE, TooOften, asked_of_others, back_to_webhook, note, own, told_to_wait
 
 #: Tests in any minute; a test waits for the other side.
 _TESTS = 5
@@ -23,13 +23,12 @@ async def test_webhook(desk: Desk, visit: Visit) -> Response:
     """Send the test alert now, and tell what came of it."""
     user, row = await own(desk, visit)
     await desk.form(visit)
-    verdict = desk.services.limiter.take(f"test:{user.id}", _TESTS, desk.now_ns())
-    if not verdict.allowed:
-        wait_s = -(-verdict.retry_after_ms // 1000)
-        page = desk.page(visit, "account/webhook_test.html", 429, webhook=row, result=None, wait_s=wait_s)
-        page.headers["retry-after"] = str(wait_s)
-        return page
-    result = await asked(desk, desk.services.subscriptions.test, user.id, row.id, desk.now_ns())
+    test = desk.services.subscriptions.test
+    try:
+        result = await asked_of_others(desk, user, ("test", _TESTS), test, user.id, row.id, desk.now_ns())
+    except TooOften as often:
+        page = desk.page(visit, "account/webhook_test.html", webhook=row, result=None, wait_s=often.wait_s)
+        return told_to_wait(page, often.wait_s)
     await note(desk, visit, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
     _, after = await own(desk, visit)
     enabled = row.phase is SubscriptionPhase.DISABLED and after.phase is not SubscriptionPhase.DISABLED

@@ -6,22 +6,42 @@ only by a user who has just proved who it is.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
 from outcry.ports.delivery import AttemptRow, SubscriptionRow, Target
-from outcry.services.mail_consent import Asked
-from outcry.services.subscriptions import Made, NoSubscription, SubscriptionRefused
+from outcry.ports.identity import UserRow
+from outcry.services.subscriptions import Made, NoSubscription, SubscriptionRefused, Wish
+from outcry.web.deliveries import outcome_words
 from outcry.web.delivery_health import Health, health_of
 from outcry.web.desk import Desk, NotProved, Page, Visit
 from outcry.web.forms import forget_typed, hand_over, note_of, number_in, prove_first, typed_before
 from outcry.web.moments import Moment, moment
 from outcry.web.webhook_confirming import ask_reader
 from outcry.web.webhook_forms import refusal_words, typed_in, wish_of
-from outcry.web.webhook_page import LIST, ONE, asked, back_to_webhook, note, one, own, page, typed_of
+from outcry.web.webhook_page import (
+    LIST,
+    ONE,
+    TooOften,
+    asked,
+    asked_of_others,
+    back_to_webhook,
+    note,
+    one,
+    own,
+    page,
+    told_to_wait,
+    typed_of,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 NEW = f"{LIST}/new"
+#: Hosts of a user's choice that are looked for, in any minute. A chat's are always the same.
+_HOSTS = 10
 #: What a new one is unless something else is chosen.
 _USUAL = {
     "address": "", "label": "", "symbols": "", "min_severity": "info", "ordered": "", "window": "hour",
@@ -31,11 +51,12 @@ _USUAL = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A subscription of the list: how it does, and what was last attempted for it."""
+    """A subscription of the list: how it does, and what was last attempted for it, with its outcome in words."""
 
     row: SubscriptionRow
     health: Health
     last: AttemptRow | None
+    outcome: str
     at: Moment | None
 
 
@@ -51,7 +72,8 @@ async def list_webhooks(desk: Desk, visit: Visit) -> Response:
             except NoSubscription:  # removed meanwhile
                 continue
             last = next(iter(subscriptions.attempts(user.id, row.id, None, 1)), None)
-            found.append(Listed(row, health, last, moment(visit, last.at_ns if last else None)))
+            outcome = outcome_words(visit.words, last) if last else ""
+            found.append(Listed(row, health, last, outcome, moment(visit, last.at_ns if last else None)))
         return found
 
     return page(desk, visit, "account/webhooks.html", webhooks=await desk.ask(look), done=note_of(visit))
@@ -89,9 +111,15 @@ async def make_webhook(desk: Desk, visit: Visit) -> Response:
     wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
-            made = await desk.ask(desk.services.subscriptions.add, user.id, wish, desk.now_ns())
+            made = await _judged(
+                desk, user, wish, desk.services.subscriptions.add, user.id, wish, desk.now_ns()
+            )
         except SubscriptionRefused as refusal:
             faults[refusal.field] = refusal_words(visit.words, refusal)
+        except TooOften as often:
+            faults[""] = _too_often(visit)
+            refused = page(desk, visit, "account/webhook_new.html", typed=typed, faults=faults)
+            return told_to_wait(refused, often.wait_s)
         else:
             kept = await asked(desk, desk.services.subscriptions.one, user.id, made.id)
             await note(desk, visit, user, Event.SUBSCRIPTION_CREATED, kept)
@@ -99,12 +127,30 @@ async def make_webhook(desk: Desk, visit: Visit) -> Response:
     return page(desk, visit, "account/webhook_new.html", 422, typed=typed, faults=faults)
 
 
-def _made(desk: Desk, visit: Visit, made: Made, mail: Asked | None) -> Response:
+async def _judged(
+    desk: Desk, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Save what was wished; another address is judged, which may wait for its host's name."""
+    if not wish.address:
+        return await asked(desk, save, *args, **kwargs)
+    counted = ("host", _HOSTS) if wish.target is Target.HTTPS else None
+    return await asked_of_others(desk, user, counted, save, *args, **kwargs)
+
+
+def _too_often(visit: Visit) -> str:
+    return visit.words("Nothing was saved: too many addresses are looked up for you at once. Wait a moment.")
+
+
+def _made(desk: Desk, visit: Visit, made: Made, mail: str | None) -> Response:
     """On to what was made; first to its secret, if it has one. `mail`: what came of asking its reader."""
-    place, done = f"{LIST}/{made.id}", mail or ("made" if made.verdict == "ok" else "unverified")
+    place, done = f"{LIST}/{made.id}", mail or _done(made.verdict, "made")
     if made.secret is None:
         return desk.to(visit, f"{place}?done={done}")
     return hand_over(desk, visit, f"{place}/secret", {"secret": made.secret, "done": done})
+
+
+def _done(verdict: str, done: str) -> str:
+    return "unverified" if verdict == "unverified" else done
 
 
 # -- one of them
@@ -131,13 +177,18 @@ async def change_webhook(desk: Desk, visit: Visit) -> Response:
     wish = wish_of(desk, typed, faults, visit.words)
     if wish is not None:
         try:
-            row = await asked(desk, desk.services.subscriptions.change, user.id, row.id, wish)
+            change = desk.services.subscriptions.change
+            changed = await _judged(desk, user, wish, change, user.id, row.id, wish)
         except SubscriptionRefused as refusal:
             faults[refusal.field] = refusal_words(visit.words, refusal)
+        except TooOften as often:
+            faults[""] = _too_often(visit)
+            return told_to_wait(await one(desk, visit, row, typed, faults), often.wait_s)
         else:
+            row = changed.row
             await note(desk, visit, user, Event.SUBSCRIPTION_CHANGED, row)
             mail = await ask_reader(desk, visit, row) if wish.address else None
-            return desk.to(visit, f"{LIST}/{row.id}?done={mail or 'saved'}")
+            return desk.to(visit, f"{LIST}/{row.id}?done={mail or _done(changed.verdict, 'saved')}")
     return await one(desk, visit, row, typed, faults)
 
 

@@ -94,5 +94,5 @@ def people_of(house: "House") -> People:
     links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
     delivery = delivery_of(house, store, outbox, seal, links)
     subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, seal)
-    consent = MailConsent(subscriptions, links, mailer, SlidingLog(), house.clock)
+    consent = MailConsent(subscriptions, links, mailer, SlidingLog(), SlidingLog(), house.clock)
     return People(house, browsers, identity, subscriptions, consent, delivery, limiter)
