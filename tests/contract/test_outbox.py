@@ -572,6 +572,24 @@ def test_only_feeds_that_are_seen_are_sent_on_request(stage: Stage) -> None:
     assert seen == [(1, "CL"), (0, "NQ"), (0, "ES")]
 
 
+def test_what_is_not_seen_any_more_is_not_sent_again(stage: Stage) -> None:
+    number = stage.subscribe()
+    for symbol, owner in (("ES", 0), ("NQ", 0), ("CL", 1)):
+        stage.fire(symbol=symbol, owner=owner)
+    parcel = stage.claim_one()
+    stage.finish(parcel, EntryPhase.DEAD)
+    stage.now_ns += 2 * S
+    nothing = resolve(1, 0, "free", [Grant("everyone", "completed", (), None, None)])
+    some = resolve(1, 0, "free", [Grant("everyone", "live", ("NQ", "GC"), None, None)])
+    again = stage.outbox.resend_one
+    assert again(1, number, parcel.message_id, stage.now_ns, nothing) == 1
+    assert stage.outbox.resend_failed(1, number, 0, stage.now_ns, some) == 1
+    assert stage.outbox.backlog(1, number) == Backlog(2, 0, 1)
+    seen = [(entry.alert.owner, entry.alert.symbol) for entry in stage.claim_one().entries]
+    assert seen == [(0, "NQ"), (1, "CL")]
+    assert again(1, number, parcel.message_id, stage.now_ns, SEES_LIVE) == 3
+
+
 @pytest.mark.parametrize(
     ("phase", "backlog"),
     [

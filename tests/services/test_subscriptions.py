@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from outcry.accounts.licences import Scope
 from outcry.core.units import NANOS_PER_DAY
 from outcry.deliver.address import AddressRule
 from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
@@ -352,11 +353,12 @@ def test_the_reader_of_another_address_is_asked_anew(desk: Desk) -> None:
 
 def test_what_is_sent_again_is_looked_at_at_once_and_nothing_wakes_nobody(desk: Desk) -> None:
     number = desk.subscriptions.add(ANN, wish(), NOW_NS).id
-    assert desk.subscriptions.resend_one(ANN, number, "msg_1", NOW_NS) == 1
+    scope = Scope(ANN, ())
+    assert desk.subscriptions.resend_one(scope, number, "msg_1", NOW_NS) == 1
     assert desk.deliverer.woken == 1
-    assert desk.subscriptions.resend_failed(ANN, number, 0, NOW_NS) == 0
+    assert desk.subscriptions.resend_failed(scope, number, 0, NOW_NS) == 0
     assert desk.deliverer.woken == 1
-    assert desk.outbox.asked == [(ANN, number, "msg_1", NOW_NS), (ANN, number, 0, NOW_NS)]
+    assert desk.outbox.asked == [(ANN, number, "msg_1", NOW_NS, scope), (ANN, number, 0, NOW_NS, scope)]
 
 
 def test_how_somebody_elses_lane_stands_is_not_told(desk: Desk) -> None:

@@ -188,7 +188,7 @@ def test_order_and_windows_are_kept_where_they_mean_something(stage: WebStage, a
 
 def test_what_was_held_is_sent_when_its_owner_asks(stage: WebStage, ann: Member) -> None:
     row = disabled(stage, made(stage, ann))
-    fired(stage, 3)
+    fired(stage, 3, owner=ann.user.id)
     assert phases(stage, row) == ["held"] * 3
     refused = ann.send(f"{place(row.id)}/resend/held")
     assert refused.headers["location"] == f"{place(row.id)}?done=not_active"
@@ -206,7 +206,7 @@ def test_what_was_held_is_sent_when_its_owner_asks(stage: WebStage, ann: Member)
 
 def test_what_failed_since_a_time_of_the_readers_clock(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
-    fired(stage, 2)
+    fired(stage, 2, owner=ann.user.id)
     put(stage, row, "dead", "msg_7")
     again = f"{place(row.id)}/resend/failed"
     page = ann.follow(ann.send(again, {"failed_since": local(stage, hours=1)}))
@@ -244,7 +244,7 @@ def test_what_fired_while_it_was_paused_can_be_asked_for(stage: WebStage, ann: M
 
 def test_one_message_is_sent_again_under_its_id(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
-    fired(stage, 2)
+    fired(stage, 2, owner=ann.user.id)
     put(stage, row, "delivered", "msg_42")
     attempt(stage, row, message_id="msg_42", alerts=2)
     page = ann.get(place(row.id))
@@ -254,6 +254,18 @@ def test_one_message_is_sent_again_under_its_id(stage: WebStage, ann: Member) ->
     assert phases(stage, row) == ["waiting"] * 2
     nothing = ann.follow(ann.send(f"{place(row.id)}/resend/one", {"message_id": "msg_43"}))
     assert "There was nothing to send again." in text(nothing)
+
+
+def test_what_its_owner_may_not_see_any_more_is_not_sent_again(stage: WebStage, ann: Member) -> None:
+    """Of the operator's feed, which was granted as they fired and is not now."""
+    row = made(stage, ann)
+    fired(stage, 2)
+    put(stage, row, "dead", "msg_8")
+    since = {"message_id": "msg_8", "failed_since": local(stage, hours=1)}
+    for form in ("one", "held", "failed"):
+        page = ann.follow(ann.send(f"{place(row.id)}/resend/{form}", since))
+        assert "There was nothing to send again." in text(page)
+    assert phases(stage, row) == ["dead"] * 2
 
 
 def test_ten_times_a_minute(stage: WebStage, ann: Member) -> None:

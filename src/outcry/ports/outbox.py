@@ -221,12 +221,17 @@ class Outbox(Protocol):
         """How it stands with everybody's."""
         ...
 
-    def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:
+    def resend_one(
+        self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
+    ) -> int:
         """Let the alerts of one message of this user's wait again, from its first try, under the same id, unless it
-        waits already; return how many there are. Those forgotten meanwhile are left out."""
+        waits already; return how many there are. Those forgotten meanwhile are left out, and
+        those of feeds that the scope, if one is given, does not see now."""
         ...
 
-    def resend_failed(self, user_id: int, subscription_id: int, since_ns: int, now_ns: int) -> int:
+    def resend_failed(
+        self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
+    ) -> int:
         """The same of every entry written since then that is held, missed or dead."""
         ...
 

@@ -232,13 +232,17 @@ class Subscriptions:
         """How delivering stands with everybody's, for the operator."""
         return self._outbox.standing(now_ns)
 
-    def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:
-        """Send the alerts of one message again, under its id; return how many there are."""
-        return self._woken(self._outbox.resend_one(user_id, subscription_id, message_id, now_ns))
+    def resend_one(self, scope: Scope, subscription_id: int, message_id: str, now_ns: int) -> int:
+        """Send the alerts of one message again, under its id, as far as the scope of its owner sees them now; return
+        how many there are."""
+        count = self._outbox.resend_one(scope.user_id, subscription_id, message_id, now_ns, scope)
+        return self._woken(count)
 
-    def resend_failed(self, user_id: int, subscription_id: int, since_ns: int, now_ns: int) -> int:
-        """Send again what was held or given up since then; return how many alerts that is."""
-        return self._woken(self._outbox.resend_failed(user_id, subscription_id, since_ns, now_ns))
+    def resend_failed(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
+        """Send again what was held or given up since then, as far as the scope of its owner sees it now; return how
+        many alerts that is."""
+        count = self._outbox.resend_failed(scope.user_id, subscription_id, since_ns, now_ns, scope)
+        return self._woken(count)
 
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """Send what was recorded since then and never was to be sent, for it was paused or not yet made; as far as the

@@ -61,21 +61,26 @@ def enter_missing(
 ) -> int:
     """Enter alerts recorded since then that the scope sees and this subscription of its user's is for and has no entry
     of; return how many."""
-    live = [grant for grant in scope.grants if grant.scope == "live"]
-    roots = None if any(not grant.roots for grant in live) else {root for one in live for root in one.roots}
-    seen = and_(_ALERTS.owner == OPERATOR, true() if roots is None else _ALERTS.symbol.in_(sorted(roots)))
     there = exists().where(_OUTBOX.subscription_id == _SUBSCRIPTIONS.id, _OUTBOX.alert_seq == _ALERTS.seq)
     place = func.row_number().over(partition_by=_ALERTS.symbol, order_by=_ALERTS.seq)
     phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED)
     query = _entries(_last_number() + place, phases).where(
         _SUBSCRIPTIONS.id == subscription_id,
         _SUBSCRIPTIONS.user_id == scope.user_id,
-        or_(_ALERTS.owner == scope.user_id, seen),
+        seen_by(scope),
         func.coalesce(_ALERTS.written_ns, _ALERTS.recorded_ns, _ALERTS.at_ns) >= since_ns,
         ~there,
     )
     into = schema.outbox.insert().from_select(_COLUMNS, query.order_by(_ALERTS.seq))
     return connection.execute(into, {"now_ns": now_ns}).rowcount
+
+
+def seen_by(scope: Scope) -> ColumnElement[bool]:
+    """Whether an alert is of a feed that the scope sees now."""
+    live = [grant for grant in scope.grants if grant.scope == "live"]
+    roots = None if any(not grant.roots for grant in live) else {root for one in live for root in one.roots}
+    granted = and_(_ALERTS.owner == OPERATOR, true() if roots is None else _ALERTS.symbol.in_(sorted(roots)))
+    return or_(_ALERTS.owner == scope.user_id, granted)
 
 
 def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:

@@ -27,7 +27,7 @@ from outcry.ports.outbox import (
 from outcry.store import schema
 from outcry.store.claiming import Room, claim, read_lane
 from outcry.store.database import Database
-from outcry.store.fan_out import enter_missing
+from outcry.store.fan_out import enter_missing, seen_by
 from outcry.store.lanes import look_again
 from outcry.store.settling import keep_attempts, put_back, record
 
@@ -97,21 +97,25 @@ class SqlOutbox:
         dead = found.get(EntryPhase.MISSED.value, 0) + found.get(EntryPhase.DEAD.value, 0)
         return Backlog(found.get(_WAITING, 0), found.get(EntryPhase.HELD.value, 0), dead)
 
-    def resend_one(self, user_id: int, subscription_id: int, message_id: str, now_ns: int) -> int:
+    def resend_one(
+        self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
+    ) -> int:
         """See `Outbox`."""
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
-        message = (theirs, _OUTBOX.message_id == message_id, _OUTBOX.alert_seq.is_not(None))
+        message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
         with self._database.write("nothing") as connection:
             connection.execute(_waiting_again(now_ns).where(*message, _OUTBOX.phase.in_(_OVER)))
             look_again(connection, [subscription_id], now_ns)
             return connection.execute(select(func.count()).where(*message)).scalar_one()
 
-    def resend_failed(self, user_id: int, subscription_id: int, since_ns: int, now_ns: int) -> int:
+    def resend_failed(
+        self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
+    ) -> int:
         """See `Outbox`."""
         failed = _waiting_again(now_ns).where(
             _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
             _OUTBOX.phase.in_(_GIVEN_UP),
-            _OUTBOX.alert_seq.is_not(None),
+            _is_seen_by(scope),
             _OUTBOX.created_ns >= since_ns,
         )
         with self._database.write("nothing") as connection:
@@ -165,6 +169,13 @@ def _own(user_id: int, subscription_id: int) -> Any:
     return select(_SUBSCRIPTIONS.id).where(
         _SUBSCRIPTIONS.id == subscription_id, _SUBSCRIPTIONS.user_id == user_id
     )
+
+
+def _is_seen_by(scope: Scope | None) -> Any:
+    """Whether an entry's alert is there, and of a feed that the scope sees now, if one is given."""
+    if scope is None:
+        return _OUTBOX.alert_seq.is_not(None)
+    return _OUTBOX.alert_seq.in_(select(schema.alerts.c.seq).where(seen_by(scope)))
 
 
 def _waiting_again(now_ns: int) -> Any:

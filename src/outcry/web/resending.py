@@ -1,7 +1,7 @@
 """What did not arrive, sent again: `/account/webhooks/{id}/resend/…`.
 
-Rules kept: sent again is only what its owner asks for, and only where alerts are being sent; it goes the way alerts go,
-under the ids it had, so that a receiver recognises what it has already.
+Rules kept: sent again is only what its owner asks for and may see now, and only where alerts are being sent; it goes
+the way alerts go, under the ids it had, so that a receiver recognises what it has already.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,9 @@ async def resend_one(desk: Desk, visit: Visit) -> Response:
     user, row = await own(desk, visit)
     message_id = said(await desk.form(visit), "message_id", _LONGEST_ID)
     again = desk.services.subscriptions.resend_one
-    return await _resend(desk, visit, user, row, lambda: again(user.id, row.id, message_id, desk.now_ns()))
+    return await _resend(
+        desk, visit, user, row, lambda: again(_scope(visit, user), row.id, message_id, desk.now_ns())
+    )
 
 
 async def resend_held(desk: Desk, visit: Visit) -> Response:
@@ -47,7 +49,7 @@ async def resend_held(desk: Desk, visit: Visit) -> Response:
     user, row = await own(desk, visit)
     await desk.form(visit)
     again = desk.services.subscriptions.resend_failed
-    return await _resend(desk, visit, user, row, lambda: again(user.id, row.id, 0, desk.now_ns()))
+    return await _resend(desk, visit, user, row, lambda: again(_scope(visit, user), row.id, 0, desk.now_ns()))
 
 
 async def resend_failed(desk: Desk, visit: Visit) -> Response:
@@ -57,7 +59,7 @@ async def resend_failed(desk: Desk, visit: Visit) -> Response:
         desk,
         visit,
         "failed_since",
-        lambda user, row, since_ns: again(user.id, row.id, since_ns, desk.now_ns()),
+        lambda user, row, since_ns: again(_scope(visit, user), row.id, since_ns, desk.now_ns()),
     )
 
 
@@ -66,9 +68,14 @@ async def resend_missing(desk: Desk, visit: Visit) -> Response:
     again = desk.services.subscriptions.resend_missing
 
     def missing(user: UserRow, row: SubscriptionRow, since_ns: int) -> int:
-        return again(visit.scope or Scope(user.id, ()), row.id, since_ns, desk.now_ns())
+        return again(_scope(visit, user), row.id, since_ns, desk.now_ns())
 
     return await _resend_since(desk, visit, "missing_since", missing)
+
+
+def _scope(visit: Visit, user: UserRow) -> Scope:
+    """What a user may see now."""
+    return visit.scope or Scope(user.id, ())
 
 
 async def _resend_since(
