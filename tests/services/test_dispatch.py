@@ -1,7 +1,6 @@
 """What becomes of an alert on its way: sent once, tried again by the schedule, held, missed or given up; and what its
 owner is told."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -348,23 +347,6 @@ def test_a_worker_that_dies_before_it_records_sends_the_same_again_under_the_sam
     ((_, parcel),) = stage.sender.sent
     assert parcel.message_id == lost[0].message_id
     assert [entry.alert.key for entry in parcel.entries] == [alert.key]
-
-
-def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage) -> None:
-    row = stage.subscribe(stage.person())
-
-    async def live() -> None:
-        running = asyncio.create_task(stage.dispatcher.run())
-        await asyncio.sleep(0.05)
-        stage.fire()
-        stage.dispatcher.wake()
-        while not stage.sender.sent:
-            await asyncio.sleep(0.001)
-        running.cancel()
-        await asyncio.wait([running])
-
-    asyncio.run(live())
-    assert [attempt.outcome for attempt in stage.log(row)] == ["delivered"]
 
 
 def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None:

@@ -78,9 +78,11 @@ def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[D
 async def running(delivering: Dispatcher) -> AsyncIterator["asyncio.Task[None]"]:
     task = asyncio.create_task(delivering.run())
     await asyncio.sleep(0.05)
-    yield task
-    task.cancel()
-    await asyncio.wait([task])
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def until(so: Callable[[], object], seconds: float = 10.0) -> float:
@@ -378,7 +380,7 @@ def test_forgetting_what_is_old_holds_up_nothing(stage: Stage) -> None:
     def before(name: str, *_: object) -> None:
         if name == "forget_old":
             begun.set()
-            free.wait(10)
+            free.wait(30)
             raise StoreBusy("not now")
 
     made, log = hindered(stage, before)
@@ -388,8 +390,10 @@ def test_forgetting_what_is_old_holds_up_nothing(stage: Stage) -> None:
             await until(begun.is_set)
             stage.fire()
             made.wake()
-            await until(lambda: stage.log(row))
-            free.set()
+            try:
+                await until(lambda: stage.log(row), 5)
+            finally:
+                free.set()
             await until(lambda: log.said)
 
     asyncio.run(live())
