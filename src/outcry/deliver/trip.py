@@ -39,8 +39,7 @@ class Stage(IntEnum):
 class Trip:
     """`allows`: whether its place may be reached at an address; `limit`: its deadline, moved from stage to stage;
     `end_s`: the last one, by the loop's clock; `turns`: at addresses; `held`: where it holds one; `code`: why it was
-    ended here, empty where it was not. `phases_ms`: what took how long; the wait for a turn is in none, unless a
-    connection stood ready."""
+    ended here, empty where it was not. `phases_ms`: what took how long; the wait for a turn is in none."""
 
     place: Place
     allows: Callable[[Place, Number], bool]

@@ -18,7 +18,7 @@ from aiohttp.connector import Connection
 from aiohttp.http import RawResponseMessage
 from aiohttp.tracing import Trace
 
-from outcry.deliver.trip import UNDER_WAY, judged_socket
+from outcry.deliver.trip import UNDER_WAY, Stage, judged_socket
 
 #: Of one exchange, with everything: heads, interim answers, what chunks and trailers add, and 16 KiB of body.
 MOST_RECEIVED = 80 * 1024
@@ -138,13 +138,15 @@ class Connector(aiohttp.TCPConnector):
         while True:
             connection = await super().connect(req, traces, timeout)
             wire = connection.protocol
-            if not isinstance(wire, Wire) or not wire.number or wire.number in trip.held:
+            if not isinstance(wire, Wire) or not wire.number or trip.hold(wire.number):
                 return connection
+            trip.reach(Stage.TURN)
             try:
                 await trip.take((wire.number,))
             except BaseException:
                 connection.release()
                 raise
             if wire.is_connected():  # still: the wait may have been long
+                trip.reach(Stage.ANSWER)
                 return connection
             connection.close()
