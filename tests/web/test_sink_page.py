@@ -179,3 +179,15 @@ def test_without_scripts_it_is_a_page_with_forms(
     tab.page.get_by_role("button", name="Answer so").click()
     tab.page.get_by_text("From now on it answers so.").wait_for()
     assert sink.manner is Manner.GONE
+
+
+def test_a_body_is_shown_to_the_byte_too_unless_a_page_would_change_it(
+    stage: WebStage, ann: Member, sink: Sink
+) -> None:
+    body = '{"version":2,"text":"VAH < 6912.5 & über"}'
+    receive(stage, sink, body)
+    assert Read(ann.get("/sink")).text.count(body) == 1
+    for changed in (b"\xff{}", b"{}\r\n", b'{"text":"\x1b[31m"}'):
+        sink.clear()
+        sink.take([("webhook-id", "msg_2")], changed)
+        assert "As it came" not in text(ann.get("/sink"))

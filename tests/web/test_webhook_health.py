@@ -105,7 +105,32 @@ def test_when_nothing_is_tried_before_is_said(stage: WebStage, ann: Member) -> N
     page = text(ann.get(place(row.id)))
     assert "Next try not before" in page
     assert "Nothing is tried before" in page
+    assert "resting" in page
     assert "resting" in text(ann.get("/account/webhooks"))
+
+
+def test_the_next_try_stands_at_the_newest_of_a_message_and_no_sooner_than_the_webhook_rests(
+    stage: WebStage, ann: Member
+) -> None:
+    """Of a message tried twice, one delivered meanwhile, and one that fewer were asked for by."""
+    row = made(stage, ann)
+    now_ns = stage.house.clock.now_ns()
+    soon, late = now_ns + HOUR_NS // 2, now_ns + HOUR_NS
+    waits = {"outcome": "pending", "code": "status", "status": 500, "next_ns": soon}
+    attempt(stage, row, message_id="msg_a", number=1, **waits)
+    attempt(stage, row, message_id="msg_b", number=1, **waits)
+    attempt(stage, row, message_id="msg_b", number=2)
+    attempt(stage, row, message_id="msg_a", number=2, **waits)
+    attempt(stage, row, message_id="msg_c", **(waits | {"code": "rate_limited", "status": 429}))
+    page = text(ann.get(place(row.id)))
+    assert (page.count("Next try: "), page.count("Nothing is sent until ")) == (1, 1)
+    lane(stage, row, failures=2, failing_since_ns=now_ns, closed_until_ns=late)
+    rests = text(ann.get(place(row.id)))
+    later = rests.split("Next try: ")[1].split(" Send")[0].split(" try")[0]
+    assert later in rests.split("Next try not before ")[1]
+    assert later not in page
+    ann.send(f"{place(row.id)}/pause")
+    assert "Next try: " not in text(ann.get(place(row.id)))
 
 
 def test_what_waits_is_held_and_was_given_up_is_counted(stage: WebStage, ann: Member) -> None:
@@ -128,15 +153,16 @@ def test_why_it_was_switched_off_and_how_it_comes_back(stage: WebStage, ann: Mem
     row = disabled(stage, made(stage, ann), reason)
     fired(stage, 2)
     page = text(ann.get(place(row.id)))
-    assert "Nothing is sent: the webhook was disabled." in page
-    assert result_words(Words("en"), reason) in page
+    assert "Nothing is sent: the webhook was switched off." in page
+    assert result_words(Words("en"), reason, row.target) in page
     assert "A test that arrives switches it on again." in page
     assert "2 alerts are held for it meanwhile" in page
     assert "Send what failed" not in page
     back = text(ann.send(f"{place(row.id)}/test"))
-    assert "was disabled and is active again" in back
+    assert "was switched off and is on again by this test" in back
+    assert "2 alerts were held while the webhook was switched off. Send them now" in back
     page = text(ann.get(place(row.id)))
-    assert "2 alerts were held while the webhook was disabled." in page
+    assert "2 alerts were held while the webhook was switched off." in page
 
 
 def test_an_address_that_nobody_confirmed_gets_nothing(stage: WebStage, ann: Member) -> None:

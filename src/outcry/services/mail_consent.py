@@ -43,6 +43,11 @@ class MailConsent:
         """Tell of mail that could not be sent in the operator's log."""
         self._report = report
 
+    @property
+    def able(self) -> bool:
+        """Whether this service sends mail at all."""
+        return self._mailer is not None and bool(self._links.site)
+
     def ask(self, row: SubscriptionRow, language: str) -> Asked:
         """Mail the question to an e-mail subscription's address; within ten seconds."""
         if self._mailer is None or not self._links.site:

@@ -3,7 +3,7 @@
 Rule kept: what a receiver answered is shown as text and nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 from urllib.parse import urlencode
@@ -18,16 +18,17 @@ from outcry.web.forms import before_in
 from outcry.web.language import Words
 from outcry.web.moments import Moment, moment
 
-PER_PAGE = 50
+PER_PAGE = 20
 #: The type of the alert a test sends.
 TEST = "webhook-test"
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An attempt for a page. `alert`: what its first alert was about; `diagnosis`: why it did not arrive, empty if it
-    did; `times`: where its time went; `excerpt`: of the answer, all of it to be seen; `went`: where it was sent, if
-    that is not where alerts go now; `again`: whether it can be asked for again; `outcome`: in words."""
+    """An attempt for a page. `next`: when its message is tried again, if this was its last try; `alert`: what its first
+    alert was about; `diagnosis`: why it did not arrive, empty if it did; `times`: where its time went; `excerpt`: of
+    the answer, all of it to be seen; `went`: where it was sent, if that is not where alerts go now; `again`: whether it
+    can be asked for again; `outcome`: in words."""
 
     row: AttemptRow
     at: Moment | None
@@ -41,8 +42,9 @@ class Delivery:
     outcome: str
 
 
-async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapping[str, Any]:
-    """What a template needs to show them: those of the page and outcome of this address, and where others are."""
+async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow, closed_ns: int) -> Mapping[str, Any]:
+    """What a template needs to show them: those of the page and outcome of this address, and where others are.
+    `closed_ns`: nothing is tried before."""
     wanted = next(
         (one for one in get_args(Outcome) if one == visit.request.query_params.get("outcome")), None
     )
@@ -51,29 +53,47 @@ async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow) -> Mapp
         desk.services.subscriptions.attempts, webhook.user_id, webhook.id, before, PER_PAGE + 1, wanted
     )
     shown = rows[:PER_PAGE]
+    whole = wanted is None and before is None
+    tries = _tries(shown, closed_ns, desk.now_ns(), whole=whole) if _sends(webhook) else {}
     return {
-        "attempts": [_delivery(visit, webhook, row) for row in shown],
-        "filtered": wanted is not None or before is not None,
+        "attempts": [_delivery(visit, webhook, row, tries.get(row.id)) for row in shown],
+        "filtered": not whole,
         "filters": _filters(visit, webhook, wanted),
         "newest": _address(webhook, wanted) if before is not None else None,
         "older": _address(webhook, wanted, shown[-1].id) if len(rows) > PER_PAGE else None,
     }
 
 
-def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow) -> Delivery:
+def _sends(webhook: SubscriptionRow) -> bool:
+    return webhook.phase is SubscriptionPhase.ACTIVE
+
+
+def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: bool) -> Mapping[int, int]:
+    """When messages are tried again, by the newest attempt of each; not of those that were tried meanwhile. `whole`:
+    nothing newer is left out."""
+    newest = {row.message_id: row for row in reversed(shown)}
+    due = [row for row in newest.values() if row.outcome == "pending" and row.next_ns is not None]
+    return {
+        row.id: max(row.next_ns or 0, closed_ns)
+        for row in due
+        if (row.next_ns or 0) > now_ns or (whole and closed_ns > now_ns)
+    }
+
+
+def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow, next_ns: int | None) -> Delivery:
     words = visit.words
     name, test = EVENTS.get(row.alert_type), row.alert_type == TEST
     ended = row.outcome in {"delivered", "dead"}
     return Delivery(
         row=row,
         at=moment(visit, row.at_ns),
-        next=moment(visit, row.next_ns),
+        next=moment(visit, next_ns),
         alert=words(name) if name else words("Test") if test else row.alert_type,
-        diagnosis="" if row.outcome == "delivered" else result_words(words, row.code),
+        diagnosis="" if row.outcome == "delivered" else result_words(words, row.code, webhook.target),
         times=timed(words, row.phases_ms, row.took_ms),
         excerpt=as_seen(row.excerpt),
         went=row.shown if row.shown != webhook.shown else "",
-        again=ended and not test and bool(row.message_id) and webhook.phase is SubscriptionPhase.ACTIVE,
+        again=ended and not test and bool(row.message_id) and _sends(webhook),
         outcome=outcome_words(words, row),
     )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
+from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
+from outcry.services.dispatch.windows import window_end_ns
 from outcry.services.subscriptions import NoSubscription, Subscriptions
 from outcry.web.desk import Desk, Visit
 from outcry.web.moments import Moment, moment
@@ -21,14 +22,17 @@ State = Literal["well", "failing", "failing_day", "failing_days"]
 @dataclass(frozen=True, slots=True)
 class Health:
     """How it stands: `state`: whether tries fail now, and for how long they have. `arrived`: when anything last did;
-    `since`: when they began to fail; `failures`: how many in a row; `closed`: nothing is tried before. `waiting`,
-    `held`, `dead`: alerts that wait, are held back while it was switched off, and were given up."""
+    `since`: when they began to fail; `failures`: how many in a row; `closed`, `closed_ns`: nothing is tried before;
+    `mail`: when the next digest goes, if there is anything for it. `waiting`, `held`, `dead`: alerts that wait, are
+    held back while it was switched off, and were given up."""
 
     state: State
     arrived: Moment | None
     since: Moment | None
     failures: int
     closed: Moment | None
+    closed_ns: int
+    mail: Moment | None
     waiting: int
     held: int
     dead: int
@@ -46,10 +50,19 @@ def health_of(desk: Desk, visit: Visit, row: SubscriptionRow) -> Health:
         since=moment(visit, lane.failing_since_ns),
         failures=lane.failures,
         closed=moment(visit, lane.closed_until_ns) if sends and lane.closed_until_ns > now_ns else None,
+        closed_ns=lane.closed_until_ns,
+        mail=moment(visit, _next_mail_ns(visit, row, now_ns)) if sends else None,
         waiting=backlog.waiting,
         held=backlog.held,
         dead=backlog.dead,
     )
+
+
+def _next_mail_ns(visit: Visit, row: SubscriptionRow, now_ns: int) -> int | None:
+    if row.target is not Target.EMAIL:
+        return None
+    reader = visit.preferences
+    return window_end_ns(row.window, now_ns, reader.time_zone, reader.digest_hour)
 
 
 def _state(failing_since_ns: int | None, now_ns: int) -> State:

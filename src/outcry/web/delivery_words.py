@@ -110,10 +110,8 @@ _RESULTS: Mapping[str, str] = {
     "bad_response": later("What came back is no answer of a web server. Is this the right program?"),
     "redirect": later("The host sent us on to another address. Enter that one: redirects are not followed."),
     "status": later("The host answered, but not with success: see what it said."),
-    "gone": later(
-        "The host says that this webhook no longer exists. Make a new one there and enter its address."
-    ),
-    "rate_limited": later("The host asks for fewer messages. They are sent more slowly."),
+    "gone": later("The receiver says that it is there no more (410), and wants nothing further."),
+    "rate_limited": later("The host asks for fewer messages."),
     "aborted": later("The host asked that this message be dropped: it is not tried again."),
     "our_message": later(
         "The chat did not understand our message. That is a fault of this service: tell its operator."
@@ -128,6 +126,15 @@ _RESULTS: Mapping[str, str] = {
     "mail_failed": later("The mail could not be handed over. The operator finds the reason in the log."),
     "bounced": later("Three mails in a row were refused: nothing is sent to this address any more."),
     "unsubscribed": later("Whoever reads at this address has unsubscribed."),
+}
+_NEW_THERE = later(
+    "The chat says that this webhook no longer exists. Make a new one there and enter its address."
+)
+#: What means something else of one target than of others.
+_RESULTS_OF: Mapping[tuple[Target, str], str] = {
+    (Target.SLACK, "gone"): _NEW_THERE,
+    (Target.DISCORD, "gone"): _NEW_THERE,
+    (Target.EMAIL, "ok"): later("The mail server took it. Whether it reaches the mailbox is seen there."),
 }
 #: The codes there are words for.
 ADDRESS_CODES, RESULT_CODES = frozenset(_ADDRESSES), frozenset(_RESULTS)
@@ -158,7 +165,8 @@ def address_words(words: Words, code: str) -> str:
     return words(found) if found else words("This address is not taken (%(code)s).", code=code)
 
 
-def result_words(words: Words, code: str) -> str:
-    """What came of a delivery, and what to do."""
-    found = _RESULTS.get(code) or _ADDRESSES.get(code)
+def result_words(words: Words, code: str, target: Target | None = None) -> str:
+    """What came of a delivery to such a target, and what to do."""
+    special = _RESULTS_OF.get((target, code)) if target else None
+    found = special or _RESULTS.get(code) or _ADDRESSES.get(code)
     return words(found) if found else words("It did not arrive (%(code)s).", code=code)

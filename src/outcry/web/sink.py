@@ -43,7 +43,8 @@ _FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A receipt for a page. `summary`: what the message says of itself, if it says anything; `cut`: whether `body` is
-    only its beginning; `signature`: how it looks and its words."""
+    only its beginning; `raw`: the body to the byte, empty where a page cannot show it so; `signature`: how it looks and
+    its words."""
 
     receipt: Receipt
     at: Moment | None
@@ -51,6 +52,7 @@ class Shown:
     summary: str
     body: str
     cut: bool
+    raw: str
     headers: list[tuple[str, str]]
     signature: tuple[str, str]
 
@@ -111,7 +113,7 @@ async def _page(desk: Desk, visit: Visit, faults: Faults) -> Response:
         found, left = list[Shown](), _LONGEST_PAGE
         for receipt in sink.receipts:
             found.append(_shown(visit, sink, receipt, min(left, _LONGEST_BODY)))
-            left -= len(found[-1].body)
+            left -= len(found[-1].body) + len(found[-1].raw)
         return found
 
     return desk.page(
@@ -142,8 +144,17 @@ def _shown(visit: Visit, sink: Sink, receipt: Receipt, most: int) -> Shown:
     headers += [(as_seen(name), as_seen(value)) for name, value in receipt.headers if name not in known]
     return Shown(
         receipt, moment(visit, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), body[:most],
-        len(text) > most or len(body) > most, headers, (kind, visit.words(words)),
+        len(text) > most or len(body) > most, _exact(receipt.body, most), headers, (kind, visit.words(words)),
     )  # fmt: skip
+
+
+def _exact(body: bytes, most: int) -> str:
+    """A body that can be copied from a page as it is; nothing of one that would become another by that."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if len(text) <= most and as_seen(text) == text and "\r" not in text else ""
 
 
 def _laid_out(read: dict[Any, Any], most: int) -> str | None:

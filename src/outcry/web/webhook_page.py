@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
-from outcry.ports.delivery import SubscriptionRow
+from outcry.ports.delivery import SubscriptionRow, Target
 from outcry.ports.identity import UserRow
 from outcry.services.subscriptions import NoSubscription
 from outcry.web.deliveries import deliveries
@@ -89,6 +89,7 @@ async def one(
     desk: Desk, visit: Visit, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
 ) -> Response:
     """The page of one: `typed` stands in its form, refused for `faults`."""
+    health = await asked(desk, health_of, desk, visit, row)
     return page(
         desk,
         visit,
@@ -104,9 +105,9 @@ async def one(
         overlaps={code: visit.words(text) for code, (_, text) in OVERLAPS.items()},
         usual_overlap=USUAL_OVERLAP,
         asked_words={code: visit.words(text) for code, text in ASKED.items()},
-        reason_words=result_words(visit.words, row.reason) if row.reason else "",
-        health=await asked(desk, health_of, desk, visit, row),
-        **await deliveries(desk, visit, row),
+        reason_words=result_words(visit.words, row.reason, row.target) if row.reason else "",
+        health=health,
+        **await deliveries(desk, visit, row, health.closed_ns),
     )
 
 
@@ -120,10 +121,16 @@ def page(desk: Desk, visit: Visit, template: str, status: int = 200, **values: A
         severities={code: visit.words(name) for code, name in SEVERITIES.items()},
         windows={code: visit.words(name) for code, name in WINDOWS.items()},
         offered=offered(desk),
+        shut=_shut(desk, visit),
         running=desk.services.subscriptions.running,
         sink=desk.services.sink,
         **values,
     )
+
+
+def _shut(desk: Desk, visit: Visit) -> dict[str, str]:
+    """Targets that cannot be chosen here, and why."""
+    return {} if desk.services.consent.able else {Target.EMAIL.value: visit.words("no mail server is set up")}
 
 
 def typed_of(row: SubscriptionRow) -> dict[str, str]:

@@ -10,10 +10,20 @@ from starlette.responses import Response
 from outcry.accounts.audit import Event
 from outcry.ports.delivery import SubscriptionPhase
 from outcry.web.as_text import as_seen
+from outcry.web.delivery_health import health_of
 from outcry.web.delivery_times import timed
 from outcry.web.delivery_words import result_words
 from outcry.web.desk import Desk, Page, Visit
-from outcry.web.webhook_page import ONE, TooOften, asked_of_others, back_to_webhook, note, own, told_to_wait
+from outcry.web.webhook_page import (
+    ONE,
+    TooOften,
+    asked,
+    asked_of_others,
+    back_to_webhook,
+    note,
+    own,
+    told_to_wait,
+)
 
 #: Tests in any minute; a test waits for the other side.
 _TESTS = 5
@@ -32,15 +42,17 @@ async def test_webhook(desk: Desk, visit: Visit) -> Response:
     await note(desk, visit, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
     _, after = await own(desk, visit)
     enabled = row.phase is SubscriptionPhase.DISABLED and after.phase is not SubscriptionPhase.DISABLED
+    health = await asked(desk, health_of, desk, visit, after)
     return desk.page(
         visit,
         "account/webhook_test.html",
         webhook=after,
         enabled=enabled,
+        held=health.held if enabled else 0,
         result=result,
         excerpt=as_seen(result.excerpt),
         request=as_seen(result.request),
-        diagnosis=result_words(visit.words, result.code),
+        diagnosis=result_words(visit.words, result.code, row.target),
         times=timed(visit.words, result.phases_ms, result.took_ms),
     )
 
