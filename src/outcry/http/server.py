@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Protocol
 
+try:
+    import resource
+except ModuleNotFoundError:  # not on Windows, where there is no such limit
+    resource = None
+
 import uvicorn
 from uvicorn.config import LoopFactoryType
 
@@ -23,6 +28,7 @@ from outcry.http.protocol import protocol_for
 
 BACKLOG = 2048
 GC_THRESHOLD = 20_000
+MOST_OPEN_FILES = 65_536
 
 
 class Service(Protocol):
@@ -119,6 +125,18 @@ def build_server(
     return Server(config, on_started, stopping)
 
 
+def allow_open_files() -> None:
+    """Take as many open files as the system lets this process have: readers of the stream and receivers of webhooks are
+    one each, and the usual 1,024 are for programs that do not serve."""
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def serve(
     service: Service,
     binding: Binding,
@@ -133,6 +151,7 @@ def serve(
     logger.setLevel(logging.INFO)
     logger.propagate = False
     thresholds = gc.get_threshold()
+    allow_open_files()
 
     def started(host: str, port: int) -> None:
         # What was loaded stays for good, and a request leaves no cycles: looking through it all the time takes
