@@ -181,6 +181,8 @@ def test_what_is_not_signed_has_no_secret(desk: Desk, target: Target, address: s
         (Target.DISCORD, "https://discord.com/api/webhooks/1/abc", "not_discord"),
         (Target.DISCORD, DISCORD.replace("discord.com", "discord.com.evil.dev"), "not_discord"),
         (Target.EMAIL, "ann", "email_form"),
+        (Target.HTTPS, SLACK, "address_of_a_chat"),
+        (Target.HTTPS, DISCORD, "address_of_a_chat"),
         (Target.HTTPS, "", "address_missing"),
         (Target.HTTPS, "http://mysite.dev/", "endpoint_not_https"),
         (Target.HTTPS, "https://10.0.0.1/", "endpoint_private"),

@@ -42,6 +42,7 @@ def test_the_codes_of_the_table_are_all_known_here() -> None:
         "slack_trigger",
         "not_slack",
         "not_discord",
+        "address_of_a_chat",
         "email_form",
         "address_missing",
     }

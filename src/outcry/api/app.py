@@ -60,8 +60,8 @@ class Background(Protocol):
 class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
-    they run until all pass once. `live`, `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page,
-    and the pages themselves."""
+    they run until all pass once. `live`, `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in
+    by a page, and the pages themselves."""
 
     query: Query
     keys: KeyRing

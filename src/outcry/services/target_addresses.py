@@ -70,4 +70,6 @@ def form_fault(target: Target, address: str) -> str:
         return "slack_trigger" if "slack.com/triggers/" in address else "not_slack"
     if target is Target.DISCORD and DISCORD.fullmatch(address) is None:
         return "not_discord"
+    if target is Target.HTTPS and (SLACK.fullmatch(address) or DISCORD.fullmatch(address)):
+        return "address_of_a_chat"  # which could not read what a program is sent
     return ""

@@ -61,6 +61,9 @@ _ADDRESSES: Mapping[str, str] = {
         "This is not a webhook of Discord: those begin with https://discord.com/api/webhooks/. Copy the "
         "whole address from the channel's settings."
     ),
+    "address_of_a_chat": later(
+        "This is the webhook of a chat, which takes another form: choose Slack or Discord above."
+    ),
     "endpoint_invalid": later(
         "This is not an address of the web. Enter one such as https://hooks.example.com/outcry, "
         "without a # part."
