@@ -635,6 +635,15 @@ def test_what_is_old_and_waits_for_nothing_is_forgotten_but_numbers_go_on(stage:
     assert numbers == {("NQ", 2), ("ES", 4)}
 
 
+def test_what_waits_behind_a_pause_is_forgotten_with_the_rest(stage: Stage) -> None:
+    number = stage.subscribe()
+    stage.fire(3)
+    stage.now_ns += DAY
+    stage.fire()
+    stage.outbox.forget_old(stage.now_ns)
+    assert stage.outbox.backlog(1, number).waiting == 1
+
+
 def test_what_was_delivered_late_is_kept_as_long_as_its_attempt(stage: Stage) -> None:
     number = stage.subscribe()
     stage.fire(2)

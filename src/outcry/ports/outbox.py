@@ -242,6 +242,6 @@ class Outbox(Protocol):
         ...
 
     def forget_old(self, before_ns: int) -> None:
-        """Remove attempts, and entries that wait for nothing, from before then; the newest entry of a subscription and
-        symbol stays, for numbers go on from it."""
+        """Remove attempts from before then, and entries that ended before, or were wanted before and wait still, behind
+        a pause; the newest entry of a subscription and symbol stays, for numbers go on from it."""
         ...

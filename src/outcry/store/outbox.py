@@ -205,8 +205,8 @@ def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> in
     connection.execute(
         schema.outbox.delete().where(
             _OUTBOX.id.between(rows[0][0], rows[-1][0]),
-            _OUTBOX.phase != _WAITING,
-            func.coalesce(_OUTBOX.ended_ns, _OUTBOX.created_ns) < before_ns,
+            # What waits so long does so behind a pause, and is past any use.
+            func.coalesce(_OUTBOX.ended_ns, _OUTBOX.asked_ns) < before_ns,
             _OUTBOX.number < newest.correlate(schema.outbox).scalar_subquery(),
         )
     )
