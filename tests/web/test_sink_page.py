@@ -158,6 +158,7 @@ def test_it_is_seen_arriving_without_a_reload(
     code = tab.page.locator("code.quiet")
     code.get_by_text("msg_live").wait_for()
     tab.page.get_by_text("Headers and body").first.click()
+    assert tab.page.locator("#came-in").get_by_role("button", name="Copy").count() == 1
     receive(stage, sink, id_="msg_later")
     tab.page.clock.run_for(10_000)  # what is being read is left alone
     assert tab.page.locator("details[open]").count() == 1

@@ -1,13 +1,15 @@
 """How a webhook does, as its page and the list say it, and what did not arrive sent again."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from zoneinfo import ZoneInfo
 
 import pytest
 from account_stage import Member, Read
+from browsing import Window
 from webhook_stage import (
     GOOD,
     ScriptedDeliverer,
@@ -25,6 +27,7 @@ from webhook_stage import (
 from webstage import Got, WebStage
 
 from outcry.ports.delivery import SubscriptionPhase
+from outcry.store.subscriptions import SqlSubscriptionStore
 
 HOUR_NS = 3600 * 10**9
 DELIVERER = ScriptedDeliverer()
@@ -131,6 +134,45 @@ def test_the_next_try_stands_at_the_newest_of_a_message_and_no_sooner_than_the_w
     assert later not in page
     ann.send(f"{place(row.id)}/pause")
     assert "Next try: " not in text(ann.get(place(row.id)))
+
+
+def test_the_page_follows_what_waits_and_stops_once_nothing_does(
+    stage: WebStage, ann: Member, tabs: Callable[..., Window]
+) -> None:
+    row = made(stage, ann, symbols=[])
+    fired(stage, 1)
+    tab = tabs(stage, token=ann.browser.cookies["outcry-local"])
+    tab.page.clock.install()
+    tab.go(place(row.id))
+    assert tab.page.locator("#deliveries").get_by_text("Nothing was sent yet").count() == 1
+    attempt(stage, row, message_id="msg_followed")
+    put(stage, row, "delivered")
+    tab.page.clock.run_for(3100)
+    tab.page.locator("#deliveries").get_by_text("Delivered", exact=True).nth(1).wait_for()
+    assert tab.page.locator("#stand[data-waits]").count() == 0
+    assert tab.ear.heard(tab.page) == {}
+
+
+def test_when_the_next_mail_goes_is_said(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, target="email", address="ann@example.com", window="quarter")
+    SqlSubscriptionStore(stage.house.database).change_subscription(
+        ann.user.id, row.id, lambda now: replace(now, phase=SubscriptionPhase.ACTIVE)
+    )
+    said = text(ann.get(place(row.id))).split("Next mail ")[1]
+    assert re.match(r".{,20} \d+:(00|15|30|45):00\W", said)
+    assert "Next mail" not in text(ann.get(place(made(stage, ann).id)))
+
+
+def test_mail_cannot_be_chosen_where_none_is_sent(ann: Member) -> None:
+    page = ann.get("/account/webhooks/new").text
+    assert re.search(
+        r'<option value="email" disabled>E-mail digest \(no mail server is set up\)</option>', page
+    )
+
+
+def test_one_without_a_name_is_called_by_its_host(stage: WebStage, ann: Member) -> None:
+    row = made(stage, ann, label="")
+    assert f'<a href="{place(row.id)}">hooks.mysite.dev</a>' in ann.get("/account/webhooks").text
 
 
 def test_what_waits_is_held_and_was_given_up_is_counted(stage: WebStage, ann: Member) -> None:
