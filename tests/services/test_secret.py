@@ -25,7 +25,8 @@ def a_key(house: House) -> None:
 
 def a_subscription(house: House) -> None:
     an_operator(house)
-    wish = Wish(Target.EMAIL, "ann@example.com", "Desk", (), "info")
+    slack = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
+    wish = Wish(Target.SLACK, slack, "Desk", (), "info")
     house.people.subscriptions.add(1, wish, NOW_NS)
 
 

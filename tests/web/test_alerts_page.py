@@ -329,6 +329,7 @@ def test_everything_missed_arrives_however_much_it_is(
     monkeypatch.setattr("outcry.web.alerts.PAGE_ROWS", 3)
     tab = tabs(own_stage)
     tab.go("/alerts")
+    until(tab.page, lambda: bool(numbers(tab.page)), "no alert of the morning is told")
     newest = max(numbers(tab.page))
     tab.context.set_offline(True)
     expect(tab.page.locator("#lost")).to_be_visible(timeout=40_000)
