@@ -210,10 +210,17 @@ def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(house: House) -
             [[CAUGHT, *trades, Heartbeat(OPEN + 119 * SECOND), 0.3, Heartbeat(OPEN + 120 * SECOND), 1e9]]
         )
         staged.engine.attach(0, feed)
-        await asyncio.sleep(0.2)
-        runner = staged.engine.runners[f"0/script/{ES.key}"]
+        name = f"0/script/{ES.key}"
+
+        async def reached(market_ns: int) -> None:
+            async with asyncio.timeout(20):
+                while name not in staged.engine.runners or staged.engine.runners[name].market_ns < market_ns:
+                    await asyncio.sleep(0.01)
+
+        await reached(OPEN + 119 * SECOND)
+        runner = staged.engine.runners[name]
         assert not runner.health.market_stale(OPEN + 119 * SECOND, runner.stream.latest_ns)
-        await asyncio.sleep(0.3)
+        await reached(OPEN + 120 * SECOND)
         assert runner.market_ns == OPEN + 120 * SECOND
         assert runner.health.market_stale(runner.market_ns, runner.stream.latest_ns)
 
