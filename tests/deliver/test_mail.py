@@ -1,7 +1,9 @@
 """Mail handed to real SMTP servers on this machine: encrypted, in whole, or refused without showing a secret."""
 
+import gc
 import socket
 import ssl
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from email import message_from_bytes
@@ -68,6 +70,10 @@ def server(taken: Taken, *, implicit: ssl.SSLContext | None = None, **options: A
         yield port
     finally:
         controller.stop()
+        del controller
+        with warnings.catch_warnings():  # it ends under connections that it has not closed: no fault of ours
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @pytest.fixture(scope="module")
