@@ -6,23 +6,18 @@ connection is closed), `/500/…`, `/hang/…`. Its certificate is of an ellipti
 """
 
 import asyncio
-import ipaddress
 import re
-import ssl
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic_ns
 from typing import cast
 
 import msgspec
 import uvloop
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from tests.deliver.certificates import certificate
 
 DOMAIN = "hooks.example.com"
-CERTIFICATE = "endpoints.pem"
+CERTIFICATE = "certificate.pem"
 _LENGTH = re.compile(rb"\r\ncontent-length: (\d+)", re.IGNORECASE)
 _KEY = re.compile(rb'"key":"([^"]+)"')
 _ANSWERS = {
@@ -75,7 +70,7 @@ class Endpoint(asyncio.Protocol):
 async def _serve(folder: Path, hosts: int) -> None:
     noted: list[tuple[int, bytes]] = []
     loop = asyncio.get_running_loop()
-    context, port = _certified(folder), 0
+    context, port = certificate(folder, f"*.{DOMAIN}").server, 0
     for host in range(hosts):
         server = await loop.create_server(
             lambda: Endpoint(noted), number_of(host), port, ssl=context, backlog=1024
@@ -95,36 +90,6 @@ async def _serve(folder: Path, hosts: int) -> None:
 
     loop.add_reader(sys.stdin, report)
     await ended.wait()
-
-
-def _certified(folder: Path) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
-    now = datetime.now(UTC)  # noqa: TID251 - TLS itself goes by the machine's clock
-    names = [x509.DNSName(f"*.{DOMAIN}"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    certificate, secret = folder / CERTIFICATE, folder / "endpoints.key"
-    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret.touch(mode=0o600)
-    secret.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, secret)
-    return context
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from outcry.ports.live import AlertRow, FanOut
 from outcry.ports.outbox import EntryPhase
 from outcry.services.dispatch.dispatcher import Dispatcher, Notices, Parts
 from outcry.services.sealing import Seal
-from outcry.services.subscriptions import place_of
+from outcry.services.signing_secrets import place_of
 from outcry.store import schema
 from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.live import SqlLiveStore

@@ -19,10 +19,12 @@ class Certificate:
     path: Path
 
 
-def certificate(folder: Path) -> Certificate:
+def certificate(folder: Path, *names: str) -> Certificate:
+    """One for 127.0.0.1, and for these names."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)  # noqa: TID251 - TLS itself goes by the machine's clock
+    spoken_for = [x509.IPAddress(ipaddress.ip_address("127.0.0.1")), *map(x509.DNSName, names)]
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -31,14 +33,13 @@ def certificate(folder: Path) -> Certificate:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(hours=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
+        .add_extension(x509.SubjectAlternativeName(spoken_for), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     path, secret = folder / "certificate.pem", folder / "key.pem"
     path.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    secret.touch(mode=0o600)
     secret.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
