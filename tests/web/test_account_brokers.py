@@ -17,7 +17,7 @@ from outcry.ports.connections import (
     ConnectionRow,
 )
 from outcry.ports.live import StreamKey
-from outcry.services.connections import PushedConnections
+from outcry.services.connections.pushed import PushedConnections
 
 ACME = Broker(
     "acme",

@@ -140,6 +140,17 @@ class Repaired:
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """All that was traded between two instants (ns UTC, half-open, at edges of bars), trade by trade: it takes the
+    place of the bars that told of this time so far. `rows` as in `Trades`, in order of time, none outside; there may be
+    none. Sent after `CaughtUp`, oldest time first, in pieces of some thousand rows."""
+
+    from_ns: int
+    to_ns: int
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
 class Amend:
     """The exchange took back a trade or corrected it, named by the feed's number. New price 10⁻⁹, size lots."""
 
@@ -180,7 +191,9 @@ class Ended:
     at_ns: int
 
 
-Event = Trades | Bars | CaughtUp | Gap | Repaired | Amend | Heartbeat | VolumeCounter | Status | Ended
+Event = (
+    Trades | Bars | Replaced | CaughtUp | Gap | Repaired | Amend | Heartbeat | VolumeCounter | Status | Ended
+)
 
 
 class FeedLost(Exception):
@@ -197,6 +210,10 @@ class FeedRefused(FeedLost):
     """The feed will not have us (a login that failed): no use trying again until a person has acted."""
 
     retry = False
+
+
+class LoginRefused(FeedRefused):
+    """The login was refused twice running, or has ended: the person has to sign in anew, with other entries perhaps."""
 
 
 class Feed(Protocol):

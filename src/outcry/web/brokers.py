@@ -14,7 +14,7 @@ from outcry.accounts.audit import Event
 from outcry.accounts.licences import Scope
 from outcry.ports.connections import Broker, ConnectionRefused, ConnectionRow
 from outcry.ports.identity import UserRow
-from outcry.services.connections import PUSHED
+from outcry.services.connections.pushed import PUSHED
 from outcry.services.live.board import Channel
 from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of, site_of

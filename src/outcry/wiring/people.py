@@ -13,7 +13,7 @@ from outcry.http.auth import PageDoor
 from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
 from outcry.ports.limiter import Limiter
-from outcry.services.connections import PushedConnections
+from outcry.services.connections.pushed import PushedConnections
 from outcry.services.consent_links import ConsentLinks
 from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers

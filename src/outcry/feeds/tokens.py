@@ -1,0 +1,48 @@
+"""A token that ends, renewed in time and once, however many need it.
+
+Rule kept: it is renewed at four fifths of its life, so that nobody is refused for one that ended on the way.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.clock import Clock
+
+#: Of a token's life, the part after which it is renewed.
+RENEW_AT = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What a vendor lets one in by, from `made_ns` for `life_s` seconds. Never printed."""
+
+    text: str = field(repr=False)
+    made_ns: int
+    life_s: float
+
+    def due(self, now_ns: int) -> bool:
+        """Whether it is time to renew it."""
+        return now_ns >= self.made_ns + round(self.life_s * RENEW_AT * NANOS_PER_SECOND)
+
+
+class Tokens:
+    """Gives a token in force. renew: given the last one, or None at first; raises what `Link`'s `sign_in` does."""
+
+    def __init__(self, renew: Callable[[Token | None], Awaitable[Token]], clock: Clock) -> None:
+        self._renew, self._clock = renew, clock
+        self._token: Token | None = None
+        self._lock = asyncio.Lock()
+
+    async def token(self) -> str:
+        """The token in force, renewed by the first who asks once it is due."""
+        async with self._lock:
+            if self._token is None or self._token.due(self._clock.now_ns()):
+                self._token = await self._renew(self._token)
+            return self._token.text
+
+    def refused(self, text: str) -> None:
+        """The vendor does not take this token: the next who asks has it renewed; a newer one is left alone."""
+        if self._token is not None and self._token.text == text:
+            self._token = None

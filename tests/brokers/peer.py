@@ -1,0 +1,74 @@
+"""What a fake vendor on loopback lets a test do: play a tape, and misbehave as vendors do.
+
+A peer holds the whole tape of each contract and a present (`now_ns`). What lies before the present is history, which
+it gives when asked, as the vendor would; `advance` moves the present on and sends what was traded in between to whoever
+is subscribed. It speaks the vendor's protocol on a real socket, from the vendor's own parts where these exist.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from outcry.core.instruments import Contract
+from outcry.ports.adapters import Adapter
+from outcry.ports.records import Quality, Rows
+
+
+class FakePeer(Protocol):
+    """A vendor. All times ns UTC. Made without arguments, inside a running event loop."""
+
+    adapter: Adapter
+    #: Entries that it accepts, for `Adapter.feed`.
+    given: Mapping[str, str]
+    #: What history of today it gives, and in what quality a session that was broken off is whole again.
+    history: Quality
+    #: Whether a trade taken late can be told by the time it is stamped with: whole seconds cannot tell order within.
+    #: The resolution of the times it sends: a tape for it has times that are multiples of this.
+    resolution_ns: int
+    #: The vendor's present.
+    now_ns: int
+    #: The vendor's clock less the true one: what it stamps is off by so much.
+    skew_ns: int
+    #: Logins it was asked for, and how many of them it refused.
+    logins: int
+    refusals: int
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Where it listens, for `Kit.places`; once started."""
+        ...
+
+    async def start(self) -> None:
+        """Listen on free loopback ports."""
+        ...
+
+    async def stop(self) -> None:
+        """Hang up on everybody, and leave no task and no socket."""
+        ...
+
+    def tape(self, contract: Contract, rows: Rows) -> None:
+        """The whole tape of a contract: dtype `records.TRADE`, in order of time."""
+        ...
+
+    async def advance(self, to_ns: int) -> None:
+        """Move the present on, sending what was traded meanwhile (and what beats the vendor has), in order."""
+        ...
+
+    async def drop(self) -> None:
+        """Cut every connection in the middle of a record: half of it is sent, then the socket is reset."""
+        ...
+
+    def freeze(self, *, on: bool) -> None:
+        """While on: connections stay open and new ones are accepted, and nothing is sent on any, not even beats."""
+        ...
+
+    def repeat(self, seconds: float) -> None:
+        """When next asked for history, or to resume, give this much from before what was asked for as well."""
+        ...
+
+    async def expire(self, *, on: bool) -> None:
+        """While on: logins and tokens are refused; what is connected is told or cut off, as this vendor does."""
+        ...
+
+    def shuffle(self, burst: int) -> None:
+        """Send the next `burst` live trades in another order than their times'."""
+        ...
