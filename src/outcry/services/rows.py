@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outcry.core.kernels import BulkFold
-from outcry.ports.records import Quality, Rows
+from outcry.ports.records import BAR, Quality, Rows
 
 Column = NDArray[Any]
 
@@ -44,6 +44,22 @@ def volume_of(rows: Rows, quality: Quality) -> int:
     if int(lots.max()) * len(lots) >= 2**64:
         return sum(lots.tolist())
     return int(lots.sum(dtype=np.uint64))
+
+
+def bars_of(rows: Rows, quality: Quality) -> Rows:
+    """Trades as the bars that tell of them, stamped at their start; only those in which anything traded."""
+    rows = rows[np.argsort(rows["ts_event"], kind="stable")]
+    starts = rows["ts_event"] // quality.length_ns * quality.length_ns
+    firsts = np.flatnonzero(np.diff(starts, prepend=-1))
+    bars = np.zeros(len(firsts), BAR)
+    if not len(firsts):
+        return bars
+    price = rows["price"]
+    bars["ts_event"] = starts[firsts]
+    bars["open"], bars["close"] = price[firsts], price[np.append(firsts[1:], len(rows)) - 1]
+    bars["high"], bars["low"] = np.maximum.reduceat(price, firsts), np.minimum.reduceat(price, firsts)
+    bars["volume"] = np.add.reduceat(rows["size"].astype(np.uint64), firsts)
+    return bars
 
 
 def fold_rows(fold: BulkFold, rows: Rows, ticks: list[Column], quality: Quality) -> None:

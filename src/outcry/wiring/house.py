@@ -122,8 +122,10 @@ class House:
         from outcry.services.live.engine import Market, Stores  # noqa: PLC0415
         from outcry.services.live.service import LiveService  # noqa: PLC0415
 
-        stores = Stores(self.log, self.alerts, self.store, Archive(lambda: self.importer))
         universe, calendar = self.reference.universe, self.reference.calendar
+        stores = Stores(
+            self.log, self.alerts, self.store, Archive(lambda: self.importer, calendar.session_at)
+        )
         # A morning invented at the start happened before anybody could be told of it.
         since_ns = self.market_clock.now_ns() if self.invented else 0
         fan_out = partial(self._fan_out, since_ns)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from outcry.core.calendar import Session
 from outcry.core.instruments import Contract
 from outcry.ports.files import ReadCounts
 from outcry.ports.live import StreamKey
@@ -18,8 +19,12 @@ from outcry.ports.records import TRADE, Batch, Quality, Rows
 from outcry.services.coverage import Span
 from outcry.services.importing import Importer
 from outcry.services.live import entries as log
+from outcry.services.rows import bars_of
 
 _BATCH_ROWS = 100_000
+
+#: The session of a product that an instant (ns UTC) lies in, if it lies in one.
+SessionAt = Callable[[str, int], Session | None]
 
 
 @dataclass(slots=True)
@@ -31,21 +36,33 @@ class LogReading:
     contract: Contract
     entries: Callable[[], Iterator[log.Known]]
     covered: tuple[Span, ...]
+    sessions: SessionAt
     #: What was taken back must not come again from an earlier recording of the same trades.
     replaces: bool = False
     format: str = "log"
     counts: ReadCounts = field(default_factory=ReadCounts)
     bytes_total: int = 0
     bytes_read: int = 0
+    _last: Session | None = None
 
     def batches(self) -> Iterator[Batch]:
-        """See `Reading`."""
-        for quality, same in groupby(log.settled(self.entries()), key=_quality):
-            for rows in _gathered(entry.rows for entry in same):
-                self.counts.rows += len(rows)
-                yield Batch(
-                    self.contract, quality, _plain(rows) if quality is Quality.TICKS else rows, "its log"
-                )
+        """See `Reading`. Of a session that partly came as bars all comes as bars: a recording is of one quality."""
+        entries = [(self._session(entry), entry) for entry in log.settled(self.entries())]
+        worst: dict[Session | None, Quality] = {}
+        for session, entry in entries:
+            worst[session] = max(worst.get(session, Quality.TICKS), _quality(entry), key=lambda q: q.rank)
+        rows = ((worst[session], _as_quality(entry, worst[session])) for session, entry in entries)
+        for quality, same in groupby(rows, key=lambda pair: pair[0]):
+            for gathered in _gathered(part for _, part in same):
+                self.counts.rows += len(gathered)
+                yield Batch(self.contract, quality, gathered, "its log")
+
+    def _session(self, entry: log.TradeRows | log.BarRows) -> Session | None:
+        """The session of an entry: its rows are all of one, and most often the last one's."""
+        at_ns, last = int(entry.rows["ts_event"][0]), self._last
+        if last is None or not last.open_ns <= at_ns < last.close_ns:
+            self._last = last = self.sessions(self.contract.root, at_ns)
+        return last
 
 
 class Archive:
@@ -54,8 +71,8 @@ class Archive:
     `importer` is made when first needed: with it comes much that a service without feeds does without.
     """
 
-    def __init__(self, importer: Callable[[], Importer]) -> None:
-        self._importer = importer
+    def __init__(self, importer: Callable[[], Importer], sessions: SessionAt) -> None:
+        self._importer, self._sessions = importer, sessions
 
     def store(
         self, key: StreamKey, entries: Sequence[log.Known], covered: Sequence[Span], settled_ns: int
@@ -66,11 +83,24 @@ class Archive:
         """
         if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
             return
-        amended = any(isinstance(entry, log.Amended) for entry in entries)
+        amended = any(isinstance(entry, log.Amended | log.Replacement) for entry in entries)
         reading = LogReading(
-            Path(key.text), key.feed, key.contract, lambda: iter(entries), tuple(covered), amended
+            Path(key.text),
+            key.feed,
+            key.contract,
+            lambda: iter(entries),
+            tuple(covered),
+            self._sessions,
+            amended,
         )
         self._importer().record(reading, key.owner, settled_ns)
+
+
+def _as_quality(entry: log.TradeRows | log.BarRows, quality: Quality) -> Rows:
+    """The rows of an entry, trades made into bars where a recording is of bars."""
+    if isinstance(entry, log.BarRows):
+        return entry.rows
+    return _plain(entry.rows) if quality is Quality.TICKS else bars_of(entry.rows, quality)
 
 
 def _quality(entry: log.TradeRows | log.BarRows) -> Quality:

@@ -17,7 +17,7 @@ from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
 from outcry.core.units import NANOS_PER_MS
 from outcry.ports.clock import Clock
-from outcry.ports.feed import Feed, FeedLost, FeedRefused
+from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LiveStore, LogDamaged, StreamKey, TradeLog
 from outcry.ports.store import SessionStore, StoreBusy
@@ -42,6 +42,8 @@ GOOD_SESSION_S = 60.0
 CONTRACTS_S = 60.0
 #: A store that is busy holds a live stream up no longer than this; what has ended is then stored later.
 PATIENCE_S = 5.0
+#: A feed lost for so long does not hold up the sessions that ended meanwhile.
+LOST_FOR_GOOD_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Engine:
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
         self.runners: dict[str, Runner] = {}
         self._feeds: dict[str, asyncio.Task[None]] = {}
+        #: Streams that somebody follows, by name.
+        self._streams: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._recorder = Recorder(stores.log, stores.live, board, rush, market.fan_out)
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
@@ -113,6 +117,16 @@ class Engine:
         self._begin(self._keep_time(), "time")
         self._begin(self._recorder.keep_snapshots(self.runners), "snapshots")
         self._begin(self._recorder.keep_synced(), "sync")
+
+    def retire(self, key: StreamKey) -> None:
+        """Show a stream no more that nobody follows now; what it has goes to the store when it has ended."""
+        self._board.drop(key)
+
+    def refuse(self, key: StreamKey, code: str) -> None:
+        """Say of a stream that nobody follows why."""
+        runner = self.runners.get(key.text)
+        if runner is not None and key.text not in self._streams and runner.health.refusal != code:
+            runner.refused(code, asyncio.get_running_loop().time())
 
     async def stop(self) -> None:
         """Stop the feeds, and write out what is under way."""
@@ -205,7 +219,14 @@ class Engine:
     async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
         """Follow a feed for as long as it can be followed."""
         runner = await self._begun(key, feed)
-        loop = asyncio.get_running_loop()
+        self._streams.add(key.text)
+        try:
+            await self._follow(runner, feed)
+        finally:
+            self._streams.discard(key.text)
+
+    async def _follow(self, runner: Runner, feed: Feed) -> None:
+        key, loop = runner.key, asyncio.get_running_loop()
         pause_s = FIRST_PAUSE_S
         while True:
             began_s = loop.time()
@@ -214,10 +235,11 @@ class Engine:
                 if runner.ended:
                     return
             except FeedRefused as problem:
-                runner.refused(problem.code, loop.time())
+                runner.refused(problem.code, loop.time(), login=isinstance(problem, LoginRefused))
                 self.tell("a feed refuses", stream=key.text, code=problem.code, problem=str(problem))
                 return
             except FeedLost as problem:
+                runner.lost_code = problem.code
                 self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
             except OSError as problem:
                 self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
@@ -238,6 +260,7 @@ class Engine:
             await self._recorder.patiently(lambda: self._stores.live.forget_alerts(key))
             runner = await self._recovered(key)
         runner.begin(feed)
+        self._board.put(runner.channel)  # it may have been retired
         return runner
 
     async def _recovered_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
@@ -353,6 +376,17 @@ class Engine:
         ]
         self._recorder.add(rows, runner)
 
+    def _left_alone(self, runner: Runner, now_s: float) -> bool:
+        """Whether nobody follows the feed, or in vain for so long that what has ended is stored without it."""
+        if runner.stream.own_clock:
+            return False
+        return runner.name not in self._streams or runner.lost_for_s(now_s) > LOST_FOR_GOOD_S
+
+    def _settle(self, runner: Runner) -> None:
+        name = f"settle {runner.name}"
+        if all(task.get_name() != name for task in self._tasks):
+            self._begin(runner.settle(), name)
+
     # -- what goes on all the time
 
     async def _keep_time(self) -> None:
@@ -364,6 +398,8 @@ class Engine:
             looked_s = now_s if looked else looked_s
             for runner in list(self.runners.values()):
                 runner.stand(now_s)
+                if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
+                    self._settle(runner)
                 if looked and (drift_ns := runner.drifted()) is not None:
                     self.tell("clocks disagree", stream=runner.name, milliseconds=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)

@@ -85,6 +85,21 @@ class BarRows(Entry, frozen=True, tag="bars"):
         return len(self.data) // BAR.itemsize
 
 
+class Replacement(Entry, frozen=True, tag="replacement"):
+    """All trades of one session between two instants (half-open), in the place of the bars that told of that time:
+    `LIVE_TRADE` rows as bytes."""
+
+    day: Day
+    from_ns: int
+    to_ns: int
+    data: bytes
+
+    @property
+    def rows(self) -> Rows:
+        """Unpack them."""
+        return np.frombuffer(self.data, LIVE_TRADE)
+
+
 class Mark(Entry, frozen=True, tag="mark"):
     """Event time has come to this instant (ns UTC) without a trade that says so."""
 
@@ -128,7 +143,7 @@ class Stored(Entry, frozen=True, tag="stored"):
     what: str
 
 
-Known = Began | Opened | TradeRows | BarRows | Mark | Caught | Hole | Mended | Amended | Stored
+Known = Began | Opened | TradeRows | BarRows | Replacement | Mark | Caught | Hole | Mended | Amended | Stored
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Known)
@@ -159,20 +174,61 @@ def of_days(entries: Sequence[Known], days: Set[Day]) -> Sequence[Known]:
     """
     if any(isinstance(entry, Amended) for entry in entries):
         return entries
-    return [entry for entry in entries if not isinstance(entry, TradeRows | BarRows) or entry.day in days]
+    return [
+        entry
+        for entry in entries
+        if not isinstance(entry, TradeRows | BarRows | Replacement) or entry.day in days
+    ]
 
 
 def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
-    """The rows of entries as they stand after all amendments among them: what was cancelled is left out."""
+    """The rows of entries as they stand after all that was amended or replaced among them: what was cancelled is left
+    out, and trades stand where they took the place of bars, in their time."""
     kept: list[TradeRows | BarRows] = []
+    replaced: list[Replacement] = []
     amended: dict[int, Amended] = {}
     for entry in entries:
-        if isinstance(entry, TradeRows | BarRows):
-            kept.append(entry)
-        elif isinstance(entry, Amended):
-            amended[entry.id] = entry
+        match entry:
+            case TradeRows() | BarRows():
+                kept.append(entry)
+            case Replacement():
+                replaced.append(entry)
+            case Amended():
+                amended[entry.id] = entry
+            case _:
+                pass
+    if replaced:
+        kept = _in_place(kept, replaced)
     for entry in kept:
-        yield _amend(entry, amended) if amended and isinstance(entry, TradeRows) else entry
+        found = _amend(entry, amended) if amended and isinstance(entry, TradeRows) else entry
+        if found.data:
+            yield found
+
+
+def _in_place(
+    kept: Sequence[TradeRows | BarRows], replaced: Sequence[Replacement]
+) -> list[TradeRows | BarRows]:
+    """Entries with trades for the bars that they replace, each piece in its time; of a time replaced twice, the newer
+    trades."""
+    found: list[TradeRows | BarRows] = [entry for entry in kept if isinstance(entry, TradeRows)]
+    for entry in kept:
+        if isinstance(entry, BarRows):
+            rows = _outside(entry.rows, replaced)
+            if len(rows):
+                found.append(msgspec.structs.replace(entry, data=rows.tobytes()))
+    for at, entry in enumerate(replaced):
+        rows = _outside(entry.rows, replaced[at + 1 :])
+        if len(rows):
+            found.append(TradeRows(entry.day, rows.tobytes()))
+    return sorted(found, key=lambda entry: int(entry.rows["ts_event"][0]))
+
+
+def _outside(rows: Rows, replaced: Sequence[Replacement]) -> Rows:
+    times = rows["ts_event"]
+    keep = np.ones(len(rows), bool)
+    for one in replaced:
+        keep &= (times < one.from_ns) | (times >= one.to_ns)
+    return rows[keep]
 
 
 def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:

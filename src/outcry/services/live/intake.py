@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from outcry.core.calendar import Session
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
-from outcry.ports.feed import OVERLAP_NS
+from outcry.ports.feed import OVERLAP_NS, Replaced
 from outcry.ports.records import Quality, Rows
 from outcry.services.grid import Cell, Grid
 from outcry.services.joining import Times
 from outcry.services.live.columns import whole
-from outcry.services.live.entries import Day
-from outcry.services.rows import on_tick
+from outcry.services.live.entries import Day, Replacement
+from outcry.services.rows import in_order, on_tick
 
 #: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
 Life = tuple[int, int]
@@ -139,6 +139,19 @@ class Intake:
         fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
         self.counts.off_tick += off_tick
         yield from self._cut(fresh)
+
+    def replaced(self, event: Replaced) -> Iterator[Replacement]:
+        """Yield trades that take the place of bars, by session; of a session of which none came the bars stay."""
+        rows = event.rows[(event.rows["ts_event"] >= event.from_ns) & (event.rows["ts_event"] < event.to_ns)]
+        rows, _ = in_order(self._plausible(rows), 0)
+        rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
+        self.counts.off_tick += off_tick
+        pieces, outside = self._grid.cut(rows["ts_event"])
+        self.counts.outside += outside
+        for cell, begin, end in pieces:
+            self.counts.rows += end - begin
+            from_ns, to_ns = max(event.from_ns, cell.start_ns), min(event.to_ns, cell.end_ns)
+            yield Replacement(self._day_of(cell.trade_date), from_ns, to_ns, rows[begin:end].tobytes())
 
     def _plausible(self, rows: Rows) -> Rows:
         good = (

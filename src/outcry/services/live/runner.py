@@ -7,17 +7,19 @@ it, in a replay as in life.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 import numpy as np
 
 from outcry.core.calendar import Calendar, Session, SessionKind
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
+from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
 from outcry.ports.live import StreamKey, TradeLog
 from outcry.ports.records import Rows
+from outcry.services.coverage import Span
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
@@ -31,6 +33,8 @@ from outcry.services.live.stream import Outcome
 _MOST_ROWS = 20_000
 #: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
 _LONGEST_TURN_S = 0.004
+#: Between two regular sessions lie no more days than this.
+LONGEST_CLOSURE = timedelta(days=LONGEST_CLOSURE_DAYS)
 #: Standings that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
 
@@ -67,6 +71,11 @@ class Runner:
         #: The present when this process took the stream up.
         self.since_ns = ways.clock.now_ns()
         self._storing = asyncio.Lock()
+        #: Holes that the feed may fill, as it has begun again before them.
+        self._mendable: list[Span] = []
+        #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
+        self.lost_code = ""
+        self.login_refused = False
         self._beat_ns = 0
         self._since_s = 0.0
         self._drifts = False
@@ -146,29 +155,40 @@ class Runner:
             self.logged.log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
             self.channel.invented = self.stream.invented
 
-    def cursor(self) -> ports.Cursor:
+    async def _cursor(self) -> ports.Cursor:
         """Where a feed is to begin: a little before the newest row, for what was under way."""
         latest_ns = self.stream.latest_ns
-        return ports.Cursor(max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else self._begin_ns())
+        return ports.Cursor(max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns())
 
-    def _begin_ns(self) -> int:
-        """Nothing is known: the history wanted is that of the session open now, and the night before it."""
+    async def _begin_ns(self) -> int:
+        """Nothing is known: the history wanted is that of the session open now and the night before it; and where its
+        owner may see no regular session from before it, of the newest one of these too."""
         if self.stream.own_clock:
             return 0
-        session = self._ways.calendar.session_at(self.key.contract.root, self._ways.clock.now_ns())
-        if session is None:
-            return self._ways.clock.now_ns()
-        if session.kind is SessionKind.ETH:
-            return session.open_ns
-        night = self._ways.calendar.session(session.root, session.trade_date, SessionKind.ETH)
-        return night.open_ns if night else session.open_ns
+        calendar, root, now_ns = self._ways.calendar, self.key.contract.root, self._ways.clock.now_ns()
+        session = calendar.session_at(root, now_ns)
+        begin_ns = session.open_ns if session else now_ns
+        if session is not None and session.kind is SessionKind.RTH:
+            night = calendar.session(root, session.trade_date, SessionKind.ETH)
+            begin_ns = night.open_ns if night else begin_ns
+        measured = session or calendar.next_session(root, now_ns)
+        if measured is None or (await self._ways.opening(self.key, measured, None)).prior is not None:
+            return begin_ns
+        first = measured.trade_date - LONGEST_CLOSURE
+        before = [
+            one.open_ns
+            for one in calendar.sessions(root, first, measured.trade_date)
+            if one.kind is SessionKind.RTH and one.close_ns <= now_ns
+        ]
+        return min(begin_ns, max(before, default=begin_ns))
 
     async def follow(self, feed: ports.Feed) -> None:
         """Take what the feed sends until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk."""
         loop = asyncio.get_running_loop()
         health, stream = self.health, self.stream
-        since = self.cursor()
+        since = await self._cursor()
         before_ns = stream.time_ns if stream.covered_ns else 0
+        self._mendable = [hole for hole in stream.holes if hole[0] >= since.since_ns]
         self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
         health.take(Sign.OPENED)
         self.stand(loop.time())
@@ -195,11 +215,15 @@ class Runner:
             case ports.Bars():
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     await self._enter_bars(piece, event)
+            case ports.Replaced():
+                for piece in self.intake.replaced(event):
+                    self.logged.log(piece)
             case ports.Heartbeat():
                 await self._beat(event.at_ns)
             case ports.CaughtUp():
                 await self._caught_up(event, caps, before_ns)
             case ports.Gap():
+                self._mendable = [h for h in self._mendable if h[1] <= event.from_ns or event.to_ns <= h[0]]
                 self._note_hole(event.from_ns, event.to_ns, event.why)
             case ports.Repaired():
                 self.logged.log(log.Mended(event.from_ns, event.to_ns))
@@ -223,6 +247,16 @@ class Runner:
             return False
         self._log_trades(piece.day, rows)
         return True
+
+    async def settle(self) -> None:
+        """Store what has ended while nobody follows the feed: what was missed of it is a hole, until a feed that comes
+        back brings it after all."""
+        market_ns, stream = self.market_ns, self.stream
+        while stream.deadline_ns <= market_ns:
+            deadline_ns = stream.deadline_ns
+            if stream.time_ns < deadline_ns:
+                self._note_hole(stream.time_ns, deadline_ns, "disconnected")
+            await self._pass_deadlines(deadline_ns)
 
     async def _breathe(self) -> None:
         """Let others have the loop, when this stream has had it for long."""
@@ -296,9 +330,20 @@ class Runner:
             self._note_lost(caps, before_ns, event.at_ns)
         self.intake.caught_up(event.at_ns)
         self.health.take(Sign.CAUGHT_UP)
+        for hole in self._mendable:  # it has brought all since the cursor, but what it said it could not
+            if hole[1] <= event.at_ns and not self._lacks(caps, hole[0], event.at_ns):
+                self.logged.log(log.Mended(*hole))
+        self._mendable = []
         if not self.stream.warm:
             self.logged.log(log.Caught(event.at_ns, event.quality))
         await self._beat(event.at_ns)
+
+    @staticmethod
+    def _lacks(caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
+        """Whether a feed cannot bring all that was missed."""
+        if caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE:
+            return True
+        return 0 < caps.reach_ns < now_ns - before_ns
 
     def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
         """A feed that cannot bring what was missed leaves a hole."""
@@ -333,6 +378,10 @@ class Runner:
         for what in list(self.stream.pending):
             await self._store(what)
 
+    def lost_for_s(self, now_s: float) -> float:
+        """How long nothing was heard of a feed that is lost; 0 for one that is not."""
+        return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
+
     def drifted(self) -> int | None:
         """How far the feed's clock and ours are apart, the first time that it is too far; None otherwise."""
         drift_ns = self.health.drift_ns
@@ -342,9 +391,9 @@ class Runner:
         self._drifts = drifts
         return drift_ns if first else None
 
-    def refused(self, code: str, now_s: float) -> None:
-        """The feed will not have us."""
-        self.health.refusal = code
+    def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
+        """The feed will not have us, or nobody will have it."""
+        self.health.refusal, self.login_refused = code, login
         self.health.take(Sign.REFUSED)
         self.stand(now_s)
 

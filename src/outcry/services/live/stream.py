@@ -146,7 +146,7 @@ class Stream:
             rows = entry.rows
             self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
             return done
-        if not isinstance(entry, log.Amended):
+        if not isinstance(entry, log.Amended | log.Replacement):
             self._settle()
         self._apply(entry, done)
         self.position += entry.count
@@ -174,6 +174,9 @@ class Stream:
                     hole for hole in self.holes if not (entry.from_ns <= hole[0] and hole[1] <= entry.to_ns)
                 ]
             case log.Amended():
+                self._amended = True
+            case log.Replacement():
+                self._note_day(entry.day)
                 self._amended = True
             case log.Stored():
                 self.pending = [what for what in self.pending if what != entry.what]
@@ -292,7 +295,8 @@ class Stream:
             self._recent.popleft()
 
     def _settle(self) -> None:
-        """Fold the sessions held anew, without what was taken back since it was last done: once for many amendments."""
+        """Fold the sessions held anew, as trades were taken back or told in the place of bars since it was last done:
+        once for however many."""
         if not self._amended:
             return
         self._amended = False
