@@ -371,9 +371,9 @@ def test_a_service_started_anew_gets_the_last_seconds_again_and_is_told_where_th
         again = taking(build_stage(), second)
         again.keys.create("ann@example.com", "free", 0, role="ingest")
         with served(again):
-            one._connection.close()
-            one._connection.port = again.port
-            one._headers["x-api-key"] = ingest_key(again)
+            one._sender.close()
+            one._sender._connection.port = again.port
+            one._sender._headers["x-api-key"] = ingest_key(again)
             one.push(ES, [trades(10_000, 500), Ended(START_NS)])
         found = second.got[1, "replay", ES]
         (at,) = (place for place, event in enumerate(found) if isinstance(event, CaughtUp))

@@ -34,6 +34,7 @@ MOST_STREAMS = 64
 SIMULATOR = "simulator"
 
 StreamsOf = Callable[[int], Collection[tuple[str, Contract]]]
+ReservedOf = Callable[[int], Collection[str]]
 OnFeed = Callable[[int, "PushedFeed", Contract], object]
 
 
@@ -106,16 +107,18 @@ def _since(event: Event, since_ns: int) -> Event | None:
 class PushedFeeds:
     """Every feed pushed into this service. Implements `services.pushing.Intake`.
 
-    reserved: names that are the service's own feeds'. streams_of: feeds and contracts that an owner has streams of,
-    whether anything is pushed of them now or not.
+    reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
+    owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything
+    is pushed of them now or not.
     """
 
     def __init__(
-        self, universe: Universe, *, reserved: Iterable[str] = (), streams_of: StreamsOf = lambda _owner: ()
-    ) -> None:
+        self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf = lambda _owner: (),
+        streams_of: StreamsOf = lambda _owner: (),
+    ) -> None:  # fmt: skip
         self.universe = universe
         self._reserved = frozenset(reserved) | {SIMULATOR}
-        self._streams_of = streams_of
+        self._reserved_of, self._streams_of = reserved_of, streams_of
         self._inlets: dict[tuple[int, str, Contract], Inlet] = {}
         self._feeds: dict[tuple[int, str, str], PushedFeed] = {}
         self._listeners: list[OnFeed] = []
@@ -160,6 +163,8 @@ class PushedFeeds:
         """The inlet of a push, made if its run is new; raises `InvalidRequest`."""
         if not is_feed_name(feed) or feed in self._reserved:
             raise refused("feed")
+        if feed in self._reserved_of(owner):
+            raise refused("connected")
         place = owner, feed, push.contract
         with self._lock:
             if self._closed:
@@ -181,7 +186,8 @@ class PushedFeeds:
     ) -> PushedFeed:
         """Begin an inlet, in the place of one that is through, or that nothing is heard of."""
         owner, feed, contract = place
-        if held is not None and held.in_use:
+        followed = push.again is not None and held is not None and push.again.after == held.session
+        if held is not None and held.in_use and not followed:
             raise refused("occupied")
         if push.first and push.again is None:
             raise refused("hole", next=0)

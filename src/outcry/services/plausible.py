@@ -16,6 +16,7 @@ from outcry.ports.feed import (
     Gap,
     Heartbeat,
     Repaired,
+    Replaced,
     RowFlag,
     Status,
     Trades,
@@ -51,6 +52,8 @@ def fault_of(event: Event, latest_ns: int, listed_ns: tuple[int, int]) -> str:
             return "quality"
         case Bars(rows):
             return _bars_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
+        case Replaced(from_ns, to_ns):
+            return timely(from_ns, to_ns) or _replaced_fault(event, latest_ns, listed_ns)
         case Gap(from_ns, to_ns, why):
             return timely(from_ns, to_ns) or ("" if from_ns < to_ns and _is_text(why) else "gap")
         case Repaired(from_ns, to_ns):
@@ -81,6 +84,21 @@ def _trades_fault(rows: Rows, latest_ns: int) -> str:
         and int(rows["flags"].max()) <= _FLAGS
     )
     return "" if sane else "rows"
+
+
+def _replaced_fault(event: Replaced, latest_ns: int, listed_ns: tuple[int, int]) -> str:
+    rows, times = event.rows, event.rows["ts_event"]
+    if event.from_ns >= event.to_ns:
+        return "gap"
+    if not len(rows):
+        return ""
+    fault = _trades_fault(rows, latest_ns) or _life_fault(rows, listed_ns)
+    sane = (
+        event.from_ns <= int(times[0])
+        and int(times[-1]) < event.to_ns
+        and bool((times[1:] >= times[:-1]).all())
+    )
+    return fault or ("" if sane else "rows")
 
 
 def _bars_fault(rows: Rows, latest_ns: int) -> str:

@@ -28,6 +28,7 @@ from outcry.ports.feed import (
     Gap,
     Heartbeat,
     Repaired,
+    Replaced,
     Status,
     Trades,
     VolumeCounter,
@@ -49,17 +50,20 @@ KEPT_NS = 5 * NANOS_PER_SECOND
 SILENCE_S = 15.0
 KEEP_ALIVE_S = 4.0
 
+_LONGEST_SESSION = 64
 _FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Said to a service that has forgotten a run, as after a restart: events with numbers below `until` were sent
-    before; history stood at `caught_up` then."""
+    """Said to a service that has forgotten a run, as after a restart, or of a run that goes on from another: events
+    with numbers below `until` may have been sent before; history stood at `caught_up` then. after: the run it goes on
+    from, whose pusher is no more: it need not be waited for."""
 
     until: int
     caught_up: CaughtUp | None = None
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,16 @@ class _BarsBody(msgspec.Struct):
     backfill: bool = False
 
 
+class _ReplacedBody(msgspec.Struct):
+    from_ns: int
+    to_ns: int
+    rows: bytes
+
+
 _KINDS: dict[str, type[Any]] = {
-    "trades": _RowsBody, "bars": _BarsBody, "caught_up": CaughtUp, "gap": Gap, "repaired": Repaired, "amend": Amend,
-    "heartbeat": Heartbeat, "volume": VolumeCounter, "status": Status, "ended": Ended,
+    "trades": _RowsBody, "bars": _BarsBody, "replaced": _ReplacedBody, "caught_up": CaughtUp, "gap": Gap,
+    "repaired": Repaired, "amend": Amend, "heartbeat": Heartbeat, "volume": VolumeCounter, "status": Status,
+    "ended": Ended,
 }  # fmt: skip
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 _DECODERS = {name: msgspec.msgpack.Decoder(kind) for name, kind in _KINDS.items()}
@@ -121,6 +132,7 @@ class _WirePush(msgspec.Struct, forbid_unknown_fields=True):
 
 
 _PUSH = msgspec.msgpack.Decoder(_WirePush)
+_EVENT = msgspec.msgpack.Decoder(_WireEvent)
 
 
 def is_feed_name(name: str) -> bool:
@@ -133,6 +145,19 @@ def write_push(push: Push) -> bytes:
     events = [_written(event) for event in push.events]
     key, caps = push.contract.key, push.caps
     return msgspec.msgpack.encode(_WirePush(push.session, key, caps, push.first, events, push.again))
+
+
+def write_event(event: Event) -> bytes:
+    """Return one event as it travels."""
+    return msgspec.msgpack.encode(_written(event))
+
+
+def read_event(data: bytes) -> Event:
+    """Read what `write_event` wrote. Raises `InvalidRequest`; what the event says is not judged."""
+    try:
+        return _event(0, _EVENT.decode(data))
+    except (ValueError, RecursionError) as problem:
+        raise refused("unreadable") from problem
 
 
 def read_push(body: bytes, universe: Universe, now_ns: int) -> Push:
@@ -184,6 +209,8 @@ def _written(event: Event) -> _WireEvent:
             body: Any = _RowsBody(_bytes(rows, LIVE_TRADE))
         case Bars(rows, quality, backfill):
             body = _BarsBody(_bytes(rows, BAR), quality, backfill)
+        case Replaced(from_ns, to_ns, rows):
+            body = _ReplacedBody(from_ns, to_ns, _bytes(rows, LIVE_TRADE))
         case _:
             body = event
     return _WireEvent(_NAMES[type(body)], msgspec.Raw(msgspec.msgpack.encode(body)))
@@ -196,7 +223,15 @@ def _bytes(rows: Rows, dtype: np.dtype[Any]) -> bytes:
 
 
 def _read(number: int, wire: _WireEvent, latest_ns: int, window_ns: tuple[int, int]) -> Event:
-    """Read one event; `number` is its place in the push."""
+    """Read and judge one event; `number` is its place in the push."""
+    event = _event(number, wire)
+    fault = fault_of(event, latest_ns, window_ns)
+    if fault:
+        raise refused(fault, event=number)
+    return event
+
+
+def _event(number: int, wire: _WireEvent) -> Event:
     decoder = _DECODERS.get(wire.kind)
     if decoder is None:
         raise refused("kind", event=number)
@@ -206,24 +241,22 @@ def _read(number: int, wire: _WireEvent, latest_ns: int, window_ns: tuple[int, i
         raise refused("unreadable", event=number) from problem
     match body:
         case _RowsBody(rows):
-            event: Event = Trades(_array(rows, LIVE_TRADE, number))
+            return Trades(_array(rows, LIVE_TRADE, number))
         case _BarsBody(rows, quality, backfill):
-            event = Bars(_array(rows, BAR, number), quality, backfill)
+            return Bars(_array(rows, BAR, number), quality, backfill)
+        case _ReplacedBody(from_ns, to_ns, rows):
+            return Replaced(from_ns, to_ns, _array(rows, LIVE_TRADE, number, fewest=0))
         case _:
-            event = body
-    fault = fault_of(event, latest_ns, window_ns)
-    if fault:
-        raise refused(fault, event=number)
-    return event
+            return body
 
 
-def _array(raw: bytes, dtype: np.dtype[Any], number: int) -> Rows:
-    if not raw or len(raw) % dtype.itemsize:
+def _array(raw: bytes, dtype: np.dtype[Any], number: int, *, fewest: int = 1) -> Rows:
+    if len(raw) % dtype.itemsize or len(raw) < fewest * dtype.itemsize:
         raise refused("rows", event=number)
     return np.frombuffer(raw, dtype)
 
 
 def _again_fault(again: Again, first: int, latest_ns: int, window_ns: tuple[int, int]) -> str:
-    if not first <= again.until <= MOST_LOTS:
+    if not first <= again.until <= MOST_LOTS or len(again.after) > _LONGEST_SESSION:
         return "again"
     return "" if again.caught_up is None else fault_of(again.caught_up, latest_ns, window_ns)

@@ -1,0 +1,147 @@
+"""One connection over which pushes go to a service, kept while it holds; what the answers mean for a line.
+
+Rules kept: an event counts as taken once the service has said so and not before; whatever the service answers is read
+no further than a few thousand bytes, believed only as far as it can be, and never acted on but by sending again.
+"""
+
+import http.client
+import ssl
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from outcry.client.errors import ApiError, Unreachable, refusal
+from outcry.core.instruments import Contract
+from outcry.ports.feed import Event, FeedCaps
+from outcry.services.pushing import MEDIA_TYPE, WAIT_S, Again, Push, write_push
+
+#: How long an answer may take: as long as the service waits, and some.
+TIMEOUT_S = WAIT_S + 15
+LONGEST_PAUSE_S = 5.0
+_PASSING = frozenset((429, 500, 502, 503, 504))
+_MOST_ANSWER = 64 * 1024
+
+
+class Line(Protocol):
+    """One contract of one run of a feed. `next`: the number of the first event not taken; `again`: see `Push`."""
+
+    session: str
+    contract: Contract
+    caps: FeedCaps
+    next: int
+    again: Again | None
+
+    def batch(self) -> tuple[Event, ...]:
+        """The events to be sent next, from `next` on; about as many as one push holds, and one at least if any are."""
+        ...
+
+    def tried(self, count: int) -> None:
+        """The service may have the first `count` of the batch, whatever it said."""
+        ...
+
+    def taken(self, until: int) -> bool:
+        """Note how far the service is; return whether that is further than before. Raises `Unreachable` where it says
+        what cannot be."""
+        ...
+
+    def rewind(self) -> bool:
+        """The service has forgotten this run: begin again with what is kept; False where that was just done."""
+        ...
+
+
+class _Answer(msgspec.Struct):
+    next: int
+
+
+class Sender:
+    """Sends pushes one after the other. `url`: base address of the service; `key`: made for pushing; `trust`: whom to
+    believe over TLS, the system's roots unless given. Raises `ValueError` for what is no address.
+
+    problem: why the last attempt did not go forward; worked: whether any push was ever accepted.
+    """
+
+    def __init__(
+        self, url: str, key: str, *, timeout_s: float = TIMEOUT_S, trust: ssl.SSLContext | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"{url!r} is no base address of a service")
+        if parts.scheme == "https":
+            trust = trust or ssl.create_default_context()
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=timeout_s, context=trust
+            )
+        else:
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+        self._base, self._path = url.rstrip("/"), f"{parts.path.rstrip('/')}/api/ingest"
+        self._headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "accept": "application/json"}
+        self.problem: ApiError | Unreachable = Unreachable("nothing was tried")
+        self.worked = False
+
+    def attempt(self, feed: str, line: Line) -> float | None:
+        """Send what comes next of a line, once. None where that went forward; else how long to wait, 0 where nobody
+        said. Raises `ApiError` where the service refuses."""
+        events = line.batch()
+        try:
+            taken = self.post(
+                feed, Push(line.session, line.contract, line.caps, line.next, events, line.again)
+            )
+        except ApiError as problem:
+            if problem.status >= 500:
+                line.tried(len(events))
+            reason = problem.body.get("reason")
+            if problem.code == "invalid_request" and reason == "hole" and line.rewind():
+                return None
+            if problem.status not in _PASSING and reason != "occupied":
+                raise
+            self.problem = problem
+            return _pause_s(problem)
+        except Unreachable as problem:
+            line.tried(len(events))
+            self.problem = problem
+            return 0.0
+        line.tried(len(events))
+        if line.taken(taken) or not events:
+            return None
+        self.problem = Unreachable(f"{self._base} takes nothing")
+        return 0.001  # it has waited long enough itself
+
+    def post(self, feed: str, push: Push) -> int:
+        """Send a push; return the number of the first event not taken. Raises `ApiError` and `Unreachable`."""
+        status, said = self.ask(feed, write_push(push))
+        if status != 200:
+            raise refusal(status, said)
+        try:
+            taken = msgspec.json.decode(said, type=_Answer).next
+        except msgspec.DecodeError as problem:
+            self.close()  # cut short, perhaps: nothing that follows belongs to what is asked next
+            raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
+        self.worked = True
+        return taken
+
+    def ask(self, feed: str, body: bytes) -> tuple[int, bytes]:
+        """Send a body; return the answer's status and beginning. Raises `Unreachable`."""
+        try:
+            self._connection.request("POST", f"{self._path}?feed={quote(feed)}", body, self._headers)
+            response = self._connection.getresponse()
+            said = response.read(_MOST_ANSWER)
+        except (OSError, http.client.HTTPException) as problem:
+            self.close()
+            why = problem or type(problem).__name__
+            raise Unreachable(f"{self._base} does not answer: {why}") from problem
+        if response.status != 200:
+            self.close()  # it may not have read all of what was sent
+        return response.status, said
+
+    def close(self) -> None:
+        """Hang up; may be called again, and the next push calls anew."""
+        self._connection.close()
+
+
+def _pause_s(problem: ApiError) -> float:
+    """How long the service asks to wait, if it says so sensibly, and no longer than is sensible."""
+    asked = problem.body.get("retry_after_ms", 0)
+    if not isinstance(asked, int | float) or not asked >= 0:
+        return 0.0
+    return min(asked / 1000, LONGEST_PAUSE_S)
