@@ -1,13 +1,13 @@
-"""A person's connections where no broker has an adapter yet: the feeds that person's own programs push.
+"""The feeds a person's own programs push, as connections of that person.
 
 Rule kept: a user is shown that user's own feeds and nobody else's, as the board has them now; nothing is kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from zlib import crc32
 
 from outcry.accounts.licences import Scope
-from outcry.ports.connections import Broker, ConnectionPhase, ConnectionRefused, ConnectionRow
+from outcry.ports.connections import ConnectionPhase, ConnectionRow
 from outcry.services.live.board import Board, Channel
 
 #: What a pushed feed goes by in the place of a broker.
@@ -28,30 +28,20 @@ _ORDER = list(_PHASES)
 
 
 class PushedConnections:
-    """Implements `ports.connections.Connections` over the board: there is no broker to connect, and a pushed feed ends
-    when its program stops or its key is revoked, not here."""
+    """A user's feeds that programs of the user's push. Such a feed ends when its program stops or its key is revoked,
+    not on a page."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
 
-    def brokers(self) -> Sequence[Broker]:
-        """See `Connections`."""
-        return ()
-
-    def connections(self, user_id: int) -> Sequence[ConnectionRow]:
-        """See `Connections`. `since_ns` is the newest time the feed itself has told."""
+    def connections(self, user_id: int, others: Collection[str] = ()) -> Sequence[ConnectionRow]:
+        """See `Connections`; feeds named as `others` are none of these. `since_ns` is the newest time the feed itself
+        has told."""
         feeds: dict[str, list[Channel]] = {}
         for seen in self._board.channels(Scope(user_id, ())):
-            feeds.setdefault(seen.channel.key.feed, []).append(seen.channel)
+            if seen.channel.key.owner == user_id and seen.channel.key.feed not in others:
+                feeds.setdefault(seen.channel.key.feed, []).append(seen.channel)
         return [_row(user_id, name, channels) for name, channels in sorted(feeds.items())]
-
-    def connect(self, user_id: int, broker: str, label: str, given: Mapping[str, str], now_ns: int) -> int:
-        """See `Connections`."""
-        raise ConnectionRefused("unknown_broker", "broker")
-
-    def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """See `Connections`."""
-        return False
 
 
 def _row(user_id: int, name: str, channels: Sequence[Channel]) -> ConnectionRow:

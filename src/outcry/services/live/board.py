@@ -109,6 +109,10 @@ class Board:
         roots.setdefault(channel.key.contract.root, {})[channel.key] = channel
         self.generation += 1
 
+    def shows(self, key: StreamKey) -> bool:
+        """Whether a stream is on the board."""
+        return key in self._channels.get(key.owner, {}).get(key.contract.root, {})
+
     def drop(self, key: StreamKey) -> None:
         """Take a channel off, and its alerts."""
         with self._lock:

@@ -118,9 +118,14 @@ class Engine:
         self._begin(self._recorder.keep_snapshots(self.runners), "snapshots")
         self._begin(self._recorder.keep_synced(), "sync")
 
+    def brought(self, owner: int, feed: str) -> frozenset[Contract]:
+        """The contracts that a feed brings, as it last said."""
+        return self._brought.get((owner, feed), frozenset())
+
     def retire(self, key: StreamKey) -> None:
-        """Show a stream no more that nobody follows now; what it has goes to the store when it has ended."""
-        self._board.drop(key)
+        """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
+        if key.text not in self._streams and self._board.shows(key):
+            self._board.drop(key)
 
     def refuse(self, key: StreamKey, code: str) -> None:
         """Say of a stream that nobody follows why."""

@@ -5,9 +5,11 @@ it, in a replay as in life.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, timedelta
+from typing import cast
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
 from outcry.ports.live import StreamKey, TradeLog
-from outcry.ports.records import Rows
+from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import Span
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
@@ -109,6 +111,13 @@ class Runner:
         return self.market_ns >= self._life[1]
 
     @property
+    def quality(self) -> Quality:
+        """What the session that runs, or ran last, was computed from: the worst of it."""
+        current = self.stream.current
+        ladder = current.ladder() if current else None
+        return self.stream.quality if ladder is not None and ladder.source == "bars" else Quality.TICKS
+
+    @property
     def ended(self) -> bool:
         """Whether the feed has no more to send, ever."""
         return self.health.phase is Phase.ENDED
@@ -193,15 +202,17 @@ class Runner:
         health.take(Sign.OPENED)
         self.stand(loop.time())
         try:
-            async for event in feed.open(self.key.contract, since):
-                health.heard(loop.time())
-                if isinstance(event, ports.Trades) and self._quickly(event.rows):
-                    continue
-                await self._breathe()
-                await self._take(event, feed.caps, before_ns)
-                self.stand(loop.time())
-                if self.ended:
-                    return
+            events = cast("AsyncGenerator[ports.Event]", feed.open(self.key.contract, since))
+            async with aclosing(events) as stream_of_events:
+                async for event in stream_of_events:
+                    health.heard(loop.time())
+                    if isinstance(event, ports.Trades) and self._quickly(event.rows):
+                        continue
+                    await self._breathe()
+                    await self._take(event, feed.caps, before_ns)
+                    self.stand(loop.time())
+                    if self.ended:
+                        return
         finally:
             if not self.ended:
                 health.take(Sign.BROKE)

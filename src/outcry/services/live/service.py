@@ -25,12 +25,31 @@ class Pushes(Protocol):
         ...
 
 
-class LiveService:
-    """Starts and stops everything live on the running event loop. feeds: the operator's own, with their owner."""
+class Runs(Protocol):
+    """What runs feeds of its own on the engine: users' connections."""
 
-    def __init__(self, engine: Engine, feeds: Sequence[tuple[int, Feed]], pushes: Pushes | None) -> None:
+    async def start(self) -> None:
+        """Begin, in the background."""
+        ...
+
+    async def stop(self) -> None:
+        """End them."""
+        ...
+
+
+class LiveService:
+    """Starts and stops everything live on the running event loop. feeds: the operator's own, with their owner;
+    connections: users' own."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        feeds: Sequence[tuple[int, Feed]],
+        pushes: Pushes | None,
+        connections: Runs | None = None,
+    ) -> None:
         self.engine = engine
-        self._feeds, self._pushes = feeds, pushes
+        self._feeds, self._pushes, self._connections = feeds, pushes, connections
         self._starting: asyncio.Task[None] | None = None
 
     async def start(self, tell: Tell) -> None:
@@ -60,6 +79,8 @@ class LiveService:
             self.engine.attach(owner, feed)
         if self._pushes is not None:
             self._pushes.subscribe(self.engine.attach_contract)
+        if self._connections is not None:
+            await self._connections.start()
 
     def counted(self) -> dict[str, int]:
         """Rows of all feeds: what became of them, and how many."""
@@ -73,4 +94,6 @@ class LiveService:
             self._starting.cancel()
             await asyncio.wait([self._starting])
             self._starting = None
+        if self._connections is not None:
+            await self._connections.stop()
         await self.engine.stop()

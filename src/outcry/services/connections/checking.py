@@ -1,0 +1,164 @@
+"""What works of a connection, and what is missing: asked of one that runs, tried aside for one that does not.
+
+Rule kept: it is the connection's own way that is looked at, feed, streams and all, so a check cannot pass where the
+connection would fail.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import cast
+
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_MINUTE
+from outcry.ports.connections import CheckStep, Finding
+from outcry.ports.feed import (
+    Bars,
+    CaughtUp,
+    Cursor,
+    Event,
+    Feed,
+    FeedLost,
+    FeedRefused,
+    Heartbeat,
+    LoginRefused,
+    Status,
+    Trades,
+)
+from outcry.services.live.health import Phase
+from outcry.services.live.runner import Runner
+
+#: A check that is tried aside takes no longer.
+LONGEST_S = 25.0
+#: History asked for by a check.
+_HISTORY_NS = 10 * NANOS_PER_MINUTE
+_LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
+
+
+@dataclass(slots=True)
+class _Tried:
+    """What came of opening one contract. `heard`: anything at all; `fault`: the code it ended with."""
+
+    contract: Contract
+    heard: bool = False
+    subscribed: bool | None = None
+    history: str = ""
+    fault: str = ""
+    login: bool = False
+
+
+def of_running(runners: Sequence[Runner]) -> Sequence[Finding]:
+    """Findings of a connection that runs."""
+    tried: list[_Tried] = []
+    live: dict[Contract, tuple[bool, str]] = {}
+    for runner in sorted(runners, key=lambda runner: runner.key.contract):
+        phase, reason = runner.health.phase, runner.channel.standing.reason
+        known = phase in {Phase.CATCHING_UP, Phase.CURRENT}
+        one = _Tried(runner.key.contract, known, runner.health.subscribed if known else None)
+        if phase is Phase.CURRENT:
+            one.history = runner.quality
+        if phase in {Phase.REFUSED, Phase.LOST}:
+            one.fault, one.login = (
+                (reason if phase is Phase.REFUSED else runner.lost_code),
+                runner.login_refused,
+            )
+        tried.append(one)
+        if phase is Phase.CURRENT:
+            good = reason in {"live", "not_front", "closed", "no_trades", "no_prior"}
+            live[one.contract] = good, "ok" if reason == "live" else reason
+    found = list(_findings(tried))
+    found += [Finding(CheckStep.LIVE, key.key, passed, code) for key, (passed, code) in live.items()]
+    return found
+
+
+async def of_feed(
+    feed: Feed, contracts: Sequence[Contract], now_ns: int, rush: float = 1.0
+) -> Sequence[Finding]:
+    """Findings of a feed that nobody follows: every contract is opened aside, and closed again."""
+    tried = [_Tried(contract) for contract in contracts]
+    since = Cursor(now_ns - _HISTORY_NS)
+    tasks = [asyncio.ensure_future(_try(feed, one, since)) for one in tried]
+    try:
+        await asyncio.wait(tasks, timeout=LONGEST_S / rush)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await feed.close()
+    for one in tried:
+        if not one.heard and not one.fault:
+            one.fault = "unreachable"
+    return list(_findings(tried))
+
+
+async def _try(feed: Feed, one: _Tried, since: Cursor) -> None:
+    """Open a contract until it is known how it does. A first refusal of the login is tried once more."""
+    while True:
+        try:
+            await _listen(feed, one, since)
+        except FeedRefused as problem:
+            one.fault, one.login = problem.code, isinstance(problem, LoginRefused)
+        except FeedLost as problem:
+            one.fault = problem.code
+            if problem.code in _LOGIN_CODES:
+                continue
+        return
+
+
+async def _listen(feed: Feed, one: _Tried, since: Cursor) -> None:
+    events = cast("AsyncGenerator[Event]", feed.open(one.contract, since))
+    async with aclosing(events) as stream:
+        async for event in stream:
+            one.heard = True
+            match event:
+                case Status():
+                    one.subscribed = event.subscribed
+                    if not event.subscribed:
+                        one.fault = event.code
+                        return
+                case Bars():
+                    one.history = event.quality.value
+                case Trades():
+                    one.history = one.history or "ticks"
+                case CaughtUp():
+                    one.history = one.history or event.quality.value
+                    one.subscribed = True
+                    return
+                case Heartbeat():
+                    pass
+                case _:
+                    pass
+
+
+def not_begun(code: str) -> Sequence[Finding]:
+    """Findings of a connection that cannot even be tried."""
+    return [Finding(CheckStep.SIGN_IN, "", passed=False, code=code)]
+
+
+def _findings(tried: Sequence[_Tried]) -> Sequence[Finding]:
+    found = [_sign_in(tried)]
+    for one in tried:
+        key = one.contract.key
+        signed_in = found[0].passed
+        subscribed = one.subscribed if signed_in else None
+        if signed_in and one.fault and one.subscribed is None:
+            subscribed = False
+        code = "ok" if subscribed else one.fault if subscribed is False else "not_tried"
+        found.append(Finding(CheckStep.SUBSCRIBED, key, subscribed, code or "unsubscribed"))
+        told = True if one.history else None
+        found.append(Finding(CheckStep.HISTORY, key, told, one.history or "not_tried"))
+    return found
+
+
+def _sign_in(tried: Sequence[_Tried]) -> Finding:
+    """Whether the vendor is reached and takes the entries: it is if anything was heard of it."""
+    if any(one.heard for one in tried):
+        return Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")
+    refused = next((one.fault for one in tried if one.login), "")
+    fault = refused or next((one.fault for one in tried if one.fault), "")
+    if not fault:
+        return Finding(CheckStep.SIGN_IN, "", passed=None, code="not_tried")
+    by_contract = {"unknown_contract", "not_entitled"}
+    passed = fault in by_contract  # whoever is told that has signed in
+    return Finding(CheckStep.SIGN_IN, "", passed, "ok" if passed else fault)

@@ -1,0 +1,54 @@
+"""What the streams of a connection say of it: one sign, and the code of why.
+
+Rule kept: a connection is as good as what it is to bring: it is live when every stream is up to date, troubled when
+some are not, and refused when all are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outcry.services.connections.lifecycle import Sign
+from outcry.services.live.health import Phase as Link
+from outcry.services.live.runner import Runner
+
+#: Standings of a stream that is up to date, in the order in which they speak for the connection.
+_GOOD = ("live", "not_front", "no_prior", "no_trades", "degraded", "closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one stream says. `link`: its connection; `reason`: its standing; `lost`: the code it was last lost with;
+    `login`: whether the login was refused."""
+
+    link: Link
+    reason: str
+    lost: str = ""
+    login: bool = False
+
+
+def told_by(runner: Runner) -> Told:
+    """What a stream says now."""
+    return Told(runner.health.phase, runner.channel.standing.reason, runner.lost_code, runner.login_refused)
+
+
+def judged(streams: Sequence[Told]) -> tuple[Sign, str]:
+    """The sign of all of them together, and its code."""
+    refused = [one for one in streams if one.link is Link.REFUSED]
+    login = next((one for one in refused if one.login), None)
+    if login is not None:  # all share one login
+        return Sign.LOGIN_REFUSED, login.reason
+    if streams and len(refused) == len(streams):
+        return Sign.REFUSED, refused[0].reason
+    apart = [one for one in streams if one.link in {Link.CONNECTING, Link.LOST}]
+    followed = [one for one in streams if one not in refused]
+    if len(apart) == len(followed):
+        return Sign.BROKE, next((one.lost for one in apart if one.lost), "connecting")
+    if apart or refused:
+        first = (apart or refused)[0]
+        return Sign.TROUBLED, first.reason
+    trouble = next((one.reason for one in streams if one.reason not in {*_GOOD, "catching_up"}), "")
+    if trouble:
+        return Sign.TROUBLED, trouble
+    if any(one.link is Link.CATCHING_UP for one in streams):
+        return Sign.OPENED, "catching_up"
+    return Sign.CURRENT, min((one.reason for one in streams), key=_GOOD.index)
