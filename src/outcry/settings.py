@@ -16,6 +16,8 @@ import msgspec
 
 from outcry.deliver.address import read_rule
 
+_VAULT_KEYS = "^([a-z0-9-]{1,32}:[0-9a-fA-F]{64}(,[a-z0-9-]{1,32}:[0-9a-fA-F]{64})*)?$"
+
 
 class BadSettings(Exception):
     """A setting that cannot be used: says which, where it was read, and why."""
@@ -26,8 +28,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address,
     empty for SQLite in `data`. secret: what key digests are made with (16 to 64 printable characters), empty for
-    the file `secret.key` in `data`. fastpath: answer hot requests before the framework. trusted_proxies: addresses
-    whose `X-Forwarded-For` is believed. open_metrics: let others than this machine read `/metrics`.
+    the file `secret.key` in `data`. vault_keys: keys that what people entered for their connections is sealed under,
+    `k2:…,k1:…`, the newest first, each 32 bytes in hexadecimal; empty for the file `vault.key` in `data`. fastpath:
+    answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
+    open_metrics: let others than this machine read `/metrics`.
+    local_brokers: connect also brokers that are reached on the users' own machine, for a service that runs there, for
+    nobody else's. feed_places: where vendors are reached instead of their own addresses, such as a proxy of yours, by
+    broker and the adapter's name for the place: `{databento = {gateway = "10.0.0.5:13000"}}` in TOML,
+    `databento.gateway=10.0.0.5:13000` in the environment.
     tail: Sierra Chart files to follow as the operator's live feed while they grow, comma-separated.
     public_url: where people reach this service, `https://outcry.example.com`; for links in mail, passkeys and webhooks.
     guests: let people who are not signed in see, on the pages, what is granted to everyone.
@@ -48,9 +56,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000
     database_url: str = ""
     secret: Annotated[str, msgspec.Meta(pattern="^([!-~]{16,64})?$")] = ""
+    vault_keys: Annotated[str, msgspec.Meta(pattern=_VAULT_KEYS)] = ""
     fastpath: bool = True
     trusted_proxies: str = ""
     open_metrics: bool = False
+    local_brokers: bool = False
+    feed_places: dict[str, dict[str, str]] = {}
     tail: str = ""
     public_url: Annotated[str, msgspec.Meta(pattern="^(https?://[^/ ]+)?$")] = ""
     guests: bool = False
@@ -150,4 +161,16 @@ def _shaped(name: str, value: str) -> Any:
     if name == "session_variants":
         pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
         return {root.strip().upper(): variant.strip() for root, _, variant in pairs}
+    if name == "feed_places":
+        return _places(value)
     return value
+
+
+def _places(value: str) -> dict[str, dict[str, str]]:
+    """`broker.place=address` pairs, by broker."""
+    found: dict[str, dict[str, str]] = {}
+    for pair in filter(None, (pair.strip() for pair in value.split(","))):
+        named, _, address = pair.partition("=")
+        broker, _, place = named.partition(".")
+        found.setdefault(broker.strip(), {})[place.strip()] = address.strip()
+    return found

@@ -20,6 +20,8 @@ def adapters() -> Mapping[str, Adapter]:
     """Adapters by the broker's id; `broker.installed` says whether what they run on is there."""
     found: dict[str, Adapter] = {}
     for name in _PACKAGES:
+        if find_spec(f"outcry.feeds.{name}") is None:
+            continue
         adapter: Adapter = import_module(f"outcry.feeds.{name}.adapter").ADAPTER
         installed = not adapter.library or find_spec(adapter.library) is not None
         adapter.broker = replace(adapter.broker, installed=installed)

@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from outcry.api.app import Application
     from outcry.bus.log import FileLog
     from outcry.core.instruments import Contract
-    from outcry.feeds.pushed import PushedFeeds
     from outcry.ports.feed import Feed
     from outcry.services.importing import Importer
+    from outcry.services.live.engine import Engine as LiveEngine
     from outcry.services.live.service import LiveService
+    from outcry.services.vault import Vault
     from outcry.wiring.people import People
 
 LOG_FOLDER = "live"
@@ -102,6 +103,14 @@ class House:
         return Importer(FileLibrary(), self.store, self.tape, universe, calendar)
 
     @cached_property
+    def vault(self) -> "Vault":
+        """What people's entries for their connections are sealed in. Raises `BadVaultKeys`."""
+        from outcry.store.vault import SqlVaultStore  # noqa: PLC0415
+        from outcry.wiring.vault import vault_of  # noqa: PLC0415
+
+        return vault_of(self.settings, SqlVaultStore(self.database), self.clock)
+
+    @cached_property
     def licences(self) -> Licences:
         """What is granted to whom."""
         return Licences(self.store)
@@ -113,14 +122,11 @@ class House:
 
         return people_of(self)
 
-    def live(
-        self, feeds: "Sequence[tuple[int, Feed]]" = (), pushes: "PushedFeeds | None" = None
-    ) -> "LiveService":
-        """The engine over these parts, with feeds of its own and those that are pushed in."""
+    def live_engine(self) -> "LiveEngine":
+        """The engine over these parts."""
         from outcry.services.live.archive import Archive  # noqa: PLC0415
         from outcry.services.live.engine import Engine as LiveEngine  # noqa: PLC0415
         from outcry.services.live.engine import Market, Stores  # noqa: PLC0415
-        from outcry.services.live.service import LiveService  # noqa: PLC0415
 
         universe, calendar = self.reference.universe, self.reference.calendar
         stores = Stores(
@@ -130,7 +136,13 @@ class House:
         since_ns = self.market_clock.now_ns() if self.invented else 0
         fan_out = partial(self._fan_out, since_ns)
         market = Market(universe, calendar, self.market_clock, self.licences.of_user, fan_out)
-        return LiveService(LiveEngine(stores, market, self.board), feeds, pushes)
+        return LiveEngine(stores, market, self.board)
+
+    def live(self, feeds: "Sequence[tuple[int, Feed]]" = ()) -> "LiveService":
+        """The engine over these parts, with feeds of its own and nothing beside them."""
+        from outcry.services.live.service import LiveService  # noqa: PLC0415
+
+        return LiveService(self.live_engine(), feeds, None)
 
     def _fan_out(self, since_ns: int) -> FanOut:
         """To whom alerts go now: as grants are at this moment, by the machine's clock, which people live by. Asks the
@@ -152,14 +164,20 @@ class House:
         from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
         from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
         from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
+        from outcry.services.live.service import LiveService  # noqa: PLC0415
+        from outcry.wiring.feeds import connections_of  # noqa: PLC0415
 
         def streams_of(owner: int) -> "set[tuple[str, Contract]]":
-            keys = [runner.key for runner in list(live.engine.runners.values())]
+            keys = [runner.key for runner in list(engine.runners.values())]
             return {(key.feed, key.contract) for key in keys if key.owner == owner}
 
+        engine = self.live_engine()
+        connections, supervisor = connections_of(self, engine)
         own = {feed.name for _, feed in feeds}
-        pushes = PushedFeeds(self.reference.universe, reserved=own, streams_of=streams_of)
-        live = self.live(feeds, pushes)
+        pushes = PushedFeeds(
+            self.reference.universe, reserved=own, reserved_of=connections.reserved, streams_of=streams_of
+        )
+        live = LiveService(engine, feeds, pushes, supervisor)
         services = Services(
             query=self.query,
             keys=self.keys,
@@ -173,7 +191,7 @@ class House:
             live=live,
             delivery=self.people.delivery,
             browsers=self.people.door,
-            pages=self.people.pages,
+            pages=partial(self.people.pages, connections),
             checks={"store": lambda: void(self.store.revision())},
         )
         options = Options(

@@ -12,8 +12,8 @@ from outcry.deliver.delivery import Delivery
 from outcry.http.auth import PageDoor
 from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
+from outcry.ports.connections import Connections
 from outcry.ports.limiter import Limiter
-from outcry.services.connections.pushed import PushedConnections
 from outcry.services.consent_links import ConsentLinks
 from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers
@@ -55,8 +55,8 @@ class People:
         house = self.house
         return house.licences.of_visitor() if house.settings.guests or house.invented else None
 
-    def pages(self, journal: Journal) -> AsgiApp:
-        """The pages over these parts."""
+    def pages(self, connections: Connections, journal: Journal) -> AsgiApp:
+        """The pages over these parts. `connections`: users' own feeds."""
         from outcry.api.openapi import build_document  # noqa: PLC0415
         from outcry.web.app import build_pages  # noqa: PLC0415
         from outcry.web.supplies import PageServices  # noqa: PLC0415
@@ -69,7 +69,7 @@ class People:
                 query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,
                 universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
-                consent=self.consent, browsers=self.browsers, connections=PushedConnections(house.board),
+                consent=self.consent, browsers=self.browsers, connections=connections,
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
                 journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,
