@@ -33,9 +33,9 @@ The file is `outcry.toml` in the data folder, or the one that `OUTCRY_CONFIG` na
 _BETWEEN = """
 The data folder is `$XDG_DATA_HOME/outcry` unless set, or `~/.local/share/outcry` where that variable is not set
 either; of a demonstration it is `outcry-demo` beside that. It holds `outcry.sqlite3` (accounts, grants, sessions,
-alerts), `tape/` (market data), `live/` (the log of [live feeds](live.md)), `secret.key`, and what you put there:
-`outcry.toml` and `overrides.csv` ([products, sessions and holidays](sessions.md)). `outcry backup` copies all of it but
-`live/`, which feeds bring again.
+alerts, connections), `tape/` (market data), `live/` (the log of [live feeds](live.md)), `secret.key`, `vault.key`, and
+what you put there: `outcry.toml` and `overrides.csv` ([products, sessions and holidays](sessions.md)). `outcry backup`
+copies all of it.
 
 An example of a file:
 
@@ -60,6 +60,9 @@ answers, the file `address` there says where.
 Whoever changes `secret`, or loses `secret.key`, makes every key that was issued unrecognisable, and what is kept sealed
 (second factors, webhook addresses) unreadable. Where there are people the service refuses to start without the file,
 rather than make a new one; it says what can be done.
+
+What people enter for their broker connections is sealed in [a vault](vault.md), whose key is in `vault.key` or in
+`vault_keys`, never in the database. Without the right key the service refuses to start.
 
 ## Commands
 

@@ -9,7 +9,7 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
-from outcry.cli import accounts, endpoint, importing, people, reading, replaying, serving, sessions
+from outcry.cli import accounts, endpoint, importing, people, reading, replaying, serving, sessions, vaulting
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
@@ -18,10 +18,11 @@ from outcry.settings import BadSettings
 from outcry.store.migrate import SchemaTooNew
 from outcry.store.reference import BadReference
 from outcry.wiring import MissingSecret
+from outcry.wiring.vault import BadVaultKeys
 
 MENDABLE = (
-    BadReference, BadSettings, FileRefused, LogDamaged, LogInUse, MissingSecret, OSError, SQLAlchemyError, SchemaTooNew,
-    StoreBusy, TapeDamaged, TapeInUse,
+    BadReference, BadSettings, BadVaultKeys, FileRefused, LogDamaged, LogInUse, MissingSecret, OSError, SQLAlchemyError,
+    SchemaTooNew, StoreBusy, TapeDamaged, TapeInUse,
 )  # fmt: skip
 
 app = App(
@@ -49,6 +50,7 @@ app.command(importing.refold)
 app.command(people.users)
 app.command(accounts.keys)
 app.command(accounts.grants)
+app.command(vaulting.vault)
 app.command(endpoint.endpoint)
 app.command(reading.levels)
 app.command(reading.alerts)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
+from outcry.cli.vaulting import told
 from outcry.cli.whereabouts import address, say, unsay
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.live import LogDamaged, LogInUse
@@ -20,6 +21,7 @@ from outcry.settings import Settings, read_settings
 from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
 from outcry.wiring import LOG_FOLDER, SECRET_FILE, House, open_house
+from outcry.wiring.vault import VAULT_FILE
 
 
 def serve(
@@ -119,6 +121,9 @@ def doctor(*, data: str | None = None) -> int:
         if secret.exists() and secret.stat().st_mode & 0o077:
             faults += 1
             print(f"fault\t{secret} can be read by others: chmod 600 {secret}")
+        for fault in told(house):
+            faults += 1
+            print(f"fault\t{fault}")
         recordings = house.store.all_recordings()
         for row in recordings:
             try:
@@ -168,9 +173,11 @@ def _look_at_logs(house: House) -> int:
 
 
 def backup(folder: Path, *, data: str | None = None) -> int:
-    """Copy database, tape, live logs and secret into FOLDER, which must be empty or new; the service may go on running.
+    """Copy database, tape, live logs, secret and vault key into FOLDER, which must be empty or new; the service may go
+    on running.
 
-    To restore, name that folder with OUTCRY_DATA. It holds the server's secret: keep it as safe as the original.
+    To restore, name that folder with OUTCRY_DATA. It holds what its database is opened with: keep it as safe as the
+    original. Whoever sets OUTCRY_SECRET and OUTCRY_VAULT_KEYS instead has backups without them.
 
     Parameters
     ----------
@@ -205,7 +212,7 @@ def backup(folder: Path, *, data: str | None = None) -> int:
         )  # after the database: a log may be ahead of its snapshot, not behind
         if live.is_dir():
             shutil.copytree(live, folder / LOG_FOLDER, ignore=shutil.ignore_patterns(".lock"))
-        for name in (SECRET_FILE, "outcry.toml", "overrides.csv"):
+        for name in (SECRET_FILE, VAULT_FILE, "outcry.toml", "overrides.csv"):
             if (settings.folder / name).is_file():
                 shutil.copy2(settings.folder / name, folder / name)
     print(f"backed up to {folder}")

@@ -37,7 +37,7 @@ def open_engine(url: URL | str) -> Engine:
 
     def on_connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # SQLAlchemy's own BEGIN, below, decides when a transaction starts
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "secure_delete = ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     def on_begin(connection: Connection) -> None:
@@ -84,6 +84,14 @@ class Database:
                     yield connection
         except SQLAlchemyError as problem:
             raise _busy(problem) from problem
+
+    def scrub(self) -> None:
+        """Have what was overwritten or removed leave SQLite's write-ahead log too, as far as no reader is in it now;
+        else it goes with the next look at the log. PostgreSQL keeps old rows until it vacuums."""
+        with self.reading() as connection:
+            driver: Any = connection.connection.driver_connection
+            if connection.dialect.name == "sqlite":
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revision(self) -> int:
         """The number that every transaction moves on by which an answer may change."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
 
-HEAD = "0006"
+HEAD = "0007"
 _FOLDER = Path(__file__).parent / "migrations"
 
 

@@ -16,11 +16,13 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from outcry.store import delivery_schema
+from outcry.store import connection_schema, delivery_schema
 from outcry.store.naming import metadata
 
 subscriptions, attempts = delivery_schema.subscriptions, delivery_schema.attempts
 lanes, outbox = delivery_schema.lanes, delivery_schema.outbox
+connections, credentials = connection_schema.connections, connection_schema.credentials
+vault_keys = connection_schema.vault_keys
 
 #: One row that every write transaction moves on, so that other processes see that something changed: `n` where an
 #: answer may be another from now on, `people` where only who is signed in, or what people keep for themselves, changed.
@@ -151,6 +153,20 @@ grants = Table(
     Column("embargo_ns", BigInteger, nullable=False),
     Column("created_ns", BigInteger, nullable=False),
     Column("revoked_ns", BigInteger),
+    Column("licence", Text, nullable=False, server_default=""),
+)
+
+#: Who made and who withdrew each grant; rows are only ever added. `by`: an address, or `command`; `attested`: what was
+#: declared with it, word for word, empty where nothing had to be.
+grant_log = Table(
+    "grant_log",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("grant_id", ForeignKey("grants.id"), nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("attested", Text, nullable=False),
 )
 
 imports = Table(

@@ -1,0 +1,246 @@
+"""What every store of connections keeps to: a move only from where it stands, entries in their newest version alone,
+and nothing left of those that were removed."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.dialects import postgresql
+
+from outcry.ports.connections import (
+    ConnectionPhase,
+    ConnectionRefused,
+    ConnectionRow,
+    ConnectionStore,
+    SealedEntries,
+    Sealing,
+)
+from outcry.ports.store import StoreBusy
+from outcry.ports.vault import VaultKeyRow, VaultStore
+from outcry.store import migrate as migration
+from outcry.store import schema
+from outcry.store.connections import SqlConnectionStore
+from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
+from outcry.store.identity import SqlIdentityStore
+from outcry.store.vault import SqlVaultStore
+
+NOW = 1_767_366_245_123_456_789
+ANN, BOB = 1, 2
+CONNECTING, LIVE, FAILED = ConnectionPhase.CONNECTING, ConnectionPhase.LIVE, ConnectionPhase.FAILED
+ROW = ConnectionRow(
+    id=0, user_id=ANN, broker="databento", label="Büro", phase=CONNECTING, code="", since_ns=NOW,
+    symbols=("ES", "NQ"), hint="…wxyz",
+)  # fmt: skip
+
+
+@dataclass
+class Kept:
+    """Both stores as two processes have them open, and the folder of their database."""
+
+    store: ConnectionStore
+    vault: VaultStore
+    elsewhere: ConnectionStore
+    folder: Path
+
+
+@contextmanager
+def sqlite(folder: Path) -> Iterator[Kept]:
+    engine = open_engine(sqlite_url(folder))
+    migration.migrate(engine)
+    database, there = Database(engine), Database(open_engine(sqlite_url(folder)))
+    people = SqlIdentityStore(database)
+    for email in ("ann@example.com", "bob@example.com"):
+        people.add_user(email, "member", "free", email.encode(), NOW)
+    vault = SqlVaultStore(database)
+    vault.add_vault_key("k1", b"canary", NOW)
+    yield Kept(SqlConnectionStore(database), vault, SqlConnectionStore(there), folder)
+    there.close()
+    database.close()
+
+
+STORES: list[Callable[[Path], AbstractContextManager[Kept]]] = [sqlite]
+
+
+@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    with request.param(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def store(kept: Kept) -> ConnectionStore:
+    return kept.store
+
+
+def sealing(mark: str = "a", kid: str = "k1") -> Sealing:
+    def sealed(connection_id: int, version: int) -> SealedEntries:
+        place = f"{mark}{connection_id}.{version}".encode()
+        return SealedEntries(connection_id, kid, b"wrapped " + place, b"sealed " + place, version)
+
+    return sealed
+
+
+def test_a_connection_is_kept_as_it_was_given_under_a_number_of_its_own(store: ConnectionStore) -> None:
+    first = store.add(ROW, sealing(), NOW)
+    second = store.add(replace(ROW, user_id=BOB, symbols=()), sealing(), NOW)
+    third = store.add(replace(ROW, broker="tastytrade"), sealing(), NOW)
+    assert store.rows(ANN) == [replace(ROW, id=first), replace(ROW, id=third, broker="tastytrade")]
+    assert [row.id for row in store.rows()] == [first, second, third]
+    assert store.entries(second) == SealedEntries(2, "k1", b"wrapped a2.1", b"sealed a2.1", 1)
+
+
+def test_a_user_has_one_connection_of_a_broker(kept: Kept) -> None:
+    kept.store.add(ROW, sealing(), NOW)
+    with pytest.raises(ConnectionRefused, match="already_connected"):
+        kept.elsewhere.add(replace(ROW, label="other"), sealing(), NOW)
+    assert [row.label for row in kept.store.rows()] == ["Büro"]
+
+
+def test_a_connection_moves_only_from_where_it_stands(kept: Kept) -> None:
+    number = kept.store.add(ROW, sealing(), NOW)
+    assert kept.store.move(number, CONNECTING, LIVE, "", NOW + 5)
+    assert not kept.elsewhere.move(number, CONNECTING, FAILED, "not_entitled", NOW + 6)
+    assert kept.store.rows() == [replace(ROW, id=number, phase=LIVE, since_ns=NOW + 5)]
+    assert not kept.store.move(99, CONNECTING, LIVE, "", NOW)
+
+
+def test_since_when_it_stands_so_moves_with_phase_or_code_and_with_nothing_else(
+    store: ConnectionStore,
+) -> None:
+    number = store.add(ROW, sealing(), NOW)
+    assert store.move(number, CONNECTING, CONNECTING, "", NOW + 1)
+    assert store.rows()[0].since_ns == NOW
+    assert store.move(number, CONNECTING, CONNECTING, "unreachable", NOW + 2)
+    assert (store.rows()[0].since_ns, store.rows()[0].code) == (NOW + 2, "unreachable")
+    assert store.change(number, ["GC"], "Home")
+    assert store.rows() == [
+        replace(ROW, id=number, code="unreachable", since_ns=NOW + 2, symbols=("GC",), label="Home")
+    ]
+    assert not store.change(99, ["GC"], "Home")
+
+
+def test_of_two_that_move_it_at_once_one_does(kept: Kept) -> None:
+    number = kept.store.add(ROW, sealing(), NOW)
+    moved: list[bool] = []
+    together = threading.Barrier(2)
+
+    def move(store: ConnectionStore, to: ConnectionPhase) -> None:
+        together.wait()
+        moved.append(store.move(number, CONNECTING, to, "", NOW + 1))
+
+    threads = [
+        threading.Thread(target=move, args=(store, to))
+        for store, to in ((kept.store, LIVE), (kept.elsewhere, FAILED))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(moved) == [False, True]
+
+
+def test_renewed_entries_take_the_place_of_those_before_under_the_next_version(
+    store: ConnectionStore,
+) -> None:
+    number = store.add(ROW, sealing("a"), NOW)
+    assert store.renew(number, "…1234", sealing("b"))
+    assert store.entries(number) == SealedEntries(number, "k1", b"wrapped b1.2", b"sealed b1.2", 2)
+    assert store.rows()[0].hint == "…1234"
+    assert not store.renew(99, "", sealing("c"))
+    assert store.entries(99) is None
+
+
+def test_a_removed_connection_is_gone_and_its_number_is_not_used_again(store: ConnectionStore) -> None:
+    number = store.add(ROW, sealing(), NOW)
+    assert store.remove(number)
+    assert not store.remove(number)
+    assert store.entries(number) is None
+    assert store.rows() == []
+    assert store.add(ROW, sealing(), NOW) > number
+
+
+def test_nothing_is_left_of_entries_that_were_replaced_or_removed(kept: Kept) -> None:
+    def secret(connection_id: int, version: int) -> SealedEntries:
+        mark = f"SECRET{version}".encode() * 8
+        return SealedEntries(connection_id, "k1", b"W" + mark, b"S" + mark, version)
+
+    def found(mark: bytes) -> bool:
+        return any(mark in path.read_bytes() for path in kept.folder.glob(DATABASE_FILE + "*"))
+
+    number = kept.store.add(ROW, secret, NOW)
+    assert found(b"SECRET1")
+    assert kept.store.renew(number, "", secret)
+    assert not found(b"SECRET1")
+    assert found(b"SECRET2")
+    assert kept.store.remove(number)
+    assert not found(b"SECRET")
+
+
+def test_nothing_is_kept_of_a_connection_whose_entries_could_not_be_sealed(kept: Kept) -> None:
+    def broken(connection_id: int, version: int) -> SealedEntries:
+        raise ValueError("the key file is gone")
+
+    with pytest.raises(ValueError, match="the key file is gone"):
+        kept.store.add(ROW, broken, NOW)
+    with pytest.raises(StoreBusy, match="k9 was exchanged"):
+        kept.store.add(ROW, sealing(kid="k9"), NOW)
+    assert kept.store.rows() == []
+
+
+def test_a_retired_key_takes_nothing_new(kept: Kept) -> None:
+    number = kept.store.add(ROW, sealing(), NOW)
+    assert not kept.vault.retire("k1", NOW)  # while anything is under it
+    old = kept.store.entries(number)
+    assert old is not None
+    kept.vault.add_vault_key("k2", b"other", NOW + 1)
+    assert kept.vault.rewrap(old, replace(old, kid="k2", wrapped=b"new"))
+    assert not kept.vault.rewrap(old, replace(old, kid="k2", wrapped=b"again"))
+    assert kept.store.entries(number) == replace(old, kid="k2", wrapped=b"new")
+    assert kept.vault.retire("k1", NOW + 2)
+    with pytest.raises(StoreBusy, match="k1 was exchanged"):
+        kept.store.renew(number, "", sealing("b", "k1"))
+    assert kept.store.entries(number) == replace(old, kid="k2", wrapped=b"new")
+    assert kept.vault.vault_keys() == [
+        VaultKeyRow("k1", b"canary", NOW, NOW + 2),
+        VaultKeyRow("k2", b"other", NOW + 1, None),
+    ]
+    assert kept.vault.uses() == {"k2": 1}
+
+
+def test_a_keys_name_is_taken_once(kept: Kept) -> None:
+    assert not kept.vault.add_vault_key("k1", b"another", NOW)
+    assert [row.canary for row in kept.vault.vault_keys()] == [b"canary"]
+
+
+def test_what_is_not_under_a_key_is_listed_by_number_a_few_at_a_time(kept: Kept) -> None:
+    numbers = [kept.store.add(replace(ROW, broker=f"b{n}"), sealing(), NOW) for n in range(5)]
+    assert kept.vault.not_under("k1", 0, 9) == []
+    batch = kept.vault.not_under("k2", numbers[0], 3)
+    assert [(row.id, row.broker, entries.connection_id) for row, entries in batch] == [
+        (number, f"b{n}", number) for n, number in list(enumerate(numbers))[1:4]
+    ]
+
+
+def test_what_was_under_a_lost_key_is_destroyed_and_its_owner_signs_in_again(kept: Kept) -> None:
+    kept.vault.add_vault_key("k2", b"other", NOW)
+    lost = kept.store.add(ROW, sealing(), NOW)
+    fine = kept.store.add(replace(ROW, user_id=BOB), sealing(kid="k2"), NOW)
+    assert kept.vault.forget_under(["k1"], "entries_lost", NOW + 7) == 1
+    assert kept.store.entries(lost) is None
+    assert kept.store.entries(fine) is not None
+    phases = [(row.phase, row.code, row.since_ns) for row in kept.store.rows()]
+    assert phases == [(ConnectionPhase.NEEDS_SIGN_IN, "entries_lost", NOW + 7), (CONNECTING, "", NOW)]
+    assert [row.retired_ns for row in kept.vault.vault_keys()] == [NOW + 7, None]
+    assert kept.store.renew(lost, "", sealing("n", "k2"))
+    assert kept.store.entries(lost) == SealedEntries(lost, "k2", b"wrapped n1.1", b"sealed n1.1", 1)
+
+
+def test_the_tables_can_be_made_in_postgresql() -> None:
+    from sqlalchemy.schema import CreateTable
+
+    for table in (schema.connections, schema.vault_keys, schema.credentials):
+        said = str(CreateTable(table).compile(dialect=postgresql.dialect()))
+        assert f"CREATE TABLE {table.name}" in said
