@@ -5,7 +5,6 @@ there only, and by multiset: two equal trades are two trades. A late trade is ke
 between two ticks is set aside and counted, never rounded.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -16,12 +15,13 @@ from numpy.typing import NDArray
 
 from outcry.core.calendar import Session
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
-from outcry.ports.feed import OVERLAP_NS, Replaced
+from outcry.ports.feed import Replaced
 from outcry.ports.records import Quality, Rows
 from outcry.services.grid import Cell, Grid
 from outcry.services.joining import Times
 from outcry.services.live.columns import whole
 from outcry.services.live.entries import Day, Replacement
+from outcry.services.live.overlap import Overlap
 from outcry.services.rows import in_order, on_tick
 
 #: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
@@ -32,8 +32,6 @@ MAX_BEHIND_NS = 10 * NANOS_PER_DAY
 _STRETCH_NS = 30 * NANOS_PER_DAY
 #: A trade said to have happened this long after it was received is no trade but a broken clock.
 MAX_AHEAD_NS = NANOS_PER_HOUR
-
-Identity = tuple[int, int, int, bytes, int]
 
 #: A trade date with the end of its last window.
 DayEnds = Callable[[date], Day]
@@ -70,9 +68,7 @@ class Intake:
 
     def __init__(self, tick_e9: int, grid: Grid, day_of: DayEnds, life: Life) -> None:
         self._tick_e9, self._grid, self._day_of, self._life = tick_e9, grid, day_of, life
-        self._known: Counter[Identity] = Counter()
-        self._until_ns = 0
-        self._bars_until_ns = self._barred_ns = 0
+        self._overlap = Overlap()
         self._latest_ns = 0
         self._cell: Cell | None = None
         self.counts = Counts()
@@ -80,28 +76,19 @@ class Intake:
     def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
         """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has. Bars up to
         `last_bar_ns` are known, and with them what was traded before `barred_ns`."""
-        self._known = Counter(_identities(recent))
-        self._until_ns, self._bars_until_ns, self._barred_ns = latest_ns, last_bar_ns, barred_ns
+        self._overlap.resume(recent, latest_ns, last_bar_ns, barred_ns)
         self._latest_ns = max(self._latest_ns, latest_ns)
 
     def caught_up(self, at_ns: int) -> None:
         """History is complete up to an instant; if it is not before what the log has, the overlap is behind."""
-        if at_ns >= self._until_ns:
-            self._forget()
-
-    def _forget(self) -> None:
-        self._known = Counter()
+        self._overlap.caught_up(at_ns)
 
     def trades(self, rows: Rows) -> Iterator[Piece]:
         """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
-        rows = self._not_barred(self._plausible(rows))
-        if self._known and len(rows):
-            first_ns = int(rows["ts_event"].min())
-            if first_ns <= self._until_ns:
-                rows = self._unknown(rows)
-            elif first_ns > self._until_ns + OVERLAP_NS:  # nobody repeats what is that old
-                self._forget()
-        rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
+        plausible = self._plausible(rows)
+        fresh = self._overlap.trades(plausible)
+        self.counts.repeated += len(plausible) - len(fresh)
+        rows, _, off_tick = on_tick(fresh, self._tick_e9, Quality.TICKS)
         self.counts.off_tick += off_tick
         yield from self._cut(rows)
 
@@ -109,9 +96,9 @@ class Intake:
         """The rows as one piece, if there is nothing to sort out: in order, in the stretch of hours of those before,
         before `until_ns`, and not in an overlap. None where `trades` has to look closer."""
         cell = self._cell
-        if self._known or cell is None:
+        if self._overlap.waits or cell is None:
             return None
-        first_ns = max(self._latest_ns, self._barred_ns, cell.start_ns)
+        first_ns = max(self._latest_ns, self._overlap.barred_ns, cell.start_ns)
         end_ns = min(cell.end_ns, until_ns)
         if not whole(rows, self._tick_e9, first_ns, end_ns, MAX_AHEAD_NS):
             return None
@@ -119,23 +106,13 @@ class Intake:
         self.counts.rows += len(rows)
         return Piece(cell.session, self._day_of(cell.trade_date), rows)
 
-    def _not_barred(self, rows: Rows) -> Rows:
-        """Leave out what bars have told already: added to them it would count twice."""
-        fresh = rows["ts_event"] >= self._barred_ns
-        if fresh.all():
-            return rows
-        self.counts.repeated += int(len(rows) - fresh.sum())
-        return rows[fresh]
-
     def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[Piece]:
         """Yield what is new of `records.BAR` rows of `bar_ns` each, cut by session and trade date."""
         possible = self._possible(rows["ts_event"])
         self.counts.impossible += int(len(rows) - possible.sum())
         rows = rows[possible]
-        fresh = rows[rows["ts_event"] > self._bars_until_ns]
+        fresh = self._overlap.bars(rows, bar_ns)
         self.counts.repeated += len(rows) - len(fresh)
-        if len(fresh):
-            self._barred_ns = max(self._barred_ns, int(fresh["ts_event"].max()) + bar_ns)
         fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
         self.counts.off_tick += off_tick
         yield from self._cut(fresh)
@@ -168,17 +145,6 @@ class Intake:
         first_ns = max(self._life[0], self._latest_ns - MAX_BEHIND_NS)
         return (times >= first_ns) & (times < self._life[1])
 
-    def _unknown(self, rows: Rows) -> Rows:
-        """Leave out what the log has: of equal rows, as many as it has."""
-        keep = np.ones(len(rows), bool)
-        for at in np.flatnonzero(rows["ts_event"] <= self._until_ns):
-            identity = next(_identities(rows[at : at + 1]))
-            if self._known[identity] > 0:
-                self._known[identity] -= 1
-                keep[at] = False
-        self.counts.repeated += int(len(rows) - keep.sum())
-        return rows[keep]
-
     def _cut(self, rows: Rows) -> Iterator[Piece]:
         """Cut rows into runs of ascending time, and those by session."""
         times = rows["ts_event"]
@@ -201,8 +167,3 @@ class Intake:
                 self.counts.rows += end - begin
                 self._cell = cell
                 yield Piece(cell.session, self._day_of(cell.trade_date), run[begin:end])
-
-
-def _identities(rows: Rows) -> Iterator[Identity]:
-    columns = (rows[name].tolist() for name in ("ts_event", "price", "size", "side", "sequence"))
-    return zip(*columns, strict=True)  # pyright: ignore[reportReturnType] - the columns have these types
