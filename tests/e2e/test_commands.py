@@ -204,6 +204,15 @@ def test_a_lost_secret_is_said_and_not_replaced(tmp_path: Path) -> None:
     assert not (tmp_path / "secret.key").exists()
 
 
+def test_a_vault_key_that_is_none_stops_the_service_and_is_not_quoted(tmp_path: Path) -> None:
+    (tmp_path / "vault.key").write_text("k1 0123456789abcdef\n")
+    refused = outcry(tmp_path, "serve", "--port", "0")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"outcry: {tmp_path / 'vault.key'}: number 1 is not")
+    assert "0123456789abcdef" not in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
 def test_a_backup_is_whole(shared: Path, tmp_path: Path) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     outcry(data, "import", str(shared / "data" / "lean" / "cme"))
