@@ -1,0 +1,55 @@
+"""What Tradovate is, to those who choose a broker: its entries, and what its feed can do.
+
+Rule kept: nothing of the client is loaded before a feed is made.
+"""
+
+from collections.abc import Mapping
+
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MS
+from outcry.ports.adapters import BadEntry, Kit
+from outcry.ports.connections import Broker, BrokerField
+from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+
+#: How far back ticks are asked for. The vendor says nothing of how long it keeps them.
+REACH_NS = 7 * NANOS_PER_DAY
+ENVIRONMENTS = ("live", "demo")
+
+FIELDS = (
+    BrokerField("user", "User name"),
+    BrokerField("password", "Password", secret=True, hint="The dedicated API password, if you have set one"),
+    BrokerField("cid", "API key id (cid)", hint="A number; under API Access in Tradovate's settings"),
+    BrokerField("secret", "API secret", secret=True, hint="Shown once, when the API key is made"),
+    BrokerField(
+        "app", "Name of the API key", usual="Outcry", optional=True, hint="As you named the key at Tradovate"
+    ),
+    BrokerField("environment", "Environment", options=ENVIRONMENTS, usual="live"),
+)
+
+
+class Tradovate:
+    """Implements `ports.adapters.Adapter`."""
+
+    broker = Broker("tradovate", "Tradovate", FIELDS, hosted=True)
+    caps = FeedCaps(
+        resolution_ns=NANOS_PER_MS, has_id=True, has_side=True, backfill=Backfill.TICKS, reach_ns=REACH_NS,
+        resume=Resume.BY_TIME, has_volume_counter=True, hosted_allowed=True,
+    )  # fmt: skip
+    library = ""
+
+    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+        """See `Adapter`. Raises `BadEntry`."""
+        from outcry.feeds.tradovate.feed import TradovateFeed  # noqa: PLC0415 - loaded when one is made
+        from outcry.feeds.tradovate.login import Entries  # noqa: PLC0415
+
+        entries = {field.name: given.get(field.name, "").strip() or field.usual for field in FIELDS}
+        for name, text in entries.items():
+            if not text:
+                raise BadEntry("missing", name)
+        if not (entries["cid"].isascii() and entries["cid"].isdecimal()):
+            raise BadEntry("rejected", "cid")
+        if entries["environment"] not in ENVIRONMENTS:
+            raise BadEntry("rejected", "environment")
+        return TradovateFeed(Entries(**entries), self.caps, kit)
+
+
+ADAPTER = Tradovate()

@@ -1,0 +1,151 @@
+"""Tradovate's ticks of all contracts of a connection: one login and one socket, shared by its streams.
+
+Rules kept: nothing is asked of the vendor before somebody reads; a token that has ended early is told from entries that
+are wrong by asking for another; what is older than the vendor is asked for is told as a gap.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import aiohttp
+
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.link import Link, Rejected
+from outcry.feeds.tokens import Token, Tokens
+from outcry.feeds.tradovate.history import Pace
+from outcry.feeds.tradovate.login import API, LOCKED_S, MARKET, TIMEOUT_S, Entries, Login
+from outcry.feeds.tradovate.session import LARGEST_FRAME, Session
+from outcry.feeds.tradovate.stream import Stream
+from outcry.feeds.tradovate.symbols import name_of
+from outcry.ports.adapters import Kit
+from outcry.ports.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status
+
+T = TypeVar("T")
+
+
+class TradovateFeed:
+    """Implements `ports.feed.Feed`."""
+
+    name = "tradovate"
+    run = ""
+
+    def __init__(self, entries: Entries, caps: FeedCaps, kit: Kit) -> None:
+        self.caps, self._kit, self._entries = caps, kit, entries
+        self._http: aiohttp.ClientSession | None = None
+        self._login: Login | None = None
+        self._tokens = Tokens(self._renewed, kit.clock)
+        self._link: Link[Session] = Link(self._sign_in, rush=kit.rush)
+        self._pace = Pace(kit.rush)
+        self._numbers: dict[str, int] = {}
+        self._closed = False
+
+    async def contracts(self) -> list[Contract]:
+        """See `Feed`."""
+        return list(self._kit.wanted())
+
+    async def close(self) -> None:
+        """See `Feed`."""
+        self._closed = True
+        await self._link.close()
+        if self._http is not None:
+            await self._http.close()
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        """See `Feed`."""
+        now_ns = self._kit.clock.now_ns()
+        today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
+        name = name_of(self._kit.universe, contract, today)
+        if name is None:
+            raise FeedRefused("unknown_contract", f"Tradovate has no {contract.key}")
+        session = await self._link.session()
+        stream = Stream(session, name, await self._number(name), self._turn, self._kit.rush)
+        from_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
+        try:
+            async with aclosing(stream.events(from_ns)) as events:
+                async for event in events:
+                    yield event
+                    if isinstance(event, Status):
+                        self._link.worked()
+                        if since.since_ns < from_ns:
+                            yield Gap(since.since_ns, from_ns, "not_kept")
+        except FeedLost as problem:
+            if problem.code == "rate_limited":
+                self._door().rest(LOCKED_S)
+            raise
+
+    async def _turn(self) -> None:
+        await self._pace.turn()
+        self._door().check_rest()
+
+    # -- signing in
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise FeedLost("closed")
+        if self._http is None:
+            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._kit.rush)
+            self._http = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+        return self._http
+
+    def _door(self) -> Login:
+        if self._login is None:
+            entries, kit = self._entries, self._kit
+            api = kit.places.get("api") or API[entries.environment]
+            # the same each time, for the vendor wants a person to approve each new device; it tells nothing
+            device = hashlib.sha256(f"outcry\0{entries.user}\0{entries.cid}".encode()).hexdigest()
+            self._login = Login(entries, self._client(), api.rstrip("/"), device, kit.clock, kit.rush)
+        return self._login
+
+    async def _renewed(self, last: Token | None) -> Token:
+        return await self._door().renew(last)
+
+    async def _with_token(self, ask: Callable[[str], Awaitable[T]]) -> T:
+        """Ask with the token in force, and once more with a new one if it is not taken. Raises `Rejected`."""
+        token = await self._tokens.token()
+        try:
+            return await ask(token)
+        except Rejected:
+            self._tokens.refused(token)
+        token = await self._tokens.token()
+        try:
+            return await ask(token)
+        except Rejected:
+            self._tokens.refused(token)
+            raise
+
+    async def _sign_in(self) -> Session:
+        return await self._with_token(self._begun)
+
+    async def _begun(self, token: str) -> Session:
+        url = self._kit.places.get("md") or MARKET[self._entries.environment]
+        try:
+            socket = await self._client().ws_connect(url, max_msg_size=LARGEST_FRAME)
+        except aiohttp.ClientError as problem:
+            text = f"Tradovate's market data cannot be reached ({type(problem).__name__})"
+            raise FeedLost("unreachable", text) from None
+        session = Session(socket, self._kit.clock, self._kit.rush, self._keep)
+        try:
+            await session.begin(self._door().market_token(token))
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _keep(self) -> None:
+        """Have the token renewed, if it is time."""
+        try:
+            await self._tokens.token()
+        except Rejected as problem:
+            raise self._link.rejected(problem) from None
+
+    async def _number(self, name: str) -> int:
+        if name not in self._numbers:
+            try:
+                self._numbers[name] = await self._with_token(lambda token: self._door().number(name, token))
+            except Rejected as problem:
+                raise self._link.rejected(problem) from None
+        return self._numbers[name]

@@ -1,0 +1,189 @@
+"""Tradovate's web requests: signing in, renewing the token, the vendor's number of a contract.
+
+Rules kept: a session is renewed rather than begun anew, for each new one may end another of the person's; whoever was
+told to wait does not ask before the time is over, however often it is asked for; what was entered is in no error.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NoReturn
+
+import aiohttp
+import msgspec
+
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.feeds.link import Rejected
+from outcry.feeds.tokens import Token
+from outcry.feeds.tradovate.wire import nanos, read
+from outcry.ports.clock import Clock
+from outcry.ports.feed import FeedLost, FeedRefused
+
+#: Where the vendor is reached, by environment: its web requests, and its market data.
+API = {"live": "https://live.tradovateapi.com/v1", "demo": "https://demo.tradovateapi.com/v1"}
+MARKET = {
+    "live": "wss://md.tradovateapi.com/v1/websocket",
+    "demo": "wss://md-demo.tradovateapi.com/v1/websocket",
+}
+VERSION = "1.0"
+TIMEOUT_S = 20.0
+#: After the answer 429 nobody is to ask for an hour.
+LOCKED_S = 3600.0
+#: A token lives for eighty minutes. What the vendor says is believed within these, for its clock may be off.
+SHORTEST_LIFE_NS, LONGEST_LIFE_NS = 5 * NANOS_PER_MINUTE, 90 * NANOS_PER_MINUTE
+_LONGEST_TEXT = 200
+_LARGEST_ANSWER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a person has entered. Never printed."""
+
+    user: str = field(repr=False)
+    password: str = field(repr=False)
+    cid: str = field(repr=False)
+    secret: str = field(repr=False)
+    app: str
+    environment: str
+
+
+class Grant(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time", "p_captcha": "p-captcha"}):
+    """What the vendor answers to a login or a renewal; a refusal has the status of a success."""
+
+    accessToken: str = ""  # noqa: N815 - the vendor's own names
+    mdAccessToken: str = ""  # noqa: N815
+    expirationTime: datetime | None = None  # noqa: N815
+    errorText: str | None = None  # noqa: N815
+    p_ticket: str = ""
+    p_time: float = 0.0
+    p_captcha: bool = False
+
+
+class Found(msgspec.Struct):
+    """A contract, as the vendor has it."""
+
+    id: int | None = None
+    name: str = ""
+    errorText: str | None = None  # noqa: N815
+
+
+class Login:
+    """One person's. http: a client of its own; api: where to ask, without a slash at the end; device: the same each
+    time, for the vendor wants a person to approve each new one. rush: waits are this many times shorter."""
+
+    def __init__(
+        self, entries: Entries, http: aiohttp.ClientSession, api: str, device: str, clock: Clock, rush: float
+    ) -> None:
+        self._entries, self._http, self._api, self._device = entries, http, api, device
+        self._clock, self._rush = clock, rush
+        self._ticket = ""
+        self._rest_until_s = 0.0
+        self._market_token = ""
+
+    def market_token(self, token: str) -> str:
+        """What market data is asked with, the session's token being this: one of its own where there is one."""
+        return self._market_token or token
+
+    def rest(self, seconds: float) -> None:
+        """Ask nothing for a while."""
+        self._rest_until_s = max(self._rest_until_s, _now_s() + seconds / self._rush)
+
+    def check_rest(self) -> None:
+        """Raise `FeedLost("rate_limited")` while nothing may be asked."""
+        if _now_s() < self._rest_until_s:
+            raise FeedLost("rate_limited", "Tradovate asks to wait")
+
+    async def renew(self, last: Token | None) -> Token:
+        """A token in force: the last one renewed, or one of a new login. Raises what `Link`'s `sign_in` does."""
+        self.check_rest()
+        if last is not None:
+            try:
+                return self._granted(await self._ask("GET", "/auth/renewaccesstoken", token=last.text))
+            except Rejected:
+                pass  # it has ended: sign in anew
+        entries = self._entries
+        body = {
+            "name": entries.user, "password": entries.password, "appId": entries.app, "appVersion": VERSION,
+            "deviceId": self._device, "cid": entries.cid, "sec": entries.secret,
+        }  # fmt: skip
+        if self._ticket:
+            body["p-ticket"], self._ticket = self._ticket, ""
+        return self._granted(await self._ask("POST", "/auth/accesstokenrequest", body=body))
+
+    async def number(self, name: str, token: str) -> int:
+        """The vendor's number of a contract. Raises `FeedRefused("unknown_contract")`, and as `renew`."""
+        self.check_rest()
+        raw = await self._ask("GET", "/contract/find", token=token, query={"name": name})
+        found = read(msgspec.Raw(raw), Found) if raw is not None else Found()
+        if found.id is None or found.errorText or found.name.upper() != name.upper():
+            raise FeedRefused("unknown_contract", f"Tradovate has no contract {name}")
+        return found.id
+
+    def _granted(self, raw: bytes | None) -> Token:
+        """The token of an answer, or what stands against it."""
+        grant = read(msgspec.Raw(raw or b"{}"), Grant)
+        if grant.p_captcha:
+            raise _captcha()
+        if grant.p_ticket:
+            self._ticket = grant.p_ticket
+            self.rest(grant.p_time)
+            raise FeedLost("rate_limited", f"Tradovate asks to wait {grant.p_time:g} s after too many logins")
+        if grant.errorText:
+            expired = "expired" in grant.errorText.lower()
+            raise Rejected("login_expired" if expired else "login_refused", self._shown(grant.errorText))
+        if not grant.accessToken:
+            raise FeedLost("protocol", "Tradovate answered a login with neither a token nor a refusal")
+        self._market_token = grant.mdAccessToken
+        now_ns = self._clock.now_ns()
+        life_ns = nanos(grant.expirationTime) - now_ns if grant.expirationTime else LONGEST_LIFE_NS
+        life_ns = min(max(life_ns, SHORTEST_LIFE_NS), LONGEST_LIFE_NS)
+        return Token(grant.accessToken, now_ns, life_ns / NANOS_PER_SECOND)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str = "",
+        query: dict[str, str] | None = None,
+        body: dict[str, str] | None = None,
+    ) -> bytes | None:
+        """The body of an answer; None where there is no such thing. Raises as `renew`."""
+        headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            async with self._http.request(
+                method, self._api + path, params=query, json=body, headers=headers, allow_redirects=False
+            ) as response:
+                status, raw = response.status, await response.content.read(_LARGEST_ANSWER)
+        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
+            # what the client says of a request may quote it: only what kind of fault it was goes on
+            raise FeedLost("unreachable", f"Tradovate cannot be reached ({type(problem).__name__})") from None
+        return None if status == 404 else raw if status == 200 else self._refused(status)
+
+    def _refused(self, status: int) -> NoReturn:
+        if status in {401, 403}:
+            raise Rejected("login_refused", "Tradovate does not accept the login")
+        if status == 423:
+            raise _captcha()
+        if status == 429:
+            self.rest(LOCKED_S)
+            raise FeedLost("rate_limited", "too many requests: Tradovate asks to wait an hour")
+        raise FeedLost("vendor_error", f"Tradovate answered with status {status}")
+
+    def _shown(self, text: str) -> str:
+        """A text of the vendor's for a person, in case it repeats what was entered."""
+        entries = self._entries
+        for secret in (entries.password, entries.secret, entries.user):
+            text = text.replace(secret, "…")
+        return text[:_LONGEST_TEXT]
+
+
+def _captcha() -> FeedRefused:
+    return FeedRefused(
+        "not_allowed",
+        "Tradovate wants proof that a person signs in: sign in on its website, wait an hour, then try again",
+    )
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,47 @@
+"""What time it is at Tradovate, whose beats do not say.
+
+Rule kept: a heartbeat is never ahead of a trade that is still to come, so it lags ours by what the vendor's clock is
+behind, and by a second in which ticks overtake each other.
+"""
+
+import asyncio
+from collections import deque
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.clock import Clock
+from outcry.ports.feed import Heartbeat
+
+#: Ticks arrive out of order, as the vendor says, within less than this.
+DISORDER_NS = NANOS_PER_SECOND
+#: A heartbeat at least this often while frames come, and no more often than a second passes.
+SLOWEST_S = 2.0
+_DELAYS_KEPT = 256
+
+
+class Present:
+    """One session's. rush: beats are this many times more frequent."""
+
+    def __init__(self, clock: Clock, rush: float) -> None:
+        self._clock, self._rush = clock, rush
+        self._delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
+        self._told_ns = 0
+        self._told_s = 0.0
+
+    def stamped(self, at_ns: int) -> None:
+        """The vendor has sent something it stamped with this, just now."""
+        self._delays_ns.append(self._clock.now_ns() - at_ns)
+
+    @property
+    def at_ns(self) -> int:
+        """Nothing before this is still to come."""
+        behind_ns = max(0, min(self._delays_ns, default=0))
+        return self._clock.now_ns() - behind_ns - DISORDER_NS
+
+    def beat(self) -> Heartbeat | None:
+        """A heartbeat, if one is due; it never goes back."""
+        now_s = asyncio.get_running_loop().time()
+        at_ns = max(self.at_ns, self._told_ns)
+        if at_ns - self._told_ns < NANOS_PER_SECOND and now_s - self._told_s < SLOWEST_S / self._rush:
+            return None
+        self._told_ns, self._told_s = at_ns, now_s
+        return Heartbeat(at_ns)

@@ -1,0 +1,305 @@
+"""A signed-in web socket of market data: answers to whoever asked, packets to the stream they are for.
+
+Rules kept: both sides beat every 2.5 seconds, and a link on which nothing comes for ten seconds more is dead; a
+packet that comes before the answer that names it is kept until then; when the socket ends, everything that waits for
+it learns why.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import aiohttp
+
+from outcry.feeds.link import Rejected
+from outcry.feeds.tradovate import wire
+from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, again
+from outcry.feeds.tradovate.present import Present
+from outcry.ports.clock import Clock
+from outcry.ports.feed import FeedLost, FeedRefused, RowFlag, Trades, VolumeCounter
+
+BEAT_S = 2.5
+#: Without any frame for this long the link is dead.
+SILENCE_S = BEAT_S + 10.0
+#: An answer that does not come within this on a link that lives is a fault of the vendor's.
+ANSWER_S = 15.0
+#: A vendor that does not say goodbye is not waited for any longer.
+CLOSING_S = 1.0
+LARGEST_FRAME = 1 << 24
+#: Packets kept that no subscription is known for yet.
+_MOST_UNCLAIMED = 1000
+#: How often it is looked whether the token is to be renewed.
+_KEEP_S = 10.0
+
+_QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
+
+
+@dataclass(eq=False, slots=True)
+class _Asked:
+    """A request under way. chart: the subscription it is for, known by its numbers from the answer on."""
+
+    answer: "asyncio.Future[wire.Message]"
+    chart: Chart | None = None
+
+
+class Session:
+    """Implements `feeds.link.Session`. keep: sees to it that the token lives on; raises `FeedRefused` if it cannot."""
+
+    def __init__(
+        self,
+        socket: aiohttp.ClientWebSocketResponse,
+        clock: Clock,
+        rush: float,
+        keep: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._socket, self._clock, self._rush, self._keep = socket, clock, rush, keep
+        self._asked: dict[int, _Asked] = {}
+        self._charts: dict[int, Chart] = {}
+        self._quoted: dict[int, Chart] = {}
+        self._unclaimed: list[wire.Packet] = []
+        self._number = 0
+        self._lost: FeedLost | None = None
+        self.present = Present(clock, rush)
+        self._heard_s = asyncio.get_running_loop().time()
+        self._opened = asyncio.get_running_loop().create_future()
+        self._tasks = [asyncio.ensure_future(work) for work in (self._read(), self._beat(), self._renew())]
+
+    # -- life
+
+    @property
+    def open(self) -> bool:
+        """See `feeds.link.Session`."""
+        return self._lost is None
+
+    async def begin(self, token: str) -> None:
+        """Wait for the vendor's greeting and sign in. Raises `Rejected` for the token, and `FeedLost`."""
+        try:
+            await asyncio.wait_for(asyncio.shield(self._opened), ANSWER_S / self._rush)
+        except TimeoutError:
+            raise FeedLost("vendor_error", "Tradovate opened a socket and did not greet") from None
+        answer = await self._answer("authorize", token)
+        if answer.s in {401, 403}:
+            raise Rejected("login_expired", "Tradovate does not accept the token any more")
+        if answer.s != 200:
+            raise _refusal(answer.s)
+
+    async def close(self) -> None:
+        """See `feeds.link.Session`."""
+        self._lose(FeedLost("closed"))
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._socket.close(), CLOSING_S / self._rush)
+
+    def _lose(self, problem: FeedLost) -> None:
+        """The session is over: everybody who waits learns why."""
+        if self._lost is not None:
+            return
+        self._lost = problem
+        if not self._opened.done():
+            self._opened.set_exception(again(problem))
+            self._opened.exception()  # nobody may be waiting for it any more
+        for asked in self._asked.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(again(problem))
+        for chart in {*self._charts.values(), *self._quoted.values()}:
+            chart.inbox.lose(problem)
+
+    # -- asking
+
+    async def subscribe(self, chart: Chart, name: str, from_ns: int, to_ns: int | None = None) -> wire.Answer:
+        """Ask for ticks; what comes of them is in the chart's inbox from now on. Raises `FeedLost` and `FeedRefused`;
+        what the vendor has against this contract is in the answer."""
+        found = await self._charted(chart, wire.chart_of(name, from_ns, to_ns))
+        if found.p_ticket and not found.p_captcha:  # a penalty: wait, then show the ticket
+            await asyncio.sleep(found.p_time / self._rush)
+            found = await self._charted(
+                chart, wire.chart_of(name, from_ns, to_ns) | {"p-ticket": found.p_ticket}
+            )
+        if found.p_captcha:
+            raise FeedRefused(
+                "not_allowed", "Tradovate wants proof that a person asks: open a chart there once"
+            )
+        if found.p_ticket:
+            raise FeedLost("rate_limited", f"Tradovate asks to wait {found.p_time:g} s")
+        if not found.refused and not found.numbers:
+            raise FeedLost("protocol", "Tradovate answered a subscription without its number")
+        return found
+
+    async def _charted(self, chart: Chart, body: object) -> wire.Answer:
+        answer = await self._answer("md/getChart", body, chart)
+        if answer.s != 200:
+            raise _refusal(answer.s)
+        return wire.read(answer.d, wire.Answer)
+
+    async def quote(self, chart: Chart, name: str, number: int) -> bool:
+        """Ask for the counts of a contract's volume as well; False where the vendor does not give them."""
+        self._quoted[number] = chart
+        chart.number = number
+        answer = await self._answer("md/subscribeQuote", {"symbol": name})
+        return answer.s == 200 and not wire.read(answer.d, wire.Answer).refused
+
+    async def leave(self, chart: Chart, name: str) -> None:
+        """Let go of a subscription."""
+        for number in chart.numbers:
+            self._charts.pop(number, None)
+        if self._lost is not None:
+            return
+        if chart.number is not None and self._quoted.pop(chart.number, None) is not None:
+            await self._tell("md/unsubscribeQuote", {"symbol": name})
+        for number in sorted(chart.numbers):
+            await self._tell("md/cancelChart", {"subscriptionId": number})
+
+    async def _answer(self, endpoint: str, body: object, chart: Chart | None = None) -> wire.Message:
+        number = self._next()
+        asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), chart)
+        try:
+            await self._send(wire.request(endpoint, number, body))
+            return await asyncio.wait_for(asked.answer, ANSWER_S / self._rush)
+        except TimeoutError:
+            raise FeedLost("vendor_error", f"Tradovate does not answer {endpoint}") from None
+        finally:
+            del self._asked[number]
+            if asked.answer.done() and not asked.answer.cancelled():
+                asked.answer.exception()  # seen, whether or not anybody still waits
+            if not any(asked.chart for asked in self._asked.values()):
+                self._unclaimed.clear()
+
+    async def _tell(self, endpoint: str, body: object) -> None:
+        """Send what nobody waits for an answer to."""
+        with contextlib.suppress(FeedLost):
+            await self._send(wire.request(endpoint, self._next(), body))
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _send(self, text: str) -> None:
+        if self._lost is not None:
+            raise again(self._lost)
+        try:
+            await self._socket.send_str(text)
+        except (aiohttp.ClientError, OSError, RuntimeError):
+            self._lose(FeedLost("disconnected", "the connection to Tradovate broke"))
+            raise FeedLost("disconnected", "the connection to Tradovate broke") from None
+
+    # -- hearing
+
+    async def _read(self) -> None:
+        problem = FeedLost("disconnected", "Tradovate hung up")
+        try:
+            async for message in self._socket:
+                self._heard_s = asyncio.get_running_loop().time()
+                if message.type is not aiohttp.WSMsgType.TEXT:
+                    break
+                self._frame(message.data)
+                self._beat_all()
+        except FeedLost as fault:
+            problem = fault
+        except (aiohttp.ClientError, OSError):
+            problem = FeedLost("disconnected", "the connection to Tradovate broke")
+        finally:
+            self._lose(problem)
+
+    def _frame(self, frame: str) -> None:
+        match frame[:1]:
+            case "o":
+                if not self._opened.done():
+                    self._opened.set_result(None)
+            case "a":
+                for message in wire.messages_of(frame):
+                    self._message(message)
+            case "c":
+                raise FeedLost("disconnected", "Tradovate closed the connection")
+            case _:
+                pass  # `h`: it lives
+
+    def _message(self, message: wire.Message) -> None:
+        if isinstance(message.i, int) and (asked := self._asked.get(message.i)) is not None:
+            self._answered(asked, message)
+        elif message.e == "chart":
+            for packet in wire.read(message.d, wire.Charts).charts:
+                self._packet(packet)
+        elif message.e == "md":
+            for quote in wire.read(message.d, wire.Quotes).quotes:
+                self._quote(quote)
+        elif message.e == "shutdown":
+            if wire.read(message.d, wire.Shutdown).reasonCode in _QUOTA:
+                raise FeedRefused(
+                    "too_many_sessions", "Tradovate ended this session for another one of the user's"
+                )
+            raise FeedLost("disconnected", "Tradovate is shut down for maintenance")
+
+    def _answered(self, asked: _Asked, message: wire.Message) -> None:
+        if asked.chart is not None and message.s == 200:
+            asked.chart.numbers = wire.read(message.d, wire.Answer).numbers
+            self._charts.update(dict.fromkeys(asked.chart.numbers, asked.chart))
+            early, self._unclaimed = self._unclaimed, []
+            for packet in early:
+                self._packet(packet)
+        if not asked.answer.done():
+            asked.answer.set_result(message)
+
+    def _packet(self, packet: wire.Packet) -> None:
+        chart = self._charts.get(packet.id)
+        if chart is None:
+            if any(asked.chart for asked in self._asked.values()) and len(self._unclaimed) < _MOST_UNCLAIMED:
+                self._unclaimed.append(packet)
+            return
+        if packet.tks:
+            rows = wire.rows_of(packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0)
+            if not chart.history:
+                self.present.stamped(int(rows["ts_event"].max()))
+            chart.inbox.put(Trades(rows))
+        if packet.eoh and chart.history:
+            chart.history = False
+            chart.inbox.put(HISTORY_OVER)
+
+    def _quote(self, quote: wire.Quote) -> None:
+        chart, total = self._quoted.get(quote.contractId), quote.entries.TotalTradeVolume
+        if chart is None or quote.timestamp is None or total is None or total.size is None or chart.history:
+            return
+        chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), int(total.size)))
+
+    # -- beating
+
+    def _beat_all(self) -> None:
+        """Tell every stream that is past its history what time it is, now and then."""
+        if (beat := self.present.beat()) is not None:
+            for chart in set(self._charts.values()):
+                if not chart.history:
+                    chart.inbox.put(beat)
+
+    async def _beat(self) -> None:
+        """Send what keeps the vendor from hanging up, and notice when nothing comes from it."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(FeedLost):
+            while loop.time() - self._heard_s <= SILENCE_S / self._rush:
+                await self._send(wire.BEAT)
+                await asyncio.sleep(BEAT_S / self._rush)
+        self._lose(FeedLost("link_silent", "nothing comes from Tradovate any more"))
+
+    async def _renew(self) -> None:
+        """Have the token renewed in time: the vendor ends a session whose token has ended."""
+        while self._lost is None:
+            await asyncio.sleep(_KEEP_S / self._rush)
+            try:
+                await self._keep()
+            except FeedRefused as problem:
+                self._lose(problem)
+            except FeedLost:
+                pass  # it lives on for a fifth of its life: there is time to try again
+
+
+def _refusal(status: int) -> FeedLost:
+    """What an answer's status says, but for those of a login."""
+    if status == 429:
+        return FeedLost("rate_limited", "too many requests: Tradovate asks to wait an hour")
+    if status in {401, 403}:
+        return FeedRefused(
+            "not_allowed", "Tradovate does not let this user ask for market data through its API"
+        )
+    return FeedLost("vendor_error", f"Tradovate answered with status {status}")

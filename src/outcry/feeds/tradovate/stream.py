@@ -1,0 +1,112 @@
+"""One contract's ticks from a session: what there was, in order, then what comes.
+
+Rule kept: the subscription stands before history is looked at, and holds what comes meanwhile; a tick that both
+history and the live packets bring is known by its number, and sent once.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+
+import numpy as np
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.seam import BUFFER_LIMIT
+from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
+from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, Inbox
+from outcry.feeds.tradovate.session import Session
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    CaughtUp,
+    Event,
+    FeedLost,
+    FeedRefused,
+    Heartbeat,
+    Status,
+    Trades,
+    VolumeCounter,
+)
+from outcry.ports.records import Quality, Rows
+
+#: Between two packets of history on a link that lives.
+PACKET_S = 30.0
+#: A live tick this much later than history's last is none that history brought.
+_SEAM_NS = 10 * NANOS_PER_SECOND
+
+
+class Stream:
+    """turn: waited for before each request for ticks; it raises `FeedLost` while none is to be made."""
+
+    def __init__(
+        self, session: Session, name: str, number: int, turn: Callable[[], Awaitable[None]], rush: float
+    ) -> None:
+        self._session, self._name, self._number = session, name, number
+        self._turn, self._rush = turn, rush
+
+    async def events(self, from_ns: int) -> AsyncGenerator[Event, None]:
+        """Events of the port, from an instant on."""
+        chart = Chart(Inbox(BUFFER_LIMIT))
+        try:
+            await self._subscribe(chart, from_ns - LOOKBACK_NS)
+            yield Status(subscribed=True, code="subscribed")
+            await self._session.quote(chart, self._name, self._number)
+            newest = await self._history(chart)
+            if not reaches(newest, from_ns):
+                edge_ns = int(newest["ts_event"].min()) + 1
+                async with aclosing(stretches(self._page, from_ns, edge_ns)) as older:
+                    async for rows in older:
+                        yield Trades(rows)
+                newest = newest[newest["ts_event"] >= edge_ns]
+            rows = newest[newest["ts_event"] >= from_ns]
+            if len(rows):
+                yield Trades(rows)
+            latest_ns = int(rows["ts_event"].max()) if len(rows) else from_ns
+            yield CaughtUp(max(self._session.present.at_ns, latest_ns), Quality.TICKS)
+            async for event in self._live(chart, set(newest["id"].tolist()), latest_ns + _SEAM_NS):
+                yield event
+        finally:
+            await self._session.leave(chart, self._name)
+
+    async def _live(self, chart: Chart, known: set[int], until_ns: int) -> AsyncGenerator[Event, None]:
+        """What comes, less the ticks that history brought."""
+        while True:
+            item = await chart.inbox.take()
+            if isinstance(item, Trades):
+                rows = item.rows
+                if known:
+                    rows = rows[[number not in known for number in rows["id"].tolist()]]
+                    if len(rows) and int(rows["ts_event"].min()) > until_ns:
+                        known = set()
+                if len(rows):
+                    yield Trades(rows)
+            elif isinstance(item, Heartbeat | VolumeCounter):
+                yield item
+
+    async def _page(self, first_ns: int, last_ns: int) -> Rows:
+        """The newest ticks between two instants."""
+        chart = Chart(Inbox(BUFFER_LIMIT))
+        try:
+            await self._subscribe(chart, first_ns, last_ns)
+            return await self._history(chart)
+        finally:
+            await self._session.leave(chart, self._name)
+
+    async def _subscribe(self, chart: Chart, first_ns: int, last_ns: int | None = None) -> None:
+        await self._turn()
+        if (await self._session.subscribe(chart, self._name, first_ns, last_ns)).refused:
+            # the contract has a number, so it is not unknown: it is withheld
+            text = f"Tradovate sends this user no real-time data of {self._name} through its API"
+            raise FeedRefused("not_entitled", text)
+
+    async def _history(self, chart: Chart) -> Rows:
+        """All that comes before the vendor says that history is over, in order."""
+        pieces: list[Rows] = [np.zeros(0, LIVE_TRADE)]
+        try:
+            while (
+                item := await asyncio.wait_for(chart.inbox.take(), PACKET_S / self._rush)
+            ) is not HISTORY_OVER:
+                if isinstance(item, Trades):
+                    pieces.append(item.rows)
+        except TimeoutError:
+            raise FeedLost("vendor_error", "Tradovate began to send history and did not end") from None
+        return in_order(np.concatenate(pieces))
