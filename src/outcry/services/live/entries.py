@@ -183,7 +183,8 @@ def of_days(entries: Sequence[Known], days: Set[Day]) -> Sequence[Known]:
 
 def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
     """The rows of entries as they stand after all that was amended or replaced among them: what was cancelled is left
-    out, and trades stand where they took the place of bars, in their time."""
+    out; where bars came of a time some trades of which were known, the bars stand, for they tell of all of it; and
+    where trades took the place of bars, these stand, in their time."""
     kept: list[TradeRows | BarRows] = []
     replaced: list[Replacement] = []
     amended: dict[int, Amended] = {}
@@ -197,6 +198,7 @@ def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
                 amended[entry.id] = entry
             case _:
                 pass
+    kept = _told_by_bars(kept)
     if replaced:
         kept = _in_place(kept, replaced)
     for entry in kept:
@@ -205,12 +207,37 @@ def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
             yield found
 
 
+def _told_by_bars(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
+    """Leave out trades of a time of which bars came after them."""
+    first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
+    bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
+    if not bars:
+        return kept
+    starts = np.concatenate([entry.rows["ts_event"] for _, entry in bars])
+    ends = np.concatenate([entry.rows["ts_event"] + entry.bar_ns for _, entry in bars])
+    came = np.concatenate([np.full(len(entry.rows), at) for at, entry in bars])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, came = starts[order], ends[order], came[order]
+    found: list[TradeRows | BarRows] = []
+    for at, entry in enumerate(kept):
+        if isinstance(entry, BarRows):
+            found.append(entry)
+            continue
+        times = entry.rows["ts_event"]
+        bar = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
+        told = (starts[bar] <= times) & (times < ends[bar]) & (came[bar] > at)
+        found.append(TradeRows(entry.day, entry.rows[~told].tobytes()) if told.any() else entry)
+    return found
+
+
 def _in_place(
     kept: Sequence[TradeRows | BarRows], replaced: Sequence[Replacement]
 ) -> list[TradeRows | BarRows]:
     """Entries with trades for the bars that they replace, each piece in its time; of a time replaced twice, the newer
     trades."""
-    found: list[TradeRows | BarRows] = [entry for entry in kept if isinstance(entry, TradeRows)]
+    found: list[TradeRows | BarRows] = [
+        entry for entry in kept if isinstance(entry, TradeRows) and entry.data
+    ]
     for entry in kept:
         if isinstance(entry, BarRows):
             rows = _outside(entry.rows, replaced)

@@ -146,7 +146,7 @@ class Stream:
             rows = entry.rows
             self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
             return done
-        if not isinstance(entry, log.Amended | log.Replacement):
+        if not isinstance(entry, log.Amended | log.Replacement | log.BarRows):
             self._settle()
         self._apply(entry, done)
         self.position += entry.count
@@ -240,6 +240,8 @@ class Stream:
         start_ns, newest = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         if not self.covered_ns:
             self.covered_ns = start_ns
+        if start_ns < self.latest_ns:  # trades of it may be known: the bar tells of all of it
+            self._amended = True
         self.last_bar_ns = max(self.last_bar_ns, newest)
         self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
         self.quality = max(self.quality, entry.quality, key=lambda quality: quality.rank)
