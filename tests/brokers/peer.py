@@ -26,8 +26,6 @@ class FakePeer(Protocol):
     resolution_ns: int
     #: The vendor's present.
     now_ns: int
-    #: The vendor's clock less the true one: what it stamps is off by so much.
-    skew_ns: int
     #: Logins it was asked for, and how many of them it refused.
     logins: int
     refusals: int
@@ -50,7 +48,8 @@ class FakePeer(Protocol):
         ...
 
     async def advance(self, to_ns: int) -> None:
-        """Move the present on, sending what was traded meanwhile (and what beats the vendor has), in order."""
+        """Move the present on, sending what was traded meanwhile and a beat (whatever the vendor's is), in order. To
+        the same present again it sends the beat alone."""
         ...
 
     async def drop(self) -> None:

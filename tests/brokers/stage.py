@@ -1,0 +1,316 @@
+"""A whole house with one connection to a fake vendor: engine, store, vault and supervisor as they are, and a clock that
+the vendor's present sets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+from tests.brokers.peer import FakePeer
+
+from outcry.accounts.licences import Scope
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.ports.connections import ConnectionPhase, ConnectionRow
+from outcry.ports.live import FanOut
+from outcry.ports.records import TRADE, Quality, Rows
+from outcry.ports.store import SessionRow
+from outcry.services.answers import LevelsAnswer
+from outcry.services.connections.service import BrokerConnections, Rules
+from outcry.services.connections.supervisor import Parts, Supervisor
+from outcry.services.errors import NoLicensedSource
+from outcry.services.live import health
+from outcry.services.live.archive import Archive
+from outcry.services.live.engine import Engine, Market, Stores
+from outcry.settings import Settings
+from outcry.store.connections import SqlConnectionStore
+from outcry.wiring import House, open_house
+
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
+ROOTS = ("ES", "NQ")
+DAY = date(2026, 11, 18)
+#: Pauses and time limits are this many times shorter than in life.
+RUSH = 20.0
+
+
+def at(text: str) -> int:
+    """Ns UTC of `2026-11-18 15:00:00`."""
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND
+
+
+#: Regular hours of the day, 9:30 to 16:15 in New York, and when a person connects.
+OPEN_NS, CLOSE_NS = at("2026-11-18 14:30:00"), at("2026-11-18 21:15:00")
+BEGIN_NS = at("2026-11-18 15:00:00")
+#: While things happen trades are as near as this.
+BUSY = (at("2026-11-18 14:55:00"), at("2026-11-18 15:25:00"))
+
+
+def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
+    """Two sessions and the night between: a random walk on the tick, every 20 s, and every 1.5 s about while busy.
+
+    Some trades are alike in everything, as real ones are. Times are multiples of what the vendor can tell.
+    """
+    chance = np.random.default_rng(seed)
+    times: list[int] = []
+    for opened, closed, step_s in (
+        (at("2026-11-17 14:30:00"), at("2026-11-17 21:15:00"), 30),
+        (at("2026-11-17 23:00:00"), at("2026-11-18 14:30:00"), 60),
+        (OPEN_NS, BUSY[0], 20),
+        (*BUSY, 1.5),
+        (BUSY[1], CLOSE_NS, 20),
+    ):
+        count = int((closed - opened) / SECOND / step_s)
+        drawn = np.sort(chance.integers(opened + SECOND, closed - SECOND, count))
+        times += [opened + SECOND // 2, *drawn.tolist(), closed - SECOND]
+    rows = np.zeros(len(times), TRADE)
+    rows["ts_event"] = np.sort(np.array(times) // resolution_ns * resolution_ns)
+    base, tick_e9 = (26_800, 250_000_000) if contract.root == "ES" else (98_000, 250_000_000)
+    rows["price"] = (base + np.cumsum(chance.integers(-2, 3, len(rows)))) * tick_e9
+    rows["size"] = chance.integers(1, 20, len(rows))
+    rows["side"] = chance.choice([b"A", b"B"], len(rows))
+    alike = chance.choice(len(rows) - 1, len(rows) // 50, replace=False)
+    rows[alike + 1] = rows[alike]
+    rows["sequence"] = np.arange(1, len(rows) + 1)
+    rows["sequence"][alike + 1] = rows["sequence"][alike]
+    return rows[np.argsort(rows["ts_event"], kind="stable")]
+
+
+def in_window(rows: Rows, from_ns: int, to_ns: int) -> Rows:
+    """Rows between two instants, half-open."""
+    return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)]
+
+
+def bars_by_hand(rows: Rows, length_ns: int) -> list[tuple[int, ...]]:
+    """(start, open, high, low, close, volume) of trades, one by one."""
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        start, price, size = (
+            int(row["ts_event"]) // length_ns * length_ns,
+            int(row["price"]),
+            int(row["size"]),
+        )
+        bar = found.setdefault(start, [price, price, price, price, 0])
+        bar[1], bar[2], bar[3] = max(bar[1], price), min(bar[2], price), price
+        bar[4] += size
+    return [(start, *bar) for start, bar in sorted(found.items())]
+
+
+@dataclass
+class PeerClock:
+    """The present as the vendor has it, and how far ours is off."""
+
+    peer: FakePeer
+    off_ns: int = 0
+
+    def now_ns(self) -> int:
+        return self.peer.now_ns + self.off_ns
+
+
+@dataclass
+class Stage:
+    """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed."""
+
+    house: House
+    peer: FakePeer
+    clock: PeerClock
+    engine: Engine
+    connections: BrokerConnections
+    user: int
+    told: list[str]
+    tapes: dict[Contract, Rows]
+    id: int = 0
+    seen: list[tuple[ConnectionPhase, str]] = field(default_factory=list[tuple[ConnectionPhase, str]])
+
+    @property
+    def row(self) -> ConnectionRow:
+        return next(row for row in self.connections.connections(self.user) if row.id == self.id)
+
+    @property
+    def phases(self) -> list[str]:
+        """The phases there were, each once as long as it lasted."""
+        found: list[str] = []
+        for phase, _ in self.seen:
+            if not found or found[-1] != phase:
+                found.append(str(phase))
+        return found
+
+    def forget(self) -> None:
+        """What is seen from now on is of interest."""
+        del self.seen[:-1]
+
+    def connect(self, roots: Sequence[str] = ROOTS) -> None:
+        """As a person does on the page."""
+        broker = self.peer.adapter.broker.id
+        self.id = self.connections.connect(
+            self.user, broker, "mine", self.peer.given, roots, self.clock.now_ns()
+        )
+
+    def levels(self, symbol: str = "ES") -> LevelsAnswer | str:
+        """The answer of the user's key, or the first reason why there is none."""
+        try:
+            return self.house.query.levels(Scope(self.user, ()), symbol, self.clock.now_ns()).answer
+        except NoLicensedSource as problem:
+            return str(problem.details["reasons"][0])
+
+    @property
+    def live(self) -> bool:
+        """Whether ES and NQ are answered live from the connection."""
+        answers = [self.levels(root) for root in ROOTS]
+        return all(not isinstance(one, str) and one.live and one.data_source == "personal" for one in answers)
+
+    async def until(self, met: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+        """Wait for something to be so."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + seconds
+        while not met():
+            state = [
+                (r.name, r.health.phase, r.channel.standing.reason, r.lost_code)
+                for r in self.engine.runners.values()
+            ]
+            assert loop.time() < end_s, (
+                f"{what} did not come to be: {self.row.phase} {self.row.code} {state}; seen {self.seen}; "
+                f"told {self.told[-8:]}"
+            )
+            await asyncio.sleep(0.01)
+
+    async def until_phase(self, phase: ConnectionPhase, seconds: float = 20.0) -> None:
+        await self.until(lambda: self.row.phase is phase, phase, seconds)
+
+    async def play(self, to_ns: int, step_ns: int = 10 * SECOND) -> None:
+        """Let the market go on in steps."""
+        while self.peer.now_ns < to_ns:
+            await self.peer.advance(min(self.peer.now_ns + step_ns, to_ns))
+            await asyncio.sleep(0.002)
+
+    async def caught(self) -> None:
+        """Wait until every trade before the present has arrived."""
+
+        def newest() -> bool:
+            for contract, rows in self.tapes.items():
+                runner = self.engine.runners.get(f"{self.user}/{self.row.broker}/{contract.key}")
+                past = rows["ts_event"][rows["ts_event"] < self.peer.now_ns - 2 * MINUTE]
+                if runner is None or runner.stream.latest_ns < int(past[-1]):
+                    return False
+            return True
+
+        await self.until(newest, "all trades")
+
+    async def close_the_day(self) -> None:
+        """Play to the close and beyond it, and wait until the session is in the store."""
+        await self.play(CLOSE_NS + 6 * MINUTE, 2 * MINUTE)
+        await self.until(lambda: all(self.session(c) is not None for c in (ES, NQ)), "the session stored", 40)
+
+    def session(self, contract: Contract) -> SessionRow | None:
+        """The day's regular session as stored, in the best quality."""
+        rows = self.house.store.sessions([self.user], contract.root)
+        found = [row for row in rows if row.trade_date == DAY and row.kind is SessionKind.RTH]
+        return found[0] if found else None
+
+    def recorded(self, contract: Contract, quality: Quality) -> Rows:
+        """The rows of the day's regular session on tape."""
+        parts = [
+            chunk
+            for row in self.house.store.all_recordings()
+            if (row.owner, row.contract, row.quality) == (self.user, contract.key, quality)
+            for chunk in self.house.tape.read(row.path, row.quality)
+        ]
+        return in_window(np.concatenate(parts), OPEN_NS, CLOSE_NS)
+
+    def equals_the_tape(self) -> None:
+        """The stored sessions are complete and hold what was traded, no more and no less."""
+        for contract in (ES, NQ):
+            session, quality = self.session(contract), self.peer.history
+            assert session is not None
+            assert session.complete, (contract.key, self.engine.runners, self.told[-5:])
+            assert session.quality is quality, (contract.key, session.quality)
+            truth = in_window(self.tapes[contract], OPEN_NS, CLOSE_NS)
+            got = self.recorded(contract, quality)
+            if quality is Quality.TICKS:
+                assert _alike(got) == _alike(truth), contract.key
+            else:
+                names = ("ts_event", "open", "high", "low", "close", "volume")
+                bars = [tuple(int(row[name]) for name in names) for row in np.sort(got, order="ts_event")]
+                assert bars == bars_by_hand(truth, quality.length_ns), contract.key
+
+
+def _alike(rows: Rows) -> list[tuple[int, int, int]]:
+    return sorted(zip(*(rows[name].tolist() for name in ("ts_event", "price", "size")), strict=True))
+
+
+@asynccontextmanager
+async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[Stage]:
+    """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
+    peer = make()
+    tapes = {ES: tape_of(ES, peer.resolution_ns, 7), NQ: tape_of(NQ, peer.resolution_ns, 8)}
+    for contract, rows in tapes.items():
+        peer.tape(contract, rows)
+    peer.now_ns = BEGIN_NS
+    clock = PeerClock(peer)
+    usual_s, health.LINK_TIMEOUT_S = health.LINK_TIMEOUT_S, health.LINK_TIMEOUT_S / RUSH * 2
+    await peer.start()
+    try:
+        with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
+            made = _stage(house, peer, clock, tapes)
+            supervisor = made[1]
+            stage = made[0]
+            await stage.engine.start()
+            await supervisor.start()
+            beside = [asyncio.create_task(_beat(stage)), asyncio.create_task(_watch(stage))]
+            try:
+                yield stage
+            finally:
+                for task in beside:
+                    task.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
+                await supervisor.stop()
+                await stage.engine.stop()
+    finally:
+        await peer.stop()
+        health.LINK_TIMEOUT_S = usual_s
+
+
+def _stage(
+    house: House, peer: FakePeer, clock: PeerClock, tapes: dict[Contract, Rows]
+) -> tuple[Stage, Supervisor]:
+    told: list[str] = []
+    reference = house.reference
+    market = Market(
+        reference.universe, reference.calendar, clock, house.licences.of_user,
+        lambda: FanOut(house.licences.audience, clock.now_ns()),
+    )  # fmt: skip
+    archive = Archive(lambda: house.importer, reference.calendar.session_at)
+    stores = Stores(house.log, house.alerts, house.store, archive)
+    engine = Engine(
+        stores, market, house.board, lambda event, **details: told.append(f"{event} {details}"), rush=RUSH
+    )
+    broker = peer.adapter.broker.id
+    parts = Parts(
+        engine, SqlConnectionStore(house.database), house.vault, {broker: peer.adapter}, reference.universe,
+        clock, {broker: peer.places}, RUSH,
+    )  # fmt: skip
+    supervisor = Supervisor(parts)
+    connections = BrokerConnections(parts, supervisor, house.board, Rules(local=True))
+    user = house.store.ensure_user("ann@example.com", clock.now_ns())
+    return Stage(house, peer, clock, engine, connections, user, told, tapes), supervisor
+
+
+async def _beat(stage: Stage) -> None:
+    """A vendor is heard of also while nothing trades."""
+    while True:
+        with suppress(ConnectionError):
+            await stage.peer.advance(stage.peer.now_ns)
+        await asyncio.sleep(0.1)
+
+
+async def _watch(stage: Stage) -> None:
+    while True:
+        if stage.id:
+            row = stage.row
+            if not stage.seen or stage.seen[-1] != (row.phase, row.code):
+                stage.seen.append((row.phase, row.code))
+        await asyncio.sleep(0.005)
