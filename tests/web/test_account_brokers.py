@@ -1,70 +1,27 @@
 """`/account/brokers` over a real server: a key that sends trades, the feeds a user pushes, and brokers as an adapter
 describes them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterator
 
 import pytest
 from account_stage import Member, Read, account_stage, show, unconfirmed
+from broker_stage import GIVEN, ScriptedConnections, connected_by
 from webstage import WebStage
 
 from outcry.core.instruments import Contract
-from outcry.ports.connections import (
-    Broker,
-    BrokerField,
-    ConnectionPhase,
-    ConnectionRefused,
-    ConnectionRow,
-)
+from outcry.ports.connections import ConnectionPhase
 from outcry.ports.live import StreamKey
 from outcry.services.connections.pushed import PushedConnections
 
-ACME = Broker(
-    "acme",
-    "Acme <Futures>",
-    (
-        BrokerField("user", "User name"),
-        BrokerField("password", "Password", secret=True),
-        BrokerField("market", "Market", options=("CME", "Eurex")),
-    ),
-    hosted=True,
-)
-GIVEN = {"user": "ann", "password": "correct horse", "market": "CME", "label": "Mine"}
 
-
-class ScriptedConnections(PushedConnections):
-    """One broker; refuses a password it does not know."""
-
-    rows: ClassVar[list[ConnectionRow]] = []
-
-    def brokers(self) -> Sequence[Broker]:
-        return (ACME,)
-
-    def connections(self, user_id: int) -> Sequence[ConnectionRow]:
-        own = [row for row in self.rows if row.user_id == user_id]
-        return [*own, *super().connections(user_id)]
-
-    def connect(self, user_id: int, broker: str, label: str, given: Mapping[str, str], now_ns: int) -> int:
-        if given["password"] != GIVEN["password"]:
-            raise ConnectionRefused("rejected", "password")
-        number = len(self.rows) + 1
-        row = ConnectionRow(
-            number, user_id, broker, label, ConnectionPhase.LIVE, "live", now_ns, ("ES", "NQ")
-        )
-        self.rows.append(row)
-        return number
-
-    def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        found = [row for row in self.rows if (row.user_id, row.id) == (user_id, connection_id)]
-        for row in found:
-            self.rows.remove(row)
-        return bool(found)
+@pytest.fixture(scope="module")
+def scripted() -> ScriptedConnections:
+    return ScriptedConnections()
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
-    ScriptedConnections.rows.clear()
-    with account_stage(tmp_path_factory.mktemp("brokers"), PushedConnections=ScriptedConnections) as made:
+def stage(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebStage]:
+    with connected_by(scripted), account_stage(tmp_path_factory.mktemp("brokers")) as made:
         yield made
 
 
@@ -130,18 +87,38 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
     assert (row.phase, row.code) == (ConnectionPhase.DEGRADED, "stale_link")
 
 
-def test_a_broker_is_connected_and_its_secrets_are_never_shown(stage: WebStage, ann: Member) -> None:
+def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
+    page = ann.get("/account/brokers")
+    text = Read(page).text
+    assert 'href="/account/brokers/connect/acme"' in page.text
+    assert "/account/brokers/connect/homely" not in page.text
+    assert "/account/brokers/connect/away" not in page.text
+    assert "pip install 'outcry[away]'" in page.text
+    for part in ('broker = "homely"', 'port = "7496"', f'url = "http://127.0.0.1:{ann.stage.port}"'):
+        assert part in text
+    for broker in ("homely", "away"):
+        assert ann.get(f"/account/brokers/connect/{broker}").status == 404
+        assert ann.send(f"/account/brokers/connect/{broker}", GIVEN).status == 404
+
+
+def test_a_broker_is_connected_and_its_secrets_are_never_shown(
+    stage: WebStage, scripted: ScriptedConnections, ann: Member
+) -> None:
     with unconfirmed():
         got = ann.get("/account/brokers/connect/acme")
         assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
     form = ann.get("/account/brokers/connect/acme")
     assert "Acme &lt;Futures&gt;" in form.text
     assert 'type="password"' in form.text
+    assert Read(form).entry("app") == "Outcry"
     for wrong, field in (
         ({"password": "wrong horse"}, "password"),
         ({"user": ""}, "user"),
         ({"market": "Mars"}, "market"),
         ({"label": "x" * 61}, "label"),
+        ({"roots": []}, "roots"),
+        ({"roots": ["ES", "XX"]}, "roots"),
+        ({"roots": ["ES", "MES"]}, "roots"),
     ):
         got = ann.send("/account/brokers/connect/acme", {**GIVEN, **wrong})
         assert got.status == 422
@@ -149,38 +126,58 @@ def test_a_broker_is_connected_and_its_secrets_are_never_shown(stage: WebStage, 
         assert "horse" not in got.text
         if field != "user":
             assert Read(got).entry("user") == "ann"
+        if field != "roots":
+            assert Read(got).entries("roots") == ["ES", "NQ"]
     with unconfirmed():
         got = ann.send("/account/brokers/connect/acme", GIVEN)
         assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
-    assert ScriptedConnections.rows == []
-    page = ann.follow(ann.send("/account/brokers/connect/acme", GIVEN))
+    assert not scripted.rows
+    page = ann.follow(ann.send("/account/brokers/connect/acme", {**GIVEN, "app": ""}))
     assert "The connection is begun" in Read(page).text
-    assert "horse" not in page.text
-    assert "Connected" in Read(page).text
-    assert "horse" not in ann.get("/account/log").text
+    assert "…orse" in Read(page).text
+    for got in (page, ann.get("/account/brokers"), ann.get("/account/log")):
+        assert "correct" not in got.text
+        assert "horse" not in got.text
+    assert "Connecting" in Read(page).text
     assert b"horse" not in stage.log.getvalue()
+    (row,) = scripted.rows.values()
+    assert (row.label, row.symbols, row.broker) == ("Mine", ("ES", "NQ"), "acme")
+    assert scripted.given == [{"user": "ann", "password": "correct horse", "market": "CME", "app": ""}]
 
 
 def test_what_was_typed_but_secrets_outlives_the_confirmation(ann: Member) -> None:
     with unconfirmed():
-        ann.send("/account/brokers/connect/acme", {**GIVEN, "user": "second account"})
+        ann.send("/account/brokers/connect/acme", {**GIVEN, "user": "second account", "roots": ["GC"]})
     page = ann.get("/account/brokers/connect/acme")
     assert Read(page).entry("user") == "second account"
     assert Read(page).entry("market") == "CME"
+    assert Read(page).entries("roots") == ["GC"]
     assert "horse" not in page.text
 
 
-def test_somebody_elses_connection_does_not_exist(ann: Member, bob: Member) -> None:
-    number = ScriptedConnections.rows[0].id
-    assert bob.get(f"/account/brokers/{number}/disconnect").status == 404
-    assert bob.send(f"/account/brokers/{number}/disconnect").status == 404
+def test_somebody_elses_connection_does_not_exist(
+    scripted: ScriptedConnections, ann: Member, bob: Member
+) -> None:
+    (number,) = scripted.rows
+    before = dict(scripted.rows)
+    for step in ("", "/disconnect", "/renew"):
+        assert bob.get(f"/account/brokers/{number}{step}").status == 404
+    for step in ("", "/disconnect", "/renew", "/pause", "/resume", "/check"):
+        assert bob.send(f"/account/brokers/{number}{step}", GIVEN).status == 404
+    assert scripted.rows == before
     assert "Mine" not in Read(bob.get("/account/brokers")).text
     assert ann.get("/account/brokers/connect/nobody").status == 404
     assert ann.send("/account/brokers/connect/nobody", GIVEN).status == 404
+
+
+def test_a_broker_is_disconnected(scripted: ScriptedConnections, ann: Member) -> None:
+    (number,) = scripted.rows
     assert "Mine" in Read(ann.get(f"/account/brokers/{number}/disconnect")).text
+    assert scripted.rows
     got = ann.send(f"/account/brokers/{number}/disconnect")
     assert got.headers["location"] == "/account/brokers?done=disconnected"
-    assert ScriptedConnections.rows == []
+    assert not scripted.rows
+    assert ann.get(f"/account/brokers/{number}").status == 404
     log = Read(ann.get("/account/log")).text
     assert "Broker connected" in log
     assert "Broker disconnected" in log

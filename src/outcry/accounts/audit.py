@@ -49,7 +49,12 @@ class Event(StrEnum):
     SUBSCRIPTION_REMOVED = "subscription_removed"
     SUBSCRIPTION_FAILING = "subscription_failing"  # hours: for which nothing has arrived
     SUBSCRIPTION_OFF = "subscription_off"  # code: why nothing is sent any more
-    CONNECTION_STARTED = "connection_started"  # broker, label
+    CONNECTION_STARTED = "connection_started"  # broker, label; symbols
+    CONNECTION_CHANGED = "connection_changed"  # symbols
+    CONNECTION_RENEWED = "connection_renewed"  # other entries were given to it
+    CONNECTION_PAUSED = "connection_paused"
+    CONNECTION_RESUMED = "connection_resumed"
+    CONNECTION_CHECKED = "connection_checked"  # code: the first thing that is missing, or `ok`
     CONNECTION_ENDED = "connection_ended"
     GRANT_ADDED = "grant_added"
     GRANT_REMOVED = "grant_removed"

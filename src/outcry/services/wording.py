@@ -25,6 +25,13 @@ STATES: dict[str, str] = {
     "degraded": "What the feed sends cannot be one auction; levels begin anew with the next session.",
     "ended": "The feed has come to its end.",
     "not_front": "The feed brings this contract, which is not the front one.",
+    "login_refused": "The vendor does not accept what was entered to sign in.",
+    "login_expired": "The sign-in with the vendor has ended.",
+    "not_entitled": "The account at the vendor has no real-time data of this contract.",
+    "unknown_contract": "The vendor has no contract of this name.",
+    "too_many_sessions": "The account is in use by too many programs at once.",
+    "not_allowed": "The vendor forbids this connection to the account, or from this place.",
+    "wrong_entry": "The vendor cannot use one of the entries of the connection.",
 }
 
 

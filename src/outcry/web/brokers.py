@@ -7,66 +7,42 @@ and what may send, is made only by a user who has just proved who it is; this pa
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
 from outcry.accounts.licences import Scope
-from outcry.ports.connections import Broker, ConnectionRefused, ConnectionRow
-from outcry.ports.identity import UserRow
-from outcry.services.connections.pushed import PUSHED
-from outcry.services.live.board import Channel
-from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
-from outcry.web.entrance import origin_of, site_of
-from outcry.web.feed_words import connection_state
-from outcry.web.forms import (
-    Faults,
-    forget_typed,
-    line,
-    note_of,
-    number_in,
-    prove_first,
-    show_once,
-    typed_before,
+from outcry.ports.connections import Broker, ConnectionPhase, ConnectionRefused, ConnectionRow
+from outcry.web.broker_forms import (
+    entries_of,
+    judge_entries,
+    judge_roots,
+    refused,
+    sectors_of,
+    typed_in,
+    usual_of,
 )
+from outcry.web.broker_page import LIST, ONE, Connected, connected, names_of, note, own, stream_of
+from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
+from outcry.web.entrance import site_of
+from outcry.web.forms import Faults, forget_typed, note_of, prove_first, show_once, typed_before
 from outcry.web.keys import Shown, key_by_form, shown
-from outcry.web.language import Words, later
-from outcry.web.moments import Moment, moment
-from outcry.web.states import State, state_of
 
-LIST, MADE = "/account/brokers", "/account/brokers/key-made"
-_LONGEST_ENTRY = 1000
-_MISSING = later("This has to be filled in.")
-_REJECTED = later("The broker does not accept these entries. Check them and try again.")
-_REFUSALS: Mapping[str, str] = {
-    "unknown_broker": later("There is no such broker here."),
-    "not_hosted": later("This broker can be connected only from your own machine: see the broker guide."),
-    "already_connected": later("This account is connected already."),
-    "missing": _MISSING,
-    "rejected": _REJECTED,
-    "too_many": later("There are as many connections as there may be: end one first."),
-}
+MADE = f"{LIST}/key-made"
+
+#: How a broker can be connected: here, here once the operator has installed what it needs, by the agent on the user's
+#: own machine; or it is connected already, or not at all, where the market is an invented one.
+Way = Literal["here", "not_installed", "agent", "connected", "closed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
-    """A connection as its user is shown it. `ends_here`: whether it can be ended on the page."""
+class Offered:
+    """A broker as a way to connect. `example`: entries of the agent's configuration, in its form."""
 
-    row: ConnectionRow
-    broker: str
-    state: State
-    since: Moment | None
-    ends_here: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A stream of a feed. `market`: the feed's own time, None before it has told any."""
-
-    feed: str
-    contract: str
-    state: State
-    market: Moment | None
+    broker: Broker
+    way: Way
+    example: Sequence[tuple[str, str]]
 
 
 async def list_connections(desk: Desk, visit: Visit) -> Response:
@@ -78,45 +54,44 @@ async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
     user, services = desk.user(visit), desk.services
 
     def look() -> tuple[list[Connected], list[Shown]]:
-        names = {broker.id: broker.name for broker in services.connections.brokers()}
+        names = names_of(desk)
         rows = services.connections.connections(user.id)
         keys = [shown(visit, row, desk.now_ns()) for row in services.keys.of(user.id) if row.role == "ingest"]
-        return [_connected(visit, row, names) for row in rows], keys
+        return [connected(visit, row, names) for row in rows], keys
 
     connections, keys = await desk.ask(look)
-    own = services.board.channels(Scope(user.id, ()))
+    sent = services.board.channels(Scope(user.id, ()))
     kept = typed_before(desk, visit, LIST)
     page = desk.page(
         visit,
         "account/brokers.html",
         422 if faults else 200,
         connections=connections,
-        brokers=services.connections.brokers(),
-        streams=[stream_of(visit, seen.channel) for seen in own],
+        offers=await desk.ask(_offers, desk, [one.row for one in connections]),
+        streams=[stream_of(visit, seen.channel) for seen in sent],
         keys=[key for key in keys if key.live],
         typed={"label": "", "lifetime": "365", **kept, **typed},
         faults=faults,
+        site=site_of(visit),
         done=note_of(visit),
     )
     return forget_typed(visit, page)
 
 
-def _connected(visit: Visit, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
-    pushed = row.broker == PUSHED
-    name = visit.words("Sent by your own program") if pushed else names.get(row.broker, row.broker)
-    since = moment(visit, row.since_ns or None)
-    return Connected(row, name, connection_state(visit.words, row), since, not pushed)
-
-
-def stream_of(visit: Visit, channel: Channel) -> Stream:
-    """A stream for a page."""
-    standing = channel.standing
-    return Stream(
-        feed=channel.key.feed,
-        contract=channel.key.contract.key,
-        state=state_of(visit.words, standing.reason),
-        market=moment(visit, standing.market_ns or None),
-    )
+def _offers(desk: Desk, rows: Sequence[ConnectionRow]) -> list[Offered]:
+    connections, taken = desk.services.connections, {row.broker for row in rows}
+    found: list[Offered] = []
+    for broker in connections.brokers():
+        way: Way = (
+            "connected" if broker.id in taken
+            else "here" if connections.connectable(broker)
+            else "agent" if not broker.hosted
+            else "not_installed" if not broker.installed
+            else "closed"
+        )  # fmt: skip
+        example = [(field.name, field.usual or "…") for field in broker.fields if not field.optional]
+        found.append(Offered(broker, way, example))
+    return found
 
 
 # -- a key that sends trades
@@ -138,82 +113,77 @@ async def show_made(desk: Desk, visit: Visit) -> Response:
 async def connect_form(desk: Desk, visit: Visit) -> Response:
     """What a broker needs to be told."""
     desk.confirmed(visit)
-    broker = _broker(desk, visit)
-    typed = typed_before(desk, visit, f"{LIST}/connect/{broker.id}")
-    page = desk.page(visit, "account/connect.html", broker=broker, typed=typed, faults={})
-    return forget_typed(visit, page)
+    broker = await _broker(desk, visit)
+    typed = {**usual_of(broker), **typed_before(desk, visit, f"{LIST}/connect/{broker.id}")}
+    return forget_typed(visit, _form(desk, visit, broker, typed, {}))
 
 
 async def connect(desk: Desk, visit: Visit) -> Response:
     """Begin a connection."""
     desk.sender(visit)
-    broker, faults = _broker(desk, visit), Faults()
-    form = await desk.form(visit)
-    given = {
-        field.name: line(form, field.name, faults, visit.words, _LONGEST_ENTRY) for field in broker.fields
-    }
-    label = line(form, "label", faults, visit.words, 60)
-    kept = {field.name: given[field.name] for field in broker.fields if not field.secret} | {"label": label}
+    broker, faults = await _broker(desk, visit), Faults()
+    typed = await typed_in(desk, visit, broker, faults)
     try:
         user = desk.confirmed(visit)
     except NotProved:
-        return prove_first(desk, visit, f"{LIST}/connect/{broker.id}", kept)
-    _judge(broker, given, faults, visit.words)
+        return prove_first(desk, visit, f"{LIST}/connect/{broker.id}", typed.kept)
+    judge_entries(broker, typed, faults, visit.words)
+    judge_roots(desk, typed.roots, faults, visit.words)
+    begun, now_ns = 0, desk.now_ns()
     if not faults:
+        begin = desk.services.connections.connect
         try:
-            connections = desk.services.connections
-            await desk.ask(connections.connect, user.id, broker.id, label, given, desk.now_ns())
+            begun = await desk.ask(begin, user.id, broker.id, typed.label, typed.given, typed.roots, now_ns)
         except ConnectionRefused as refusal:
-            faults[refusal.field] = visit.words(_REFUSALS.get(refusal.code, _REJECTED))
+            refused(refusal, faults, visit.words)
     if faults:
-        return desk.page(visit, "account/connect.html", 422, broker=broker, typed=kept, faults=faults)
-    await _note(desk, visit, user, Event.CONNECTION_STARTED, broker=broker.id, label=label)
-    return desk.to(visit, f"{LIST}?done=connected")
+        return _form(desk, visit, broker, typed.kept, faults)
+    row = ConnectionRow(
+        begun, user.id, broker.id, typed.label, ConnectionPhase.CONNECTING, "connecting", now_ns, typed.roots
+    )
+    await note(desk, visit, user, Event.CONNECTION_STARTED, row, symbols=" ".join(typed.roots))
+    return desk.to(visit, f"{LIST}/{begun}?done=connected")
+
+
+def _form(desk: Desk, visit: Visit, broker: Broker, typed: Mapping[str, str], faults: Faults) -> Response:
+    return desk.page(
+        visit,
+        "account/connect.html",
+        422 if faults else 200,
+        broker=broker,
+        entries=entries_of(visit.words, broker),
+        sectors=sectors_of(desk, visit.words),
+        typed=typed,
+        faults=faults,
+    )
 
 
 async def ask_disconnect(desk: Desk, visit: Visit) -> Response:
     """Ask before it is ended."""
-    _, row = await _own(desk, visit)
-    return desk.page(visit, "account/disconnect.html", connection=row)
+    _, row = await own(desk, visit)
+    names = await desk.ask(names_of, desk)
+    return desk.page(visit, "account/disconnect.html", connection=connected(visit, row, names))
 
 
 async def disconnect(desk: Desk, visit: Visit) -> Response:
     """End it; what it brought stays."""
-    user, row = await _own(desk, visit)
+    user, row = await own(desk, visit)
     await desk.form(visit)
     if not await desk.ask(desk.services.connections.disconnect, user.id, row.id, desk.now_ns()):
         raise PageMissing
-    await _note(desk, visit, user, Event.CONNECTION_ENDED, broker=row.broker, label=row.label)
+    desk.checks.forget((user.id, row.id))
+    await note(desk, visit, user, Event.CONNECTION_ENDED, row)
     return desk.to(visit, f"{LIST}?done=disconnected")
 
 
-def _broker(desk: Desk, visit: Visit) -> Broker:
-    wanted = str(visit.request.path_params["broker"])
-    found = next((broker for broker in desk.services.connections.brokers() if broker.id == wanted), None)
-    if found is None:
+async def _broker(desk: Desk, visit: Visit) -> Broker:
+    """The broker of the address, which this service can connect. Raises `PageMissing`."""
+    wanted, connections = str(visit.request.path_params["broker"]), desk.services.connections
+    brokers = await desk.ask(connections.brokers)
+    found = next((broker for broker in brokers if broker.id == wanted), None)
+    if found is None or not connections.connectable(found):
         raise PageMissing
     return found
-
-
-def _judge(broker: Broker, given: Mapping[str, str], faults: Faults, words: Words) -> None:
-    for field in broker.fields:
-        if not given[field.name]:
-            faults.setdefault(field.name, words(_MISSING))
-        elif field.options and given[field.name] not in field.options:
-            faults.setdefault(field.name, words("Choose one of the list."))
-
-
-async def _own(desk: Desk, visit: Visit) -> tuple[UserRow, ConnectionRow]:
-    user, wanted = desk.user(visit), number_in(visit, "connection_id")
-    rows = await desk.ask(desk.services.connections.connections, user.id)
-    found = next((row for row in rows if row.id == wanted and row.broker != PUSHED), None)
-    if found is None:
-        raise PageMissing
-    return user, found
-
-
-async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, **details: str) -> None:
-    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
 
 
 PAGES: Sequence[Page] = (
@@ -222,6 +192,6 @@ PAGES: Sequence[Page] = (
     (MADE, ("GET",), show_made),
     (f"{LIST}/connect/{{broker}}", ("GET",), connect_form),
     (f"{LIST}/connect/{{broker}}", ("POST",), connect),
-    (f"{LIST}/{{connection_id}}/disconnect", ("GET",), ask_disconnect),
-    (f"{LIST}/{{connection_id}}/disconnect", ("POST",), disconnect),
+    (f"{ONE}/disconnect", ("GET",), ask_disconnect),
+    (f"{ONE}/disconnect", ("POST",), disconnect),
 )

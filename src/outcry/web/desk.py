@@ -24,6 +24,7 @@ from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.ports.identity import Preferences, SessionRow, UserRow
 from outcry.services.errors import StoreUnavailable
+from outcry.web.checks import Checks
 from outcry.web.errands import Errands
 from outcry.web.sent import FormRefused, fields_of, refuse_foreign
 
@@ -127,7 +128,7 @@ class Desk:
         self.templates = templates
         self.static = static
         self.languages = languages
-        self.errands = Errands()
+        self.errands, self.checks = Errands(), Checks()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pages")
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,14 +1,17 @@
-"""How feeds and connections stand, in words, and the one step that changes it.
+"""How feeds and connections stand, in words: what it means for the answers, and the one step that changes it.
 
 Rule kept: a stream's state is worded as a symbol's is (`states`); a connection's phase has a word and a shape of its
 own, and its code the same reason everywhere.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from outcry.ports.connections import ConnectionPhase, ConnectionRow
+from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRow, Finding
+from outcry.services.connections.pushed import PUSHED
 from outcry.web.language import Words, later
 from outcry.web.states import Kind, State, state_of
+from outcry.web.vendor_words import code_means, cure_of, guide_address
 
 #: Shape and colour of a phase, and its word.
 _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
@@ -18,7 +21,22 @@ _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
     ConnectionPhase.DEGRADED: ("stale", later("In trouble")),
     ConnectionPhase.NEEDS_SIGN_IN: ("delayed", later("Sign-in needed")),
     ConnectionPhase.FAILED: ("error", later("Failed")),
-    ConnectionPhase.PAUSED: ("closed", later("Ended")),
+    ConnectionPhase.PAUSED: ("closed", later("Paused")),
+}
+_DELAYED = later(
+    "Until then its symbols are answered from completed sessions, delayed, unless another feed brings them."
+)
+#: What a phase means for the answers.
+_ANSWERS: Mapping[ConnectionPhase, str] = {
+    ConnectionPhase.CONNECTING: _DELAYED,
+    ConnectionPhase.CATCHING_UP: _DELAYED,
+    ConnectionPhase.LIVE: later("Its symbols are answered live while their sessions are open."),
+    ConnectionPhase.DEGRADED: later(
+        "What it still brings is answered live; its other symbols are answered delayed meanwhile."
+    ),
+    ConnectionPhase.NEEDS_SIGN_IN: _DELAYED,
+    ConnectionPhase.FAILED: _DELAYED,
+    ConnectionPhase.PAUSED: _DELAYED,
 }
 #: What the reader can do about a state, and where; one that passes by itself is not here.
 _STEPS: Mapping[str, tuple[str, str]] = {
@@ -29,16 +47,92 @@ _STEPS: Mapping[str, tuple[str, str]] = {
     "disconnected": (later("See why the connection is lost"), "/account/brokers"),
     "ended": (later("Start the feed again"), "/account/brokers"),
     "no_prior": (later("Import a session from before it"), "/broker-guide"),
+    **dict.fromkeys(
+        (
+            "login_refused", "login_expired", "not_entitled", "unknown_contract", "too_many_sessions",
+            "not_allowed", "wrong_entry",
+        ),
+        (later("See what the vendor refuses, and what to do"), "/account/brokers"),
+    ),
+}  # fmt: skip
+#: What a check looks at.
+STEPS: Mapping[CheckStep, str] = {
+    CheckStep.SIGN_IN: later("Reached and signed in"),
+    CheckStep.SUBSCRIBED: later("The contract is sent"),
+    CheckStep.HISTORY: later("What was traded before is sent"),
+    CheckStep.LIVE: later("What is sent is of now"),
+}
+#: What came of it, beside the codes of connections.
+_FOUND: Mapping[str, str] = {
+    "ok": later("As it should be."),
+    "ticks": later("Trade by trade: levels are exact."),
+    "bars_1s": later("Bars of a second: levels are near exact, volume by price is an estimate."),
+    "bars_1m": later("Bars of a minute: highs and lows are exact, volume by price is an estimate."),
+    "none": later("None: a session is whole only when the connection stood from its open on."),
+    "closed": later("The market is closed: nothing could be awaited."),
+    "not_tried": later("It could not be tried: something before it is missing."),
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A code for a page: what it means, what it means for the answers, what to do, and where the guide says more."""
+
+    code: str
+    means: str
+    answers: str
+    cure: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding of a check for a page. `passed`: None where it could not be tried."""
+
+    step: str
+    contract: str
+    passed: bool | None
+    code: str
+    means: str
+    cure: str
+    href: str
+
+
 def connection_state(words: Words, row: ConnectionRow) -> State:
-    """How a connection stands, for a chip."""
+    """How a connection stands, for a chip; one that nobody paused is over."""
     kind, word = _PHASES[row.phase]
-    return State(row.code, kind, words(word), state_of(words, row.code).reason, "/broker-guide")
+    named = words("Ended") if row.code == "ended" else words(word)
+    return State(row.code, kind, named, _reason(words, row.code), guide_address(_vendor(row), row.code))
+
+
+def explained(words: Words, row: ConnectionRow) -> Explained:
+    """How a connection stands, and what to do."""
+    vendor = _vendor(row)
+    cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
+    return Explained(row.code, _reason(words, row.code), answers, cure, guide_address(vendor, row.code))
+
+
+def _vendor(row: ConnectionRow) -> str:
+    """Whose remedies hold: the agent pushes a feed under the name of its broker."""
+    return row.label if row.broker == PUSHED else row.broker
+
+
+def found(words: Words, broker: str, finding: Finding) -> Found:
+    """A finding in words."""
+    said = _FOUND.get(finding.code)
+    return Found(
+        words(STEPS[finding.step]), finding.contract, finding.passed, finding.code,
+        words(said) if said else _reason(words, finding.code),
+        "" if finding.passed or said else cure_of(words, broker, finding.code),
+        "" if finding.passed or said else guide_address(broker, finding.code),
+    )  # fmt: skip
+
+
+def _reason(words: Words, code: str) -> str:
+    return code_means(words, code) or state_of(words, code).reason
 
 
 def next_step(words: Words, code: str) -> tuple[str, str] | None:
     """What the reader can do about a state, and the address where; None where it passes by itself."""
-    found = _STEPS.get(code)
-    return (words(found[0]), found[1]) if found else None
+    known = _STEPS.get(code)
+    return (words(known[0]), known[1]) if known else None

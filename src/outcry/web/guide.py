@@ -1,45 +1,58 @@
 """The broker guide: how the reader's own feeds stand, then what each source of trades needs and does.
 
 Rules kept: the guide can be read by anyone, the status is the reader's own; where the store does not answer the guide
-still does. What this version does not connect yet is called so.
+still does. Every code a connection can stand by has its place here, at the address that pages and answers give.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Literal
 
 from starlette.responses import Response
 
-from outcry.ports.connections import ConnectionRow
 from outcry.ports.store import StoreBusy
 from outcry.services.answers import SymbolState
 from outcry.services.errors import StoreUnavailable
+from outcry.web.broker_page import Connected, connected, names_of
 from outcry.web.desk import Desk, Page, Visit
-from outcry.web.moments import moment
+from outcry.web.language import Words
+from outcry.web.vendor_words import code_means, common_codes, cure_of, own_codes
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A way for trades to come in; what is said of it is `guide/sources/<id>.html`. `here`: in this version."""
+    """A way for trades to come in; what is said of it is `guide/sources/<id>.html`. `way`: connected by this service,
+    by the agent on the reader's own machine, or brought by the reader."""
 
     id: str
     name: str
-    here: bool = False
+    way: Literal["service", "agent", "own"]
 
 
-#: In the order shown. A name that is empty is the guide's own word, in the reader's language.
+#: In the order shown. A name that is empty is the guide's own word, in the reader's language. A broker's `id` is its
+#: adapter's.
 SOURCES = (
-    Source("sierra", "Sierra Chart", here=True),
-    Source("recordings", "", here=True),
-    Source("push", "", here=True),
-    Source("databento", "Databento"),
-    Source("interactive-brokers", "Interactive Brokers"),
-    Source("tastytrade", "tastytrade"),
-    Source("tradovate", "Tradovate"),
-    Source("projectx", "ProjectX · TopstepX"),
-    Source("massive", "Massive"),
+    Source("databento", "Databento", "service"),
+    Source("ibkr", "Interactive Brokers", "agent"),
+    Source("tastytrade", "tastytrade", "service"),
+    Source("tradovate", "Tradovate · NinjaTrader", "service"),
+    Source("projectx", "ProjectX · TopstepX", "agent"),
+    Source("massive", "Massive", "service"),
+    Source("sierra", "Sierra Chart", "agent"),
+    Source("agent", "", "own"),
+    Source("recordings", "", "own"),
+    Source("push", "", "own"),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A code, what it means, and what to do."""
+
+    code: str
+    means: str
+    cure: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,7 @@ class Status:
     delayed: int
     nothing: int
     reasons: tuple[tuple[str, int], ...]
-    feeds: Sequence[ConnectionRow]
+    feeds: Sequence[Connected]
 
 
 async def guide(desk: Desk, visit: Visit) -> Response:
@@ -65,9 +78,10 @@ async def guide(desk: Desk, visit: Visit) -> Response:
         visit,
         "guide/guide.html",
         sources=SOURCES,
+        fixes=_fixes(visit.words),
+        vendor_codes=[_fix(visit.words, "", code) for code in common_codes()],
         standing=status,
         failed=failed,
-        when=partial(moment, visit),
     )
 
 
@@ -75,10 +89,11 @@ def _status(desk: Desk, visit: Visit) -> Status:
     user, services = desk.user(visit), desk.services
     scope = services.licences.of_user(user.id)
     symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
-    return told(symbols, services.connections.connections(user.id))
+    names = names_of(desk)
+    return told(symbols, [connected(visit, row, names) for row in services.connections.connections(user.id)])
 
 
-def told(symbols: Sequence[SymbolState], feeds: Sequence[ConnectionRow]) -> Status:
+def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
     """Sum up how symbols are answered."""
     by_source = {
         source: tuple(each.symbol for each in symbols if each.data_source == source)
@@ -93,6 +108,15 @@ def told(symbols: Sequence[SymbolState], feeds: Sequence[ConnectionRow]) -> Stat
         reasons=tuple(reasons.most_common(4)),
         feeds=feeds,
     )
+
+
+def _fixes(words: Words) -> Mapping[str, list[Fix]]:
+    """Of each source, the codes it has remedies of its own for."""
+    return {source.id: [_fix(words, source.id, code) for code in own_codes(source.id)] for source in SOURCES}
+
+
+def _fix(words: Words, broker: str, code: str) -> Fix:
+    return Fix(code, code_means(words, code) or "", cure_of(words, broker, code))
 
 
 PAGES: tuple[Page, ...] = (("/broker-guide", ("GET",), guide),)

@@ -1,7 +1,7 @@
 """The operator's pages on data: `/operator/data`, with what is granted to whom, and `/operator/feeds`.
 
 Rules kept: of what users bring themselves an operator sees counts, nothing more; a grant is made only by an operator
-who has just proved who it is.
+who has just proved who it is, and one that shows data soon only with a licence declared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from typing import Literal
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
-from outcry.accounts.licences import OPERATOR, Grant, Scope
+from outcry.accounts.licences import LICENCE_CLASSES, OPERATOR, Grant, LicenceClass, Scope
 from outcry.core.units import NANOS_PER_HOUR
 from outcry.ports.identity import UserRow
-from outcry.ports.store import DatasetRow, GrantRow
+from outcry.ports.store import DatasetRow, GrantEvent, GrantRow
 from outcry.services.datasets import Grantee, GrantRefused, Terms
-from outcry.web.brokers import Stream, stream_of
+from outcry.web.broker_page import Stream, stream_of
 from outcry.web.desk import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
 from outcry.web.figures import lots_text
@@ -38,7 +38,7 @@ from outcry.web.webhook_forms import offered
 DATA, FEEDS = "/operator/data", "/operator/feeds"
 _USUAL = {
     "grantee": "everyone", "tier": "free", "email": "", "scope": "completed", "roots": "", "from_date": "",
-    "until_date": "", "embargo_hours": "24",
+    "until_date": "", "embargo_hours": "24", "licence": "", "attested": "",
 }  # fmt: skip
 _EMBARGO = later("An embargo lasts from 0 hours to ten years.")
 _REFUSALS: Mapping[str, str] = {
@@ -48,9 +48,17 @@ _REFUSALS: Mapping[str, str] = {
     "embargo": _EMBARGO,
     "tier": later("Choose a tier of the list."),
     "user": later("Nobody here has this address."),
+    "key": later("No key, or more than one, begins so."),
+    "embargo_needs_attestation": later(
+        "What is shown live or within 24 hours of the close needs a licence of the data's owner: choose yours, and "
+        "declare that you have it."
+    ),
+    "licence": later(
+        "A licence for personal use lets nobody else see the data, an internal one only named users and keys."
+    ),
 }
 #: Which entry of the form a refusal's field is.
-_ENTRIES: Mapping[tuple[str, str], str] = {("tier", "name"): "tier", ("user", "name"): "email"}
+_ENTRIES: Mapping[tuple[str, str], str] = {("tier", "name"): "tier", ("user", "name"): "email", ("key", "name"): "email"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +83,15 @@ class Granted:
     embargo_hours: int
 
 
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A line of the log of grants, for a page."""
+
+    event: GrantEvent
+    granted: Granted
+    at: str
+
+
 async def show_data(desk: Desk, visit: Visit) -> Response:
     """What there is, and to whom it is granted."""
     return await _data(desk, visit, {}, {})
@@ -84,8 +101,10 @@ async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
     desk.operator(visit)
     datasets, identity = desk.services.datasets, desk.services.identity
     own, others = await desk.ask(datasets.known)
-    people = {row.id: row.email for row in await desk.ask(identity.users)}
+    people = {f"user:{row.id}": row.email for row in await desk.ask(identity.users)}
+    people |= {f"key:{row.id}": f"{row.prefix}…" for row in await desk.ask(desk.services.keys.list)}
     grants = await desk.ask(datasets.grants)
+    events = await desk.ask(datasets.events)
     products = offered(desk)
     kept = typed_before(desk, visit, DATA)
     page = desk.page(
@@ -95,6 +114,9 @@ async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
         datasets=[_dataset(visit, row, products.get(row.root, row.root)) for row in own],
         others=others,
         grants=[_granted(visit, row, people) for row in grants],
+        events=[
+            Logged(one, _granted(visit, one.grant, people), moment_text(visit, one.at_ns)) for one in events
+        ],
         offered=products,
         typed={**_USUAL, **kept, **typed},
         faults=faults,
@@ -119,7 +141,7 @@ async def add_grant(desk: Desk, visit: Visit) -> Response:
     if terms is None:
         return await _data(desk, visit, typed, faults)
     try:
-        row = await desk.ask(desk.services.datasets.grant, terms, desk.now_ns())
+        row = await desk.ask(desk.services.datasets.grant, terms, desk.now_ns(), operator.email)
     except GrantRefused as refusal:
         entry = _ENTRIES.get((refusal.code, refusal.field), refusal.field)
         return await _data(desk, visit, typed, {entry: visit.words(_REFUSALS[refusal.code])})
@@ -138,7 +160,8 @@ async def remove_grant(desk: Desk, visit: Visit) -> Response:
         return prove_first(desk, visit, DATA, {})
     rows = await desk.ask(desk.services.datasets.grants)
     row = next((row for row in rows if row.id == grant_id), None)
-    if row is None or not await desk.ask(desk.services.datasets.withdraw, grant_id, desk.now_ns()):
+    withdraw = desk.services.datasets.withdraw
+    if row is None or not await desk.ask(withdraw, grant_id, desk.now_ns(), operator.email):
         raise PageMissing
     await _note(desk, visit, operator, Event.GRANT_REMOVED, row)
     return desk.to(visit, f"{DATA}?done=withdrawn")
@@ -169,15 +192,15 @@ def _dataset(visit: Visit, row: DatasetRow, product: str) -> Dataset:
     return Dataset(row, name, day_text(visit, row.first), day_text(visit, row.last))
 
 
-def _granted(visit: Visit, row: GrantRow, people: Mapping[int, str]) -> Granted:
+def _granted(visit: Visit, row: GrantRow, people: Mapping[str, str]) -> Granted:
     words = visit.words
     kind, _, name = row.grantee.partition(":")
     if kind == "user":
-        to = people.get(int(name), row.grantee)
+        to = people.get(row.grantee, row.grantee)
     elif kind == "tier":
         to = words("Keys of the tier %(tier)s", tier=name)
     elif kind == "key":
-        to = words("One key (number %(number)s)", number=name)
+        to = words("The key %(prefix)s", prefix=people.get(row.grantee, name))
     else:
         to = words("Everyone")
     first, last = (day_text(visit, day) for day in (row.from_date, row.until_date))
@@ -186,7 +209,7 @@ def _granted(visit: Visit, row: GrantRow, people: Mapping[int, str]) -> Granted:
 
 def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | None:
     words = visit.words
-    grantees: Mapping[str, Grantee] = {"everyone": "everyone", "tier": "tier", "user": "user"}
+    grantees: Mapping[str, Grantee] = {"everyone": "everyone", "tier": "tier", "user": "user", "key": "key"}
     scopes: Mapping[str, Literal["completed", "live"]] = {"completed": "completed", "live": "live"}
     grantee, scope = grantees.get(typed["grantee"]), scopes.get(typed["scope"])
     if grantee is None:
@@ -201,7 +224,9 @@ def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | No
         return None
     name = typed["tier"] if grantee == "tier" else typed["email"]
     roots = tuple(dict.fromkeys(typed["roots"].split()))
-    return Terms(grantee, name, scope, roots, first, last, int(hours))
+    declared: Sequence[LicenceClass] = [one for one in LICENCE_CLASSES if one == typed["licence"]]
+    licence = declared[0] if declared and typed["attested"] else None
+    return Terms(grantee, name, scope, roots, first, last, int(hours), licence)
 
 
 def _day(visit: Visit, typed: Mapping[str, str], name: str, faults: Faults) -> date | None:
@@ -216,6 +241,8 @@ async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, row: Gran
     details = {"grantee": row.grantee, "scope": row.scope}
     if row.roots:
         details["symbols"] = " ".join(row.roots)
+    if row.licence:
+        details["licence"] = row.licence
     kind, _, number = row.grantee.partition(":")
     if kind == "user":  # an address tells more than a number, and stays what it was at the time
         people = {str(one.id): one.email for one in await desk.ask(desk.services.identity.users)}

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from outcry.web import (
     account,
     alerts,
+    broker_checking,
+    broker_page,
     brokers,
     downloads,
     glossary,
@@ -55,6 +57,8 @@ MODULES = (
     sink,
     mail_consent,
     brokers,
+    broker_page,
+    broker_checking,
     operator,
     operator_data,
     guide,

@@ -39,6 +39,24 @@ _CODES: dict[str, tuple[Kind, str, str, str]] = {
         "error", "Degraded", "What the feed sends cannot be one auction; levels begin anew with the next session.",
         "/broker-guide",
     ),
+    "login_refused": (
+        "error", "Refused", "The vendor does not accept what was entered to sign in.", "/account/brokers",
+    ),
+    "login_expired": ("error", "Refused", "The sign-in with the vendor has ended.", "/account/brokers"),
+    "not_entitled": (
+        "error", "Refused", "The account at the vendor has no real-time data of this contract.", "/account/brokers",
+    ),
+    "unknown_contract": ("error", "Refused", "The vendor has no contract of this name.", "/account/brokers"),
+    "too_many_sessions": (
+        "error", "Refused", "The account is in use by too many programs at once.", "/account/brokers",
+    ),
+    "not_allowed": (
+        "error", "Refused", "The vendor forbids this connection to the account, or from this place.",
+        "/account/brokers",
+    ),
+    "wrong_entry": (
+        "error", "Refused", "The vendor cannot use one of the entries of the connection.", "/account/brokers",
+    ),
 }  # fmt: skip
 _REFUSED: tuple[Kind, str, str, str] = ("error", "Error", "The feed refuses to be read.", "/account/brokers")
 _NOTHING: tuple[Kind, str, str, str] = (

@@ -1,0 +1,143 @@
+"""What is typed about a connection, read and judged: the entries a broker asks for, and the products to bring.
+
+Rules kept: what is typed into a secret field is never given back; what a broker asks for is the adapter's to say, and
+worded in the reader's language.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from outcry.ports.connections import MOST_ROOTS, Broker, ConnectionRefused, ConnectionRow
+from outcry.web.desk import Desk, Visit
+from outcry.web.forms import Faults, line
+from outcry.web.language import Words, later
+from outcry.web.levels import SECTORS
+from outcry.web.webhook_forms import offered
+
+LONGEST_LABEL = 60
+_LONGEST_ENTRY = 4000
+#: Entries of the form that are not the broker's.
+OURS = frozenset({"csrf", "label", "roots"})
+_MISSING = later("This has to be filled in.")
+_REJECTED = later("The broker does not accept these entries. Check them and try again.")
+_REFUSALS: Mapping[str, str] = {
+    "unknown_broker": later("There is no such broker here."),
+    "not_hosted": later("This broker can be connected only from your own machine: see the broker guide."),
+    "not_installed": later(
+        "What this service needs for this broker is not installed: its operator has to add it."
+    ),
+    "already_connected": later("This broker is connected already: change or end that connection."),
+    "missing": _MISSING,
+    "rejected": later("This cannot be right: compare it with what the vendor shows, and enter it again."),
+    "too_many": later("There are as many connections as there may be: end one first."),
+    "roots": later("Choose from one to %(most)d symbols of the list."),
+    "invented": later("The demonstration connects no broker: its market is an invented one."),
+    "pushed": later("A program of yours sends a feed of this name already: end it first, then connect here."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something to be entered, as a form asks for it."""
+
+    name: str
+    label: str
+    hint: str
+    secret: bool
+    options: tuple[str, ...]
+    usual: str
+    optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sector:
+    """Products to choose among: of one sector, by root."""
+
+    name: str
+    products: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """What a form held. `kept`: what may be given back, without secrets; `roots` apart by blanks."""
+
+    given: Mapping[str, str]
+    label: str
+    roots: tuple[str, ...]
+    kept: dict[str, str]
+
+
+def entries_of(words: Words, broker: Broker) -> list[Entry]:
+    """What a broker asks for, in the reader's language."""
+    return [
+        Entry(
+            field.name, words(field.label), words(field.hint) if field.hint else "", field.secret, field.options,
+            field.usual, field.optional,
+        )
+        for field in broker.fields
+    ]  # fmt: skip
+
+
+def sectors_of(desk: Desk, words: Words) -> list[Sector]:
+    """The full-size products there are, by sector."""
+    found: dict[str, dict[str, str]] = {}
+    products = desk.services.universe.products
+    for root, name in offered(desk).items():
+        found.setdefault(products[root].sector, {})[root] = name
+    return [Sector(words(SECTORS.get(sector, sector)), kept) for sector, kept in found.items()]
+
+
+async def typed_in(desk: Desk, visit: Visit, broker: Broker | None, faults: Faults) -> Typed:
+    """What was typed: a broker's entries, if one is asked about, a name, and products."""
+    lists = await desk.form_lists(visit)
+    form = {name: values[-1] for name, values in lists.items()}
+    fields = broker.fields if broker else ()
+    given = {field.name: line(form, field.name, faults, visit.words, _LONGEST_ENTRY) for field in fields}
+    label = line(form, "label", faults, visit.words, LONGEST_LABEL)
+    joined = {"roots": " ".join(lists.get("roots", ()))}
+    roots = tuple(dict.fromkeys(line(joined, "roots", faults, visit.words).split()))
+    plain = {field.name: given[field.name] for field in fields if not field.secret}
+    return Typed(given, label, roots, plain | {"label": label, "roots": " ".join(roots)})
+
+
+def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) -> None:
+    """Find what is missing, and what is not of the list."""
+    for field in broker.fields:
+        entry = typed.given[field.name]
+        if not entry and not field.optional:
+            faults.setdefault(field.name, words(_MISSING))
+        elif entry and field.options and entry not in field.options:
+            faults.setdefault(field.name, words("Choose one of the list."))
+
+
+def judge_roots(
+    desk: Desk, roots: Sequence[str], faults: Faults, words: Words, kept: Sequence[str] = ()
+) -> None:
+    """Find fault with products that cannot be brought. `kept`: what it brings already may stay."""
+    known = {*offered(desk), *kept}
+    if not 0 < len(roots) <= MOST_ROOTS or any(root not in known for root in roots):
+        faults.setdefault("roots", refusal_words(words, "roots"))
+
+
+def refused(refusal: ConnectionRefused, faults: Faults, words: Words) -> None:
+    """Put a refusal to the entry it is about."""
+    field = "roots" if refusal.code == "roots" else refusal.field
+    faults[field] = refusal_words(words, refusal.code)
+
+
+def refusal_words(words: Words, code: str) -> str:
+    """Why a connection is refused."""
+    return words(_REFUSALS.get(code, _REJECTED), **({"most": MOST_ROOTS} if code == "roots" else {}))
+
+
+def usual_of(broker: Broker) -> dict[str, str]:
+    """What stands in an empty form."""
+    return {field.name: field.usual for field in broker.fields if not field.secret} | {
+        "label": "",
+        "roots": "",
+    }
+
+
+def chosen_of(row: ConnectionRow) -> dict[str, str]:
+    """What stands in the form of products and name of a connection."""
+    return {"label": row.label, "roots": " ".join(row.symbols)}

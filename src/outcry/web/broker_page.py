@@ -1,0 +1,301 @@
+"""One connection: `/account/brokers/{id}`. How it stands, what it sends, and what can be done with it.
+
+Rules kept: somebody else's connection is one that does not exist; what was entered is never given back, and is entered
+anew only by a user who has just proved who it is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from outcry.accounts.audit import Event
+from outcry.accounts.licences import Scope
+from outcry.ports.connections import Broker, ConnectionPhase, ConnectionRefused, ConnectionRow
+from outcry.ports.identity import UserRow
+from outcry.services.connections.pushed import PUSHED
+from outcry.services.live.board import Channel
+from outcry.web.broker_forms import (
+    chosen_of,
+    entries_of,
+    judge_entries,
+    judge_roots,
+    refused,
+    sectors_of,
+    typed_in,
+    usual_of,
+)
+from outcry.web.checks import Checked
+from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
+from outcry.web.entrance import origin_of
+from outcry.web.feed_words import Explained, Found, connection_state, explained, found
+from outcry.web.forms import Faults, forget_typed, note_of, number_in, prove_first, typed_before
+from outcry.web.moments import Moment, moment
+from outcry.web.states import State, state_of
+from outcry.web.vendor_words import cure_of, guide_address
+
+LIST = "/account/brokers"
+ONE = f"{LIST}/{{connection_id}}"
+_RUNS = frozenset(
+    {ConnectionPhase.CONNECTING, ConnectionPhase.CATCHING_UP, ConnectionPhase.LIVE, ConnectionPhase.DEGRADED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """A connection as its user is shown it. `ends_here`: whether it can be changed and ended on the page; `runs`: it
+    can be paused, else it can be told to try again."""
+
+    row: ConnectionRow
+    broker: str
+    state: State
+    standing: Explained
+    since: Moment | None
+    ends_here: bool
+    runs: bool
+
+    @property
+    def called(self) -> str:
+        """What a person calls it."""
+        return self.row.label or self.broker
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A stream of a feed. `market`: the feed's own time, None before it has told any; `cure`: what to do about it, said
+    at `href`, where the vendor refuses it."""
+
+    feed: str
+    contract: str
+    state: State
+    market: Moment | None
+    cure: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckShown:
+    """A check for a page. `ended`: None while under way; `wrong`: how many findings are not as they should be; `lost`:
+    it came to no end."""
+
+    began: Moment | None
+    ended: Moment | None
+    findings: Sequence[Found]
+    wrong: int
+    lost: bool
+
+
+def connected(visit: Visit, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
+    """A connection for a page. `names`: of brokers, by id."""
+    pushed = row.broker == PUSHED
+    name = visit.words("Sent by your own program") if pushed else names.get(row.broker, row.broker)
+    return Connected(
+        row, name, connection_state(visit.words, row), explained(visit.words, row),
+        moment(visit, row.since_ns or None), not pushed, row.phase in _RUNS,
+    )  # fmt: skip
+
+
+def stream_of(visit: Visit, channel: Channel) -> Stream:
+    """A stream for a page."""
+    standing, feed = channel.standing, channel.key.feed
+    state = state_of(visit.words, standing.reason)
+    refuses = state.kind == "error"
+    return Stream(
+        feed=feed,
+        contract=channel.key.contract.key,
+        state=state,
+        market=moment(visit, standing.market_ns or None),
+        cure=cure_of(visit.words, feed, standing.reason) if refuses else "",
+        href=guide_address(feed, standing.reason) if refuses else "",
+    )
+
+
+def names_of(desk: Desk) -> dict[str, str]:
+    """What brokers are called, by id."""
+    return {broker.id: broker.name for broker in desk.services.connections.brokers()}
+
+
+async def own(desk: Desk, visit: Visit) -> tuple[UserRow, ConnectionRow]:
+    """Who asks, and the connection of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
+    user, wanted = desk.user(visit), number_in(visit, "connection_id")
+    rows = await desk.ask(desk.services.connections.connections, user.id)
+    row = next((row for row in rows if row.id == wanted and row.broker != PUSHED), None)
+    if row is None:
+        raise PageMissing
+    return user, row
+
+
+async def note(
+    desk: Desk, visit: Visit, user: UserRow, event: Event, row: ConnectionRow, **more: str
+) -> None:
+    """Note what was done in this user's log."""
+    details = {"broker": row.broker, "label": row.label, **more}
+    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+
+
+async def one(
+    desk: Desk, visit: Visit, row: ConnectionRow, typed: Mapping[str, str], faults: Faults, status: int = 200
+) -> Response:
+    """The page of one: `typed` stands in its form, refused for `faults`."""
+    names = await desk.ask(names_of, desk)
+    seen = desk.services.board.channels(Scope(row.user_id, ()))
+    own_streams = [
+        stream_of(visit, each.channel)
+        for each in seen
+        if (each.channel.key.owner, each.channel.key.feed) == (row.user_id, row.broker)
+    ]
+    return desk.page(
+        visit,
+        "account/broker.html",
+        422 if faults else status,
+        connection=connected(visit, row, names),
+        streams=own_streams,
+        live=sum(stream.state.code == "live" for stream in own_streams),
+        check=_check(visit, row, desk.checks.of((row.user_id, row.id))),
+        sectors=sectors_of(desk, visit.words),
+        typed=typed,
+        faults=faults,
+        done=note_of(visit),
+    )
+
+
+def _check(visit: Visit, row: ConnectionRow, checked: Checked | None) -> CheckShown | None:
+    if checked is None:
+        return None
+    findings = [found(visit.words, row.broker, each) for each in checked.findings or ()]
+    return CheckShown(
+        moment(visit, checked.began_ns), moment(visit, checked.ended_ns), findings,
+        sum(each.passed is False for each in findings),
+        lost=checked.ended_ns is not None and checked.findings is None,
+    )  # fmt: skip
+
+
+async def show(desk: Desk, visit: Visit) -> Response:
+    """One of them: how it stands, and what can be done with it."""
+    _, row = await own(desk, visit)
+    kept = typed_before(desk, visit, f"{LIST}/{row.id}")
+    return forget_typed(visit, await one(desk, visit, row, {**chosen_of(row), **kept}, {}))
+
+
+async def choose(desk: Desk, visit: Visit) -> Response:
+    """Have it bring other products, under another name."""
+    desk.sender(visit)
+    faults = Faults()
+    typed = await typed_in(desk, visit, None, faults)
+    try:
+        user, row = await own(desk, visit)
+    except NotProved:
+        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'connection_id')}", typed.kept)
+    judge_roots(desk, typed.roots, faults, visit.words, row.symbols)
+    if not faults:
+        change = desk.services.connections.choose
+        try:
+            if not await desk.ask(change, user.id, row.id, typed.roots, typed.label):
+                raise PageMissing
+        except ConnectionRefused as refusal:
+            refused(refusal, faults, visit.words)
+    if faults:
+        return await one(desk, visit, row, typed.kept, faults)
+    await note(desk, visit, user, Event.CONNECTION_CHANGED, row, symbols=" ".join(typed.roots))
+    return desk.to(visit, f"{LIST}/{row.id}?done=saved")
+
+
+async def pause(desk: Desk, visit: Visit) -> Response:
+    """Have it rest until told."""
+    return await _move(desk, visit, desk.services.connections.pause, Event.CONNECTION_PAUSED, "paused")
+
+
+async def resume(desk: Desk, visit: Visit) -> Response:
+    """Have it try again, from whatever it rests or has failed in."""
+    return await _move(desk, visit, desk.services.connections.resume, Event.CONNECTION_RESUMED, "resumed")
+
+
+async def _move(
+    desk: Desk, visit: Visit, move: Callable[[int, int, int], bool], event: Event, done: str
+) -> Response:
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    if not await desk.ask(move, user.id, row.id, desk.now_ns()):
+        raise PageMissing
+    await note(desk, visit, user, event, row)
+    return desk.to(visit, f"{LIST}/{row.id}?done={done}")
+
+
+# -- other entries
+
+
+async def renew_form(desk: Desk, visit: Visit) -> Response:
+    """Where other entries are given to it."""
+    _, row = await own(desk, visit)
+    desk.confirmed(visit)
+    broker = await _broker_of(desk, row)
+    typed = {**usual_of(broker), **typed_before(desk, visit, f"{LIST}/{row.id}/renew")}
+    return forget_typed(visit, _renew_page(desk, visit, row, broker, typed, {}))
+
+
+async def renew(desk: Desk, visit: Visit) -> Response:
+    """Give it other entries, all of them, and have it try again."""
+    desk.sender(visit)
+    faults = Faults()
+    try:
+        user, row = await own(desk, visit)
+    except NotProved:
+        return desk.to(visit, f"/sign-in?next={LIST}/{number_in(visit, 'connection_id')}/renew")
+    broker = await _broker_of(desk, row)
+    typed = await typed_in(desk, visit, broker, faults)
+    try:
+        desk.confirmed(visit)
+    except NotProved:
+        return prove_first(desk, visit, f"{LIST}/{row.id}/renew", typed.kept)
+    judge_entries(broker, typed, faults, visit.words)
+    if not faults:
+        change = desk.services.connections.renew
+        try:
+            if not await desk.ask(change, user.id, row.id, typed.given, desk.now_ns()):
+                raise PageMissing
+        except ConnectionRefused as refusal:
+            refused(refusal, faults, visit.words)
+    if faults:
+        return _renew_page(desk, visit, row, broker, typed.kept, faults)
+    desk.checks.forget((user.id, row.id))
+    await note(desk, visit, user, Event.CONNECTION_RENEWED, row)
+    return desk.to(visit, f"{LIST}/{row.id}?done=renewed")
+
+
+def _renew_page(
+    desk: Desk, visit: Visit, row: ConnectionRow, broker: Broker, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    return desk.page(
+        visit,
+        "account/broker_renew.html",
+        422 if faults else 200,
+        connection=connected(visit, row, {broker.id: broker.name}),
+        broker=broker,
+        entries=entries_of(visit.words, broker),
+        typed=typed,
+        faults=faults,
+    )
+
+
+async def _broker_of(desk: Desk, row: ConnectionRow) -> Broker:
+    brokers = await desk.ask(desk.services.connections.brokers)
+    broker = next((each for each in brokers if each.id == row.broker), None)
+    if broker is None:
+        raise PageMissing
+    return broker
+
+
+async def back(desk: Desk, visit: Visit) -> Response:
+    """An address that only takes forms, opened as a page."""
+    return desk.to(visit, f"{LIST}/{number_in(visit, 'connection_id')}")
+
+
+PAGES: Sequence[Page] = (
+    (ONE, ("GET",), show),
+    (ONE, ("POST",), choose),
+    (f"{ONE}/renew", ("GET",), renew_form),
+    (f"{ONE}/renew", ("POST",), renew),
+    (f"{ONE}/pause", ("POST",), pause),
+    (f"{ONE}/resume", ("POST",), resume),
+    *((f"{ONE}/{form}", ("GET",), back) for form in ("pause", "resume")),
+)

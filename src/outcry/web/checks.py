@@ -1,0 +1,88 @@
+"""Checks of connections: each beside the pages, and what the newest of each connection found.
+
+Rules kept: nobody's check holds up a page; one user has two under way at most, and one of a connection; what was found
+is kept in memory alone, for the newest connections that were checked.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from outcry.ports.connections import Finding
+
+#: More than a check takes by itself (`ports.connections.Connections.check`).
+PATIENCE_S = 45.0
+#: Under way at once, of one user; and connections whose newest check is kept.
+AT_ONCE, KEPT = 2, 1000
+
+#: Whose connection, and which.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A check: under way while `ended_ns` is None; then what was found, None where it came to no end."""
+
+    began_ns: int
+    ended_ns: int | None = None
+    findings: Sequence[Finding] | None = None
+
+
+class Checks:
+    """Runs them. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Place, Checked] = OrderedDict()
+        self._running: dict[Place, asyncio.Task[None]] = {}
+
+    def begin(
+        self,
+        place: Place,
+        check: Callable[[], Awaitable[Sequence[Finding] | None]],
+        now_ns: Callable[[], int],
+        tell: Callable[[Sequence[Finding] | None], Awaitable[None]],
+    ) -> bool:
+        """Begin one; False where it is under way, or this user has two. `tell` is told what was found."""
+        if place in self._running or sum(user == place[0] for user, _ in self._running) >= AT_ONCE:
+            return False
+        self._keep(place, Checked(now_ns()))
+        task = asyncio.get_running_loop().create_task(self._run(place, check, now_ns, tell))
+        self._running[place] = task
+        task.add_done_callback(lambda _: self._running.pop(place, None))
+        return True
+
+    async def _run(
+        self,
+        place: Place,
+        check: Callable[[], Awaitable[Sequence[Finding] | None]],
+        now_ns: Callable[[], int],
+        tell: Callable[[Sequence[Finding] | None], Awaitable[None]],
+    ) -> None:
+        found: Sequence[Finding] | None = None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                found = await check()
+        except TimeoutError:
+            pass  # it came to no end, which is what is kept
+        finally:
+            if place in self._kept:
+                self._keep(place, replace(self._kept[place], ended_ns=now_ns(), findings=found))
+        await tell(found)
+
+    def _keep(self, place: Place, checked: Checked) -> None:
+        self._kept[place] = checked
+        self._kept.move_to_end(place)
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+    def of(self, place: Place) -> Checked | None:
+        """The newest check of a connection."""
+        return self._kept.get(place)
+
+    def forget(self, place: Place) -> None:
+        """The connection is no more, or another one: what was found of it says nothing now."""
+        running = self._running.get(place)
+        if running is not None:
+            running.cancel()
+        self._kept.pop(place, None)
