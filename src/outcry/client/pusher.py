@@ -29,7 +29,7 @@ from outcry.ports.feed import (
     Replaced,
     Trades,
 )
-from outcry.services.pushing import KEPT_NS, SILENCE_S, Again
+from outcry.services.pushing import KEPT_NS, SILENCE_S, Again, Push
 
 #: A push holds about this much: far below the most a service takes, so that it can be read and judged at once.
 BATCH_BYTES = 512 * 1024
@@ -55,15 +55,15 @@ class _Line:
         self.at_ns = 0
         self.last: Event | None = None
 
-    def batch(self) -> tuple[Event, ...]:
+    def push(self) -> Push:
         """See `Line`."""
-        return batch_of(self.pending)
+        return Push(self.session, self.contract, self.caps, self.next, batch_of(self.pending), self.again)
 
-    def tried(self, count: int) -> None:
+    def tried(self, push: Push) -> None:
         """See `Line`."""
-        self.sent = max(self.sent, self.next + count)
+        self.sent = max(self.sent, push.first + len(push.events))
 
-    def taken(self, until: int) -> bool:
+    def taken(self, push: Push, until: int) -> bool:
         """See `Line`."""
         if not self.next <= until <= self.next + len(self.pending):
             raise Unreachable(
@@ -78,7 +78,7 @@ class _Line:
             self.again = None
         return forward
 
-    def rewind(self) -> bool:
+    def rewind(self, push: Push) -> bool:
         """See `Line`."""
         if self.again is not None or not self.next:
             return False

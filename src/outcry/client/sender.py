@@ -6,15 +6,15 @@ no further than a few thousand bytes, believed only as far as it can be, and nev
 
 import http.client
 import ssl
+from contextlib import suppress
+from socket import SHUT_RDWR
 from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from outcry.client.errors import ApiError, Unreachable, refusal
-from outcry.core.instruments import Contract
-from outcry.ports.feed import Event, FeedCaps
-from outcry.services.pushing import MEDIA_TYPE, WAIT_S, Again, Push, write_push
+from outcry.services.pushing import MEDIA_TYPE, WAIT_S, Push, write_push
 
 #: How long an answer may take: as long as the service waits, and some.
 TIMEOUT_S = WAIT_S + 15
@@ -24,29 +24,23 @@ _MOST_ANSWER = 64 * 1024
 
 
 class Line(Protocol):
-    """One contract of one run of a feed. `next`: the number of the first event not taken; `again`: see `Push`."""
+    """One contract of one run of a feed: what is next to be sent, and how far the service is."""
 
-    session: str
-    contract: Contract
-    caps: FeedCaps
-    next: int
-    again: Again | None
-
-    def batch(self) -> tuple[Event, ...]:
-        """The events to be sent next, from `next` on; about as many as one push holds, and one at least if any are."""
+    def push(self) -> Push:
+        """What is to be sent next: about as many events as one push holds, and one at least if any are."""
         ...
 
-    def tried(self, count: int) -> None:
-        """The service may have the first `count` of the batch, whatever it said."""
+    def tried(self, push: Push) -> None:
+        """The service may have all of a push, whatever it said."""
         ...
 
-    def taken(self, until: int) -> bool:
-        """Note how far the service is; return whether that is further than before. Raises `Unreachable` where it says
-        what cannot be."""
+    def taken(self, push: Push, until: int) -> bool:
+        """Note how far the service says it is; return whether that is further than before. Raises `Unreachable` where
+        it says what cannot be."""
         ...
 
-    def rewind(self) -> bool:
-        """The service has forgotten this run: begin again with what is kept; False where that was just done."""
+    def rewind(self, push: Push) -> bool:
+        """The service has forgotten the run of a push: begin again with what is kept; False where it just was."""
         ...
 
 
@@ -82,27 +76,25 @@ class Sender:
     def attempt(self, feed: str, line: Line) -> float | None:
         """Send what comes next of a line, once. None where that went forward; else how long to wait, 0 where nobody
         said. Raises `ApiError` where the service refuses."""
-        events = line.batch()
+        push = line.push()
         try:
-            taken = self.post(
-                feed, Push(line.session, line.contract, line.caps, line.next, events, line.again)
-            )
+            taken = self.post(feed, push)
         except ApiError as problem:
             if problem.status >= 500:
-                line.tried(len(events))
+                line.tried(push)
             reason = problem.body.get("reason")
-            if problem.code == "invalid_request" and reason == "hole" and line.rewind():
+            if problem.code == "invalid_request" and reason == "hole" and line.rewind(push):
                 return None
             if problem.status not in _PASSING and reason != "occupied":
                 raise
             self.problem = problem
             return _pause_s(problem)
         except Unreachable as problem:
-            line.tried(len(events))
+            line.tried(push)
             self.problem = problem
             return 0.0
-        line.tried(len(events))
-        if line.taken(taken) or not events:
+        line.tried(push)
+        if line.taken(push, taken) or not push.events:
             return None
         self.problem = Unreachable(f"{self._base} takes nothing")
         return 0.001  # it has waited long enough itself
@@ -133,6 +125,13 @@ class Sender:
         if response.status != 200:
             self.close()  # it may not have read all of what was sent
         return response.status, said
+
+    def abort(self) -> None:
+        """End a push that is under way on another thread: it ends as one that was not answered."""
+        socket = self._connection.sock
+        if socket is not None:
+            with suppress(OSError):
+                socket.shutdown(SHUT_RDWR)
 
     def close(self) -> None:
         """Hang up; may be called again, and the next push calls anew."""

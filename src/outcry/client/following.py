@@ -1,0 +1,194 @@
+"""Follows one contract of a feed into the spool, as the service follows a feed into its log.
+
+Rules kept: after an interruption a feed begins a little before the newest row that is known, and what it repeats is
+told from what is new; what it cannot bring is a gap; the service is told why nothing comes, and that it goes on once
+nothing is missing any more. An event that no service would take is set aside and counted, never sent.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import cast
+
+from outcry.client.spooled import SpooledLine
+from outcry.core.calendar import Calendar, SessionKind
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
+from outcry.core.windows import LONGEST_CLOSURE_DAYS
+from outcry.ports.clock import Clock
+from outcry.ports.feed import (
+    OVERLAP_NS,
+    Backfill,
+    Bars,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    Feed,
+    Gap,
+    Heartbeat,
+    Resume,
+    Status,
+    Trades,
+)
+from outcry.services.live.overlap import Overlap
+from outcry.services.plausible import fault_of
+
+#: Rows of one event in the spool, at most: a push holds several.
+_MOST_ROWS = 4096
+_MOST_TEXT = 200
+#: Between two regular sessions lie no more days than this.
+_LONGEST_CLOSURE = timedelta(days=LONGEST_CLOSURE_DAYS)
+_MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own clock
+
+
+@dataclass(slots=True)
+class Seen:
+    """How a contract stands, for whoever looks. `phase`: a word of `Follower`; `code`: why; `set_aside`: rows no
+    service would take."""
+
+    phase: str = "connecting"
+    code: str = ""
+    text: str = ""
+    rows: int = 0
+    set_aside: int = 0
+
+
+class Follower:
+    """One contract of one feed. window_ns: when the contract trades; changed: called as `seen` changes; added: as there
+    is something to send."""
+
+    def __init__(
+        self, feed: Feed, line: SpooledLine, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
+        *, added: Callable[[], object], changed: Callable[[], object],
+    ) -> None:  # fmt: skip
+        self._feed, self.line = feed, line
+        self._calendar, self._clock, self._window_ns = calendar, clock, window_ns
+        self._added, self._changed = added, changed
+        self._overlap = Overlap()
+        self._caught_up = False
+        self._told: Status | None = None
+        self.seen = Seen()
+
+    async def follow(self) -> bool:
+        """Take what the feed sends until it ends; return whether it has ended for good. Raises `FeedLost`, and
+        `OSError` where there is no room for what comes."""
+        line, feed = self.line, self._feed
+        before_ns = line.time_ns
+        since_ns = max(0, line.latest_ns - OVERLAP_NS) if line.latest_ns else self._begin_ns()
+        self._overlap.resume(line.recent, line.latest_ns, line.last_bar_ns, line.barred_ns)
+        self._caught_up = False
+        events = cast("AsyncGenerator[Event]", feed.open(line.contract, Cursor(since_ns)))
+        async with aclosing(events) as stream:
+            async for event in stream:
+                if not self._caught_up:
+                    self._show("catching_up")
+                self._take(event, since_ns, before_ns)
+                if isinstance(event, Ended):
+                    self._show("ended")
+                    return True
+        return False
+
+    def tell(self, phase: str, code: str, text: str = "") -> None:
+        """Nothing comes, and why: for whoever looks here, and for the service."""
+        text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
+        self._show(phase, code, text)
+        if self._told is None or self._told.subscribed or self._told.code != code:
+            self._say(Status(subscribed=False, code=code[:64], text=text))
+
+    def _show(self, phase: str, code: str = "", text: str = "") -> None:
+        seen = self.seen
+        if (seen.phase, seen.code, seen.text) != (phase, code, text):
+            seen.phase, seen.code, seen.text = phase, code, text
+            self._changed()
+
+    def _say(self, status: Status) -> None:
+        self._add(status)
+        self._told = status
+
+    def _take(self, event: Event, since_ns: int, before_ns: int) -> None:
+        match event:
+            case Trades() | Bars():
+                self._rows(event, since_ns)
+            case Status():
+                if not event.subscribed:
+                    self.tell("lost", event.code, event.text)
+                elif self._caught_up or self._told is None or self._told.subscribed:
+                    self._say(event)  # else once nothing is missing
+                    if self._caught_up:
+                        self._show("live")
+            case CaughtUp():
+                self._complete(event, before_ns)
+            case Heartbeat() if not self._caught_up:
+                pass  # history is still to come
+            case _:
+                self._add(event)
+
+    def _rows(self, event: Trades | Bars, since_ns: int) -> None:
+        """Add what is new of rows, in parts that a push has room for."""
+        rows = event.rows
+        if isinstance(event, Trades):
+            rows = rows if self._caught_up else rows[rows["ts_event"] >= since_ns]
+            rows = self._overlap.trades(rows)
+        else:
+            rows = self._overlap.bars(rows, event.quality.length_ns)
+        for first in range(0, len(rows), _MOST_ROWS):
+            part = rows[first : first + _MOST_ROWS]
+            some = Trades(part) if isinstance(event, Trades) else Bars(part, event.quality, event.backfill)
+            if self._fault(some):
+                self._one_by_one(some)
+            else:
+                self._add(some)
+                self.seen.rows += len(part)
+
+    def _one_by_one(self, event: Trades | Bars) -> None:
+        """Leave out the rows that cannot be."""
+        for at in range(len(event.rows)):
+            row = event.rows[at : at + 1]
+            one = Trades(row) if isinstance(event, Trades) else Bars(row, event.quality, event.backfill)
+            if self._fault(one):
+                self.seen.set_aside += 1
+            else:
+                self._add(one)
+                self.seen.rows += 1
+
+    def _complete(self, event: CaughtUp, before_ns: int) -> None:
+        if before_ns and not self._caught_up and (gap := self._missing(before_ns, event.at_ns)):
+            self._add(gap)
+        self._overlap.caught_up(event.at_ns)
+        self._caught_up = True
+        self._add(event)
+        if self._told is None or not self._told.subscribed:
+            self._say(Status(subscribed=True, code="subscribed"))
+        self._show("live")
+
+    def _missing(self, before_ns: int, now_ns: int) -> Gap | None:
+        """What a feed that cannot bring all that was missed leaves out."""
+        caps = self._feed.caps
+        if caps.resume is Resume.NONE or caps.backfill is Backfill.NONE:
+            return Gap(before_ns, now_ns, "reconnect") if before_ns < now_ns else None
+        if 0 < caps.reach_ns < now_ns - before_ns:
+            return Gap(before_ns, now_ns - caps.reach_ns, "not_kept")
+        return None
+
+    def _fault(self, event: Event) -> str:
+        return fault_of(event, self._clock.now_ns() + _MOST_AHEAD_NS, self._window_ns)
+
+    def _add(self, event: Event) -> None:
+        if not isinstance(event, Trades | Bars) and self._fault(event):
+            self.seen.set_aside += 1
+            return
+        self.line.add(event)
+        self._added()
+
+    def _begin_ns(self) -> int:
+        """Nothing is known: the session open now and the night before it are wanted, and the newest regular session
+        that is over, which it is measured against."""
+        now_ns, root = self._clock.now_ns(), self.line.contract.root
+        session = self._calendar.session_at(root, now_ns) or self._calendar.next_session(root, now_ns)
+        if session is None:
+            return now_ns - LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
+        known = self._calendar.sessions(root, session.trade_date - _LONGEST_CLOSURE, session.trade_date)
+        over = [one.open_ns for one in known if one.kind is SessionKind.RTH and one.close_ns <= now_ns]
+        night = [one.open_ns for one in known if one.trade_date == session.trade_date]
+        return min([*over[-1:], *night, now_ns])

@@ -1,0 +1,73 @@
+"""Everything an agent has read and a service has not taken yet, on disk: a line for each contract of each feed.
+
+Rule kept: it grows no larger than was allowed; then the oldest of the largest line goes, and is told of as a gap.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from outcry.client.memo import Memo
+from outcry.client.spooled import SpooledLine
+from outcry.core.instruments import Contract, Universe, UnknownName
+from outcry.ports.feed import FeedCaps
+from outcry.ports.live import TradeLog
+
+_MEMO = "run.json"
+
+
+class Spool:
+    """Lines over a log in `folder`, which is held `exclusively`. limit_bytes: of all lines together."""
+
+    def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
+        self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
+        self.lines: dict[tuple[str, Contract], SpooledLine] = {}
+
+    def line(self, feed: str, contract: Contract, caps: FeedCaps) -> SpooledLine:
+        """The line of a contract, read from disk at first. Raises `LogDamaged`, `OSError`."""
+        found = self.lines.get((feed, contract))
+        if found is None:
+            key = f"0/{feed}/{contract.key}"
+            found = SpooledLine(self._log, key, contract, caps, self._folder / key / _MEMO)
+            self.lines[feed, contract] = found
+        return found
+
+    def left_over(self, universe: Universe) -> Sequence[tuple[str, Contract, FeedCaps]]:
+        """Lines on disk that nothing is read for any more, and that are to be sent all the same."""
+        found: list[tuple[str, Contract, FeedCaps]] = []
+        for key in self._log.keys():  # noqa: SIM118 - no mapping
+            _, feed, name = key.split("/")
+            memo = Memo.read(self._folder / key / _MEMO)
+            with suppress(UnknownName):
+                contract = universe.contract(name)
+                if memo.caps is not None and (feed, contract) not in self.lines:
+                    found.append((feed, contract, memo.caps))
+        return found
+
+    def forget(self, feed: str, contract: Contract) -> None:
+        """Remove a line. Raises `OSError`."""
+        key = f"0/{feed}/{contract.key}"
+        self.lines.pop((feed, contract), None)
+        (self._folder / key / _MEMO).unlink(missing_ok=True)
+        self._log.forget(key)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all lines."""
+        return sum(line.size for line in list(self.lines.values()))
+
+    def make_room(self) -> int:
+        """Let go of the oldest where there is more than was allowed; return how many pieces went. Raises `OSError`."""
+        gone = 0
+        while self.size > self._limit_bytes:
+            largest = max(self.lines.values(), key=lambda line: line.size)
+            if not largest.drop_oldest():
+                return gone
+            gone += 1
+        return gone
+
+    def sync(self) -> None:
+        """Write what the disk did not take, and put all of it on the disk itself. Raises `OSError`."""
+        for line in list(self.lines.values()):
+            line.save()
+        self._log.sync()

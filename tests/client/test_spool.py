@@ -1,0 +1,270 @@
+"""A line of the spool between a feed and a service that comes and goes: what is sent, when, and what never is lost.
+
+Trades here are told apart by their price: the `n`-th is priced `n` and happens `n` seconds after the start.
+"""
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from outcry.bus.log import FileLog
+from outcry.client import spooled
+from outcry.client.errors import Unreachable
+from outcry.client.spool import Spool
+from outcry.client.spooled import SpooledLine
+from outcry.core.instruments import Contract
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Amend,
+    Backfill,
+    Bars,
+    CaughtUp,
+    Event,
+    FeedCaps,
+    Gap,
+    Heartbeat,
+    Resume,
+    Status,
+    Trades,
+)
+from outcry.ports.records import BAR, Quality
+from outcry.services.pushing import Push
+from outcry.store.reference import load_reference
+
+ES = Contract("ES", 2026, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+START_NS = 1_767_366_245_000_000_000
+SECOND = 1_000_000_000
+
+
+def trades(first: int, count: int = 1) -> Trades:
+    rows = np.zeros(count, LIVE_TRADE)
+    rows["price"], rows["size"], rows["side"] = np.arange(first, first + count), 1, b"N"
+    rows["ts_event"] = rows["ts_recv"] = START_NS + np.arange(first, first + count) * SECOND
+    return Trades(rows)
+
+
+def numbers(events: tuple[Event, ...]) -> list[int]:
+    return [n for event in events if isinstance(event, Trades) for n in event.rows["price"].tolist()]
+
+
+class Stage:
+    """A spool in a folder, opened again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._held: FileLog | None = None
+
+    def start(self, limit_bytes: int = 1 << 30) -> tuple[Spool, SpooledLine]:
+        self.log = FileLog(self.folder)
+        self._held = self.log
+        self._lock = self.log.exclusively()
+        self._lock.__enter__()
+        spool = Spool(self.log, self.folder, limit_bytes)
+        return spool, spool.line("mine", ES, CAPS)
+
+    def stop(self) -> None:
+        if self._held is not None:
+            self._lock.__exit__(None, None, None)
+            self._held = None
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    made = Stage(tmp_path)
+    yield made
+    made.stop()
+
+
+def add_all(line: SpooledLine, some: range) -> None:
+    for number in some:
+        line.add(trades(number))
+
+
+def drained(line: SpooledLine, service: dict[str, int] | None = None) -> list[Push]:
+    """Push until a service that takes everything has it."""
+    known, sent = service if service is not None else {}, []
+    while line.waiting:
+        push = line.push()
+        sent.append(push)
+        known[push.session] = max(known.get(push.session, push.first), push.first + len(push.events))
+        line.taken(push, known[push.session])
+    return sent
+
+
+def test_what_is_added_is_sent_in_order_and_once(stage: Stage) -> None:
+    _, line = stage.start()
+    for number in range(100):
+        line.add(trades(number))
+    pushes = drained(line)
+    assert [n for push in pushes for n in numbers(push.events)] == list(range(100))
+    assert (pushes[0].first, pushes[0].again) == (0, None)
+    assert line.waiting == 0
+    assert line.push().events == ()
+
+
+def test_a_new_start_goes_on_from_the_run_before(stage: Stage) -> None:
+    """Nothing is known of what the service took: it is sent what is kept, told whose run it goes on from, and that all
+    of it may be known. What said that history was complete is but a heartbeat by then."""
+    _, line = stage.start()
+    for event in (
+        Status(subscribed=True, code="subscribed"),
+        CaughtUp(START_NS, Quality.TICKS),
+        trades(0, 3),
+        trades(3),
+    ):
+        line.add(event)
+    before = line.session
+    stage.stop()
+    _, line = stage.start()
+    assert line.session != before
+    push = line.push()
+    assert push.again is not None
+    assert (push.first, push.again.until, push.again.caught_up, push.again.after) == (0, 4, None, before)
+    assert push.events[1] == Heartbeat(START_NS)
+    assert numbers(push.events) == [0, 1, 2, 3]
+    assert line.latest_ns == START_NS + 3 * SECOND
+    assert line.recent["price"].tolist() == [1, 2, 3]  # two seconds before the newest
+    line.add(CaughtUp(START_NS + 9 * SECOND, Quality.TICKS))
+    drained(line)
+    assert line.again is None
+    assert line.caught_up == CaughtUp(START_NS + 9 * SECOND, Quality.TICKS)
+
+
+def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(stage: Stage) -> None:
+    _, line = stage.start()
+    line.add(CaughtUp(START_NS, Quality.TICKS))
+    for number in range(20):
+        line.add(trades(number))
+    drained(line)
+    line.add(trades(20))
+    push = line.push()
+    assert line.rewind(push)
+    push = line.push()
+    assert numbers(push.events) == [14, 15, 16, 17, 18, 19, 20]
+    assert push.again is not None
+    assert (push.again.until, push.again.caught_up) == (22, CaughtUp(START_NS, Quality.TICKS))
+    assert not line.rewind(push)  # it was just done
+    drained(line)
+
+
+def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
+    _, line = stage.start()
+    line.add(trades(0))
+    push = line.push()
+    for until in (-1, 2, 2**62):
+        with pytest.raises(Unreachable, match="counts"):
+            line.taken(push, until)
+    line.renew()
+    assert line.taken(push, 99)  # an answer to a run that is over says nothing
+    assert line.waiting == 1
+
+
+def test_a_backlog_larger_than_memory_is_read_from_disk(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spooled, "READY_BYTES", 4000)
+    _, line = stage.start()
+    for number in range(0, 3000, 3):
+        line.add(trades(number, 3))
+    found = [n for push in drained(line) for n in numbers(push.events)]
+    assert found == list(range(3000))
+
+
+def test_what_is_taken_is_let_go_of_but_for_the_last_seconds(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spooled, "PIECE_BYTES", 2000)
+    _, line = stage.start()
+    for number in range(1000):
+        line.add(trades(number))
+        drained(line)
+    assert line.size < 6000
+    on_disk = sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
+    assert on_disk < 8000
+    stage.stop()
+    _, line = stage.start()
+    assert numbers(line.push().events)[-6:] == [994, 995, 996, 997, 998, 999]
+    assert line.latest_ns == START_NS + 999 * SECOND
+
+
+def test_no_room_lets_go_of_the_oldest_and_says_so(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1,000 trades, one a second, of which about the last hundred fit. What is gone is one gap, with what was amended
+    in it and the last word on history; after another start as well, until the service has it."""
+    monkeypatch.setattr(spooled, "PIECE_BYTES", 2000)
+    spool, line = stage.start(limit_bytes=10_000)
+    line.add(CaughtUp(START_NS, Quality.TICKS))
+    line.add(Amend(5, "cancel"))
+    for number in range(1000):
+        line.add(trades(number))
+        spool.make_room()
+    assert spool.size <= 10_000
+    events = line.push().events
+    gap = events[0]
+    assert isinstance(gap, Gap)
+    first = (gap.to_ns - 1 - START_NS) // SECOND + 1
+    assert first > 800
+    assert gap == Gap(START_NS, START_NS + (first - 1) * SECOND + 1, "aged_out")
+    assert events[1:3] == (Amend(5, "cancel"), CaughtUp(START_NS, Quality.TICKS))
+    stage.stop()
+    spool, line = stage.start(limit_bytes=10_000)
+    push = line.push()
+    assert push.events[0] == gap
+    found = [n for one in drained(line) for n in numbers(one.events)]
+    assert found == list(range(first, 1000))
+    stage.stop()
+    _, line = stage.start()
+    assert not any(isinstance(event, Gap) for event in line.push().events)  # it was taken
+
+
+def test_a_full_disk_holds_nothing_up_until_the_memory_is_full_too(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spooled, "MOST_UNSAVED_BYTES", 1500)
+    spool, line = stage.start()
+    line.add(trades(0))
+    append = stage.log.append
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(stage.log, "append", full)
+    for number in range(1, 10):
+        line.add(trades(number))
+    assert line.unsaved
+    assert [n for push in drained(line) for n in numbers(push.events)] == list(range(10))
+    with pytest.raises(OSError, match="no space"):
+        add_all(line, range(10, 100))
+    known = line.end
+    monkeypatch.setattr(stage.log, "append", append)
+    spool.sync()
+    assert not line.unsaved
+    assert stage.log.last("0/mine/ES" + "Z2026") == known
+    line.add(trades(known))
+    assert [n for push in drained(line) for n in numbers(push.events)] == list(range(10, known + 1))
+
+
+def test_bars_are_known_again_after_a_start(stage: Stage) -> None:
+    _, line = stage.start()
+    rows = np.zeros(2, BAR)
+    rows["ts_event"] = START_NS, START_NS + 60 * SECOND
+    line.add(Bars(rows, Quality.BARS_1M, backfill=True))
+    stage.stop()
+    _, line = stage.start()
+    assert (line.last_bar_ns, line.barred_ns) == (START_NS + 60 * SECOND, START_NS + 120 * SECOND)
+    assert line.latest_ns == line.barred_ns
+
+
+def test_lines_left_over_are_found_with_what_their_feed_could_do(stage: Stage) -> None:
+    _, line = stage.start()
+    line.add(trades(0))
+    stage.stop()
+    log = FileLog(stage.folder)
+    with log.exclusively():
+        spool = Spool(log, stage.folder, 1 << 30)
+        assert spool.left_over(load_reference().universe) == [("mine", ES, CAPS)]
+        spool.forget("mine", ES)
+        assert spool.left_over(load_reference().universe) == []
