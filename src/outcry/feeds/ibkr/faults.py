@@ -1,0 +1,97 @@
+"""What Interactive Brokers says by its numbered messages, as errors of the feed port.
+
+Rule kept: an account number or a host is in no error: texts are ours, with the vendor's number.
+"""
+
+from enum import Enum, auto
+
+from outcry.ports.feed import FeedLost, FeedRefused
+
+#: The link between TWS and Interactive Brokers, or to the servers of futures data, is broken; it is made again.
+BROKEN = frozenset({1100, 2110})
+#: It stands again: with what was asked for lost, or kept. What was traded meanwhile is not sent either way.
+RESTORED = frozenset({1101, 1102})
+#: A server of market data is out of reach, and is reached (again); which one is said after a colon.
+FARM_BROKEN, FARM_WELL = 2103, 2104
+#: Servers that have nothing of futures.
+_OTHER_FARMS = ("usopt", "cashfarm", "euro", "jfarm", "hfarm", "secdef")
+#: The number of this program is another's at the same TWS.
+CLIENT_ID_TAKEN = 326
+#: All tick-by-tick subscriptions the account has are in use.
+NO_LINE_FREE = frozenset({10190, 101})
+#: The one number for everything that may be wrong with a request for history.
+HISTORY_FAULT = 162
+
+_NOT_ENTITLED = frozenset({354, 10089, 10090, 10168, 10186, 10187, 10189})
+_ELSEWHERE = frozenset({10197})
+_UNKNOWN = frozenset({200})
+_TOO_FAST = frozenset({100, 420})
+_UNREADABLE = frozenset({320, 503, 505, 506, 507})
+_DISCONNECTED = frozenset({502, 504, 509, 1300, 10182})
+_OUTSIDE_REQUEST = _TOO_FAST | _UNREADABLE | _DISCONNECTED
+
+
+class Reply(Enum):
+    """What a message to a request is, where it is no error."""
+
+    NOTICE = auto()
+    NOTHING_THERE = auto()
+
+
+def is_notice(code: int) -> bool:
+    """Whether a message only tells something."""
+    return 2100 <= code < 2200 or code in (10167, 399, 366, 300)
+
+
+def concerns_futures(text: str) -> bool:
+    """Whether a message about a server of market data is about one that may have futures."""
+    farm = text.rpartition(":")[2].strip()
+    return not farm.startswith(_OTHER_FARMS)
+
+
+def read_fault(code: int, text: str) -> FeedLost | Reply:
+    """What a message to one of our requests says."""
+    if is_notice(code):
+        return Reply.NOTICE
+    if code == HISTORY_FAULT:
+        return _history_fault(text.lower())
+    if code in _NOT_ENTITLED:
+        return FeedRefused(
+            "not_entitled", f"the account has no real-time data of this contract (message {code})"
+        )
+    if code in _ELSEWHERE:
+        return _elsewhere(code)
+    if code in _UNKNOWN:
+        return FeedRefused(
+            "unknown_contract", f"Interactive Brokers does not know this contract (message {code})"
+        )
+    return of_connection(code) or FeedLost("vendor_error", f"TWS says what is wrong by message {code}")
+
+
+def of_connection(code: int) -> FeedLost | None:
+    """What a message to no request in particular says of the whole connection; None if it says nothing of it."""
+    if code in _TOO_FAST:
+        return FeedLost("rate_limited", f"TWS asks for fewer requests (message {code})")
+    if code in _UNREADABLE:
+        return FeedLost("protocol", f"TWS could not read a request (message {code})")
+    if code in _DISCONNECTED:
+        return FeedLost("disconnected", f"TWS is not connected (message {code})")
+    return None
+
+
+def _history_fault(text: str) -> FeedLost | Reply:
+    if "no data" in text:
+        return Reply.NOTHING_THERE
+    if "pacing" in text:
+        return FeedLost("rate_limited", "TWS asks for fewer requests of history (message 162)")
+    if "different ip" in text:
+        return _elsewhere(HISTORY_FAULT)
+    if "permission" in text:
+        return FeedRefused("not_entitled", "the account has no data of this contract (message 162)")
+    return FeedLost("vendor_error", "TWS could not give history (message 162)")
+
+
+def _elsewhere(code: int) -> FeedRefused:
+    return FeedRefused(
+        "too_many_sessions", f"the same user is signed in elsewhere, and gets the data there (message {code})"
+    )
