@@ -13,7 +13,7 @@ from outcry.ports.feed import Heartbeat
 
 #: Ticks arrive out of order, as the vendor says, within less than this.
 DISORDER_NS = NANOS_PER_SECOND
-#: A heartbeat at least this often while frames come, and no more often than a second passes.
+#: A heartbeat at least this often while frames come; where they are the vendor's beats, whenever a second has passed.
 SLOWEST_S = 2.0
 _DELAYS_KEPT = 256
 
@@ -37,11 +37,12 @@ class Present:
         behind_ns = max(0, min(self._delays_ns, default=0))
         return self._clock.now_ns() - behind_ns - DISORDER_NS
 
-    def beat(self) -> Heartbeat | None:
-        """A heartbeat, if one is due; it never goes back."""
+    def beat(self, *, idle: bool) -> Heartbeat | None:
+        """A heartbeat, if one is due; it never goes back. idle: the vendor had nothing else to say."""
         now_s = asyncio.get_running_loop().time()
         at_ns = max(self.at_ns, self._told_ns)
-        if at_ns - self._told_ns < NANOS_PER_SECOND and now_s - self._told_s < SLOWEST_S / self._rush:
+        passed = idle and at_ns - self._told_ns >= NANOS_PER_SECOND
+        if not passed and now_s - self._told_s < SLOWEST_S / self._rush:
             return None
         self._told_ns, self._told_s = at_ns, now_s
         return Heartbeat(at_ns)

@@ -196,7 +196,7 @@ class Session:
                 if message.type is not aiohttp.WSMsgType.TEXT:
                     break
                 self._frame(message.data)
-                self._beat_all()
+                self._beat_all(idle=message.data == wire.ALIVE)
         except FeedLost as fault:
             problem = fault
         except (aiohttp.ClientError, OSError):
@@ -266,9 +266,9 @@ class Session:
 
     # -- beating
 
-    def _beat_all(self) -> None:
+    def _beat_all(self, *, idle: bool) -> None:
         """Tell every stream that is past its history what time it is, now and then."""
-        if (beat := self.present.beat()) is not None:
+        if (beat := self.present.beat(idle=idle)) is not None:
             for chart in set(self._charts.values()):
                 if not chart.history:
                     chart.inbox.put(beat)

@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
 from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, Inbox
@@ -52,7 +52,8 @@ class Stream:
             await self._session.quote(chart, self._name, self._number)
             newest = await self._history(chart)
             if not reaches(newest, from_ns):
-                edge_ns = int(newest["ts_event"].min()) + 1
+                # the page may have broken off within a millisecond
+                edge_ns = int(newest["ts_event"].min()) + NANOS_PER_MS
                 async with aclosing(stretches(self._page, from_ns, edge_ns)) as older:
                     async for rows in older:
                         yield Trades(rows)

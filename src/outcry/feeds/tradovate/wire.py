@@ -18,6 +18,8 @@ from outcry.ports.records import Rows
 
 #: What a client sends to say that it lives.
 BEAT = "[]"
+#: What the vendor sends for the same.
+ALIVE = "h"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_LOTS = 2**31
 #: Modes of an answer in which what comes is not of now.
