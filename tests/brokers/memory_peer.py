@@ -83,7 +83,8 @@ class MemoryFeed:
         queue = call.queues[contract] = asyncio.Queue()
         self._link.worked()
         yield Status(subscribed=True, code="subscribed")
-        yield Trades(self._peer.history_of(contract, since.since_ns))
+        rows = self._peer.history_of(contract, since.since_ns)
+        yield Trades(rows[rows["ts_event"] >= since.since_ns])  # what lies before the cursor is known
         yield CaughtUp(self._peer.now_ns, Quality.TICKS)
         while True:
             try:

@@ -137,7 +137,7 @@ class Supervisor:
             except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
                 self._parts.engine.tell("connections met a fault", problem=type(problem).__name__)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), LOOK_S)
+                await asyncio.wait_for(self._changed.wait(), LOOK_S / self._parts.rush)
 
     async def ask(self, work: Callable[[], T]) -> T:
         """Do something that blocks, off the event loop."""

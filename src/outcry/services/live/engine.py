@@ -153,6 +153,9 @@ class Engine:
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
+        for runner in self.runners.values():
+            if (runner.key.owner, runner.key.feed) == (owner, feed.name):
+                runner.asked()
         return self._attach(f"{owner}/{feed.name}#{id(feed)}", lambda: self._run_feed(owner, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:

@@ -402,6 +402,12 @@ class Runner:
         self._drifts = drifts
         return drift_ns if first else None
 
+    def asked(self) -> None:
+        """The feed is to be tried again: what it refused before is over."""
+        if self.health.phase is Phase.REFUSED:
+            self.health.take(Sign.OPENED)
+        self.lost_code, self.login_refused = "", False
+
     def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
         """The feed will not have us, or nobody will have it."""
         self.health.refusal, self.login_refused = code, login
