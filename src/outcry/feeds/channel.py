@@ -1,0 +1,144 @@
+"""What one stream gets of a connection that several share, and how late that connection's trades come.
+
+Rules kept: a reader that is slow loses its own stream and holds up no other; what was taken before a connection broke
+is handed over before the break is told; a heartbeat lags as the vendor's trades do, so that none comes after it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.seam import BUFFER_LIMIT
+from outcry.ports.feed import Bars, Event, FeedLost, Heartbeat, Trades
+
+#: A heartbeat stays this far behind the present at least, and at most whatever a late trade may have shown.
+LEAST_LAG_NS, MOST_LAG_NS = NANOS_PER_SECOND, 10 * NANOS_PER_SECOND
+_DELAYS_KEPT = 256
+
+T = TypeVar("T")
+
+
+class Channel:
+    """One stream's events, in order. `limit`: rows and other events that may wait."""
+
+    def __init__(self, limit: int = BUFFER_LIMIT) -> None:
+        self._limit, self._weight = limit, 0
+        self._waiting: deque[Event] = deque()
+        self._news, self._over = asyncio.Event(), asyncio.Event()
+        self._problem: FeedLost | None = None
+
+    def put(self, event: Event) -> None:
+        """Add an event; one too many ends the channel."""
+        if self._problem is not None:
+            return
+        if isinstance(event, Heartbeat) and self._waiting and isinstance(self._waiting[-1], Heartbeat):
+            self._waiting[-1] = event  # the newer says it all
+        else:
+            self._waiting.append(event)
+            self._weight += _weight(event)
+        if self._weight > self._limit:
+            self._waiting.clear()
+            self.fail(FeedLost("seam_overflow", f"more than {self._limit:,} rows came that nobody took"))
+        self._news.set()
+
+    def fail(self, problem: FeedLost) -> None:
+        """There is no more, and why; the first reason is told."""
+        if self._problem is None:
+            self._problem = problem
+            self._news.set()
+            self._over.set()
+
+    def waiting(self) -> list[Trades]:
+        """Trades that nobody has taken yet."""
+        return [event for event in self._waiting if isinstance(event, Trades)]
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Everything put, then what the channel failed with."""
+        while True:
+            while not self._waiting:
+                if self._problem is not None:
+                    raise self._problem
+                self._news.clear()
+                await self._news.wait()
+            event = self._waiting.popleft()
+            self._weight -= _weight(event)
+            yield event
+
+    async def beside(self, work: Awaitable[T]) -> T:
+        """Wait for something else; raises at once what the channel fails with."""
+        task = asyncio.ensure_future(work)
+        over = asyncio.ensure_future(self._over.wait())
+        try:
+            await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
+            if self._problem is not None:
+                raise self._problem
+            return await task
+        finally:
+            over.cancel()
+            task.cancel()
+            await asyncio.wait({task, over})
+            if not task.cancelled():
+                task.exception()  # it was raised above, or nobody waits for it any more
+
+
+class Switchboard:
+    """The channels of a connection, by the vendor's symbol."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, list[Channel]] = {}
+        self.problem: FeedLost | None = None
+
+    @contextmanager
+    def channel(self, symbol: str) -> Generator[Channel]:
+        """A channel of this symbol for as long as it is needed."""
+        channel = Channel()
+        if self.problem is not None:
+            channel.fail(self.problem)
+        self._channels.setdefault(symbol, []).append(channel)
+        try:
+            yield channel
+        finally:
+            self._channels[symbol].remove(channel)
+
+    def put(self, symbol: str, event: Event) -> None:
+        """Hand an event to whoever reads this symbol."""
+        for channel in self._channels.get(symbol, ()):
+            channel.put(event)
+
+    def beat(self, at_ns: int) -> None:
+        """Tell every reader that the link lives."""
+        for channels in self._channels.values():
+            for channel in channels:
+                channel.put(Heartbeat(at_ns))
+
+    def fail(self, problem: FeedLost, symbol: str | None = None) -> None:
+        """End the streams of a symbol, or all of them and the connection."""
+        if symbol is None:
+            self.problem = self.problem or problem
+        for name, channels in self._channels.items():
+            if symbol in {None, name}:
+                for channel in channels:
+                    channel.fail(problem)
+
+
+class Lag:
+    """How long after they were made a connection's trades come, by our clock: clocks that differ are part of it."""
+
+    def __init__(self) -> None:
+        self._delays_ns: deque[int] = deque(maxlen=_DELAYS_KEPT)
+
+    def took(self, received_ns: int, made_ns: int) -> None:
+        """A trade came."""
+        self._delays_ns.append(received_ns - made_ns)
+
+    def before(self, now_ns: int) -> int:
+        """The time of trades of which none is still to come (ns UTC, the vendor's clock)."""
+        late_ns = max(self._delays_ns, default=0)
+        return now_ns - min(max(late_ns + LEAST_LAG_NS // 2, LEAST_LAG_NS), MOST_LAG_NS)
+
+
+def _weight(event: Event) -> int:
+    return len(event.rows) if isinstance(event, Trades | Bars) else 1

@@ -1,0 +1,56 @@
+"""What can be said of Massive without its library, and how a feed of it is made."""
+
+from collections.abc import Mapping
+
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MS
+from outcry.ports.adapters import BadEntry, Kit
+from outcry.ports.connections import Broker, BrokerField
+from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+
+CAPS = FeedCaps(
+    resolution_ns=NANOS_PER_MS,
+    has_id=False,
+    has_side=False,
+    backfill=Backfill.TICKS,
+    reach_ns=10 * NANOS_PER_DAY,
+    resume=Resume.BY_TIME,
+    has_volume_counter=False,
+    hosted_allowed=True,
+)
+
+
+class MassiveAdapter:
+    """Massive, by its own client library."""
+
+    library = "massive"
+    caps = CAPS
+
+    def __init__(self) -> None:
+        self.broker = Broker(
+            id="massive",
+            name="Massive (formerly Polygon.io)",
+            fields=(
+                BrokerField(
+                    "key",
+                    "API key",
+                    secret=True,
+                    hint="From the dashboard of your Massive account. The plan must include futures in real time.",
+                ),
+            ),
+            hosted=True,
+            extra="massive",
+        )
+
+    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+        """A feed of Massive; nothing is asked of it yet. Places: `socket` (`ws://host:port`), `rest` (`http://…`)."""
+        key = given.get("key", "").strip()
+        if not key:
+            raise BadEntry("missing", "key")
+        if not (key.isascii() and key.isprintable()) or " " in key:
+            raise BadEntry("rejected", "key")
+        from outcry.feeds.massive.feed import MassiveFeed  # noqa: PLC0415 - the library may not be there
+
+        return MassiveFeed(key, kit, self.broker.id, self.caps)
+
+
+ADAPTER = MassiveAdapter()

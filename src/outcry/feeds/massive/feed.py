@@ -1,0 +1,121 @@
+"""The feed of Massive: pages of history over HTTP, then the socket, joined trade by trade.
+
+Rules kept: the subscription stands before history is read, and history is read until it reaches the first trade that
+came live, so nothing falls between them; what both brought is told once, by multiset, whatever either clock says.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.feeds.channel import LEAST_LAG_NS, Channel
+from outcry.feeds.link import Link, Rejected
+from outcry.feeds.massive.protocol import Answer, history_rows, next_page
+from outcry.feeds.massive.symbols import ticker_of
+from outcry.feeds.massive.told import Told
+from outcry.feeds.massive.wire import PAGE, REST, SOCKET, Rest, Socket
+from outcry.ports.adapters import Kit
+from outcry.ports.feed import CaughtUp, Cursor, Event, FeedCaps, FeedRefused, Gap, Status, Trades
+from outcry.ports.records import Quality, Rows
+
+#: How long history is given to have what was traded before the subscription stood, and how often it is asked again.
+SETTLE_S, MOST_ASKED = 2.0, 10
+
+
+class MassiveFeed:
+    """Massive with one key. `kit.places`: `socket` and `rest`, instead of its own."""
+
+    run = ""
+
+    def __init__(self, key: str, kit: Kit, name: str, caps: FeedCaps) -> None:
+        self.name, self.caps, self._kit = name, caps, kit
+        self._key = key
+        self._rest = Rest(key, kit.places.get("rest", REST), kit.rush)
+        self._link = Link(self._sign_in, rush=kit.rush)
+
+    async def contracts(self) -> list[Contract]:
+        """Those that are wanted."""
+        return list(self._kit.wanted())
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._link.close()
+        self._rest.close()
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncGenerator[Event, None]:
+        """Stream a contract. Raises `FeedLost`, `FeedRefused`."""
+        ticker = self._ticker(contract)
+        if ticker is None:
+            raise FeedRefused("unknown_contract", f"Massive cannot have {contract.key}")
+        socket = await self._link.session()
+        with socket.board.channel(ticker) as channel:
+            await socket.subscribed(ticker, channel)
+            yield Status(subscribed=True, code="subscribed")
+            told = Told(_from_ns(since, self._kit, self.caps))
+            async for event in self._history(ticker, since, channel, told):
+                yield event
+            async for event in channel.events():
+                if not isinstance(event, Trades):
+                    yield event
+                elif len(rows := told.fresh(event.rows)):
+                    yield Trades(rows)
+
+    def _ticker(self, contract: Contract) -> str | None:
+        today = datetime.fromtimestamp(self._kit.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+        return ticker_of(self._kit.universe, contract, today)
+
+    async def _sign_in(self) -> Socket:
+        tickers = {self._ticker(contract) for contract in self._kit.wanted()} - {None}
+        url = self._kit.places.get("socket", SOCKET)
+        socket = Socket(self._key, sorted(t for t in tickers if t), url, self._kit.clock, self._kit.rush)
+        await socket.signed_in()
+        return socket
+
+    async def _history(
+        self, ticker: str, since: Cursor, channel: Channel, told: Told
+    ) -> AsyncGenerator[Event, None]:
+        """Everything since the cursor, until it comes to what is live."""
+        if since.since_ns < told.tail_ns:
+            yield Gap(since.since_ns, told.tail_ns, "not_kept")
+        asked_ns = self._kit.clock.now_ns()
+        for asked in range(MOST_ASKED):
+            asked_ns, before = self._kit.clock.now_ns(), told.counts()
+            async for page in self._pages(ticker, told.tail_ns, channel):
+                fresh = told.fresh(page, before)
+                told.note(fresh, channel.waiting())
+                if len(fresh):
+                    yield Trades(fresh)
+            if asked and told.short_of(channel.waiting()) is None:
+                break
+            await channel.beside(asyncio.sleep(SETTLE_S / self._kit.rush))
+        short_ns = told.short_of(channel.waiting())
+        if short_ns is not None:
+            yield Gap(told.newest_ns or told.tail_ns, short_ns, "not_kept")
+        self._link.worked()
+        yield CaughtUp(told.newest_ns or asked_ns - LEAST_LAG_NS, Quality.TICKS)
+
+    async def _pages(self, ticker: str, since_ns: int, channel: Channel) -> AsyncGenerator[Rows, None]:
+        """Pages of trades at or after an instant, oldest first."""
+        page: dict[str, str] | None = {
+            "timestamp.gte": str(since_ns), "limit": str(PAGE), "sort": "timestamp.asc",
+        }  # fmt: skip
+        while page is not None:
+            answer = await channel.beside(self._answer(ticker, page))
+            now_ns = self._kit.clock.now_ns()
+            rows = await channel.beside(asyncio.to_thread(history_rows, answer.results, now_ns))
+            yield rows[rows["ts_event"] >= since_ns]
+            page = next_page(answer)
+
+    async def _answer(self, ticker: str, page: dict[str, str]) -> Answer:
+        try:
+            return await self._rest.page(ticker, page)
+        except Rejected as problem:
+            raise self._link.rejected(problem) from None
+
+
+def _from_ns(since: Cursor, kit: Kit, caps: FeedCaps) -> int:
+    """Where history begins: at the cursor, or as far back as it goes; a whole millisecond."""
+    first_ns = max(since.since_ns, kit.clock.now_ns() - caps.reach_ns)
+    return first_ns - first_ns % NANOS_PER_MS

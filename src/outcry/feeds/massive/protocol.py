@@ -1,0 +1,130 @@
+"""What Massive sends, read: trades of the socket and of history, statuses, and what its complaints mean.
+
+Rules kept: prices are read from their digits, never through binary fractions; times are whole milliseconds on both
+ways, for the socket gives no more, and the same trade must look the same whichever way it came.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+import numpy as np
+
+from outcry.core.units import NANOS_PER_MS
+from outcry.feeds.link import Rejected
+from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
+from outcry.ports.records import Rows
+
+#: Statuses that say that all is well.
+WELL = frozenset({"connected", "auth_success", "success"})
+#: A larger number is a time in nanoseconds, a smaller one in milliseconds, which end in the year 5138.
+_LARGEST_MS = 10**14
+
+
+class Message(msgspec.Struct):
+    """One element of a frame: a status, or a trade (`ev` T): ticker, price, size, time, sequence."""
+
+    ev: str = ""
+    status: str = ""
+    message: str = ""
+    sym: str = ""
+    p: Decimal | None = None
+    s: Decimal = Decimal(0)
+    t: int = 0
+    q: int = 0
+
+
+class Result(msgspec.Struct):
+    """One trade of history. `timestamp`: ns UTC."""
+
+    timestamp: int
+    price: Decimal
+    size: Decimal
+    sequence_number: int = 0
+
+
+class Answer(msgspec.Struct):
+    """A page of history, or a complaint."""
+
+    results: list[Result] = []
+    next_url: str = ""
+    status: str = ""
+    error: str = ""
+    message: str = ""
+
+
+_FRAME = msgspec.json.Decoder(list[Message])
+_ANSWER = msgspec.json.Decoder(Answer)
+
+
+def read_frame(text: str | bytes) -> list[Message]:
+    """The elements of a frame. Raises `FeedLost`."""
+    try:
+        return _FRAME.decode(text)
+    except msgspec.DecodeError as problem:
+        raise FeedLost("protocol", f"Massive sent what cannot be read: {problem}") from None
+
+
+def read_answer(text: str | bytes) -> Answer:
+    """A page of history. Raises `FeedLost`."""
+    try:
+        return _ANSWER.decode(text)
+    except msgspec.DecodeError as problem:
+        raise FeedLost("protocol", f"Massive answered what cannot be read: {problem}") from None
+
+
+def next_page(answer: Answer) -> dict[str, str] | None:
+    """What to ask for the next page with, None after the last. Of the address given only the question is taken: the
+    host stays ours to choose, and a key in it is not repeated."""
+    asked = dict(parse_qsl(urlsplit(answer.next_url).query))
+    asked.pop("apiKey", None)
+    return asked or None
+
+
+def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
+    """Trades of the socket as `LIVE_TRADE` rows."""
+    found = ((m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t, m.p, m.s, m.q) for m in trades)
+    return _rows([_row(*trade, received_ns, 0) for trade in found if trade[1] is not None])
+
+
+def history_rows(trades: Sequence[Result], received_ns: int) -> Rows:
+    """Trades of history as `LIVE_TRADE` rows."""
+    flags = int(RowFlag.BACKFILL)
+    return _rows([_row(r.timestamp, r.price, r.size, r.sequence_number, received_ns, flags) for r in trades])
+
+
+def _row(
+    at_ns: int, price: Decimal | None, size: Decimal, sequence: int, received_ns: int, flags: int
+) -> tuple[object, ...]:
+    price_e9 = int((price or Decimal(0)).scaleb(9).to_integral_value())
+    at_ns -= at_ns % NANOS_PER_MS
+    return at_ns, received_ns, price_e9, int(size), b"N", flags, sequence & 0xFFFFFFFF, 0
+
+
+def _rows(rows: list[tuple[object, ...]]) -> Rows:
+    table = np.array(rows, LIVE_TRADE)
+    return table[table["size"] > 0]
+
+
+def complaint(status: str, text: str) -> FeedLost | Rejected:
+    """What a status that is not well, or a refusal, means: their words are not stable, so a few are looked for."""
+    said = f"{status} {text}".lower()
+    for words, problem in (
+        (("max_connections", "maximum number of websocket"), FeedRefused("too_many_sessions", text)),
+        (("exceeded", "too many"), FeedLost("rate_limited", text)),
+        (("slow_consumer",), FeedLost("seam_overflow", text)),
+        (("not_authorized", "not authorized", "entitle", "upgrade", "plan", "access"), _not_entitled(text)),
+        (("api key", "apikey", "auth_failed"), Rejected("login_refused", text)),
+        (
+            ("not_found", "not found", "unknown ticker", "invalid ticker"),
+            FeedRefused("unknown_contract", text),
+        ),
+    ):
+        if any(word in said for word in words):
+            return problem
+    return FeedLost("vendor_error", text or status)
+
+
+def _not_entitled(text: str) -> FeedRefused:
+    return FeedRefused("not_entitled", text or "the plan does not include futures in real time")

@@ -1,0 +1,238 @@
+"""Massive through its own client library: one WebSocket for all contracts, and pages of history over HTTP.
+
+Rules kept: no other module knows the library. Nothing that passes is logged: at its finest level the library beneath it
+would write the key. The library does not connect again by itself: that is the feed's to decide. That the link lives is
+known by answers to pings, for the vendor sends nothing while nothing is traded.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from massive import RESTClient, WebSocketClient
+from massive.exceptions import AuthError, BadResponse
+from massive.websocket.models.common import Market
+from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
+from urllib3.response import BaseHTTPResponse
+from websockets.exceptions import ConnectionClosed
+
+from outcry.feeds.channel import Channel, Lag, Switchboard
+from outcry.feeds.link import Rejected
+from outcry.feeds.massive.protocol import (
+    WELL,
+    Answer,
+    Message,
+    complaint,
+    live_rows,
+    read_answer,
+    read_frame,
+)
+from outcry.ports.clock import Clock
+from outcry.ports.feed import FeedLost, Trades
+
+SOCKET, REST = "wss://socket.massive.com", "https://api.massive.com"
+#: Time to connect and sign in, for an answer, between two pings, and without an answer to one.
+SIGN_IN_S, ANSWER_S, BEAT_S, SILENT_S = 15.0, 15.0, 2.0, 12.0
+#: The library looks for new subscriptions once a second.
+_NOTICED_S = 2.0
+#: Complaints that may be about one subscription alone.
+_OF_ONE = frozenset({"not_entitled", "unknown_contract", "vendor_error"})
+#: Trades a page of history, the most there may be.
+PAGE = 49_999
+
+_UNHEARD = logging.getLogger("outcry.feeds.massive.unheard")
+_UNHEARD.disabled = True
+for _name in ("WebSocketClient", "RESTClient"):  # as imported they print to standard output
+    logging.getLogger(_name).handlers.clear()
+    logging.getLogger(_name).disabled = True
+
+
+class Socket:
+    """One connection, signed in once `signed_in` returns. `tickers` are subscribed to with it, others when asked."""
+
+    def __init__(self, key: str, tickers: list[str], url: str, clock: Clock, rush: float) -> None:
+        scheme, _, host = url.partition("://")
+        self._clock, self._rush = clock, rush
+        self.board, self._lag = Switchboard(), Lag()
+        self._signed_in = asyncio.Event()
+        self._rejected: Rejected | None = None
+        self._stands = {ticker: asyncio.Event() for ticker in tickers}
+        self._client = WebSocketClient(
+            key,
+            feed=host,
+            market=Market.Futures,
+            raw=True,
+            subscriptions=[f"T.{ticker}" for ticker in tickers],
+            max_reconnects=0,
+            secure=scheme == "wss",
+            custom_json=self,
+        )
+        self._running = asyncio.create_task(self._run())
+        self._beating: asyncio.Task[None] | None = None
+
+    # -- what the library takes for its JSON module: it reads the greeting and the answer to the login by itself
+
+    def loads(self, text: str | bytes) -> Any:
+        """Read what the library reads itself, and see the statuses in it."""
+        self._take(text)
+        return msgspec.json.decode(text)
+
+    @staticmethod
+    def dumps(value: object) -> str:
+        """Write what the library sends."""
+        return msgspec.json.encode(value).decode()
+
+    # -- life
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still be used."""
+        return self.board.problem is None
+
+    async def signed_in(self) -> None:
+        """Wait for the answer to the login. Raises `Rejected`, `FeedLost`, `FeedRefused`, `TimeoutError`."""
+        answered = asyncio.create_task(self._signed_in.wait())
+        try:
+            async with asyncio.timeout(SIGN_IN_S / self._rush):
+                await asyncio.wait({answered, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            answered.cancel()
+        problem = self._rejected or self.board.problem
+        if problem is not None:
+            await self.close()
+            raise problem
+        self._beating = asyncio.create_task(self._beat())
+
+    async def subscribed(self, ticker: str, channel: Channel) -> None:
+        """Wait until a subscription stands; it does so for as long as the connection does."""
+        if ticker not in self._stands:
+            self._stands[ticker] = asyncio.Event()
+            self._client.subscribe(f"T.{ticker}")
+        try:
+            async with asyncio.timeout(_NOTICED_S + ANSWER_S / self._rush):
+                await channel.beside(self._stands[ticker].wait())
+        except TimeoutError:
+            raise FeedLost("vendor_error", "Massive did not answer a subscription") from None
+
+    async def close(self) -> None:
+        """Hang up."""
+        self.board.fail(FeedLost("closed"))
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
+        if self._client.websocket is not None:
+            await self._client.close()
+            await asyncio.wait({self._running}, timeout=1)
+        self._running.cancel()
+        await asyncio.wait({self._running})
+        await asyncio.sleep(0)  # the library's loop over connections ends in a step of its own
+
+    async def _run(self) -> None:
+        """Connect, sign in and read until the connection ends; the streams then end as it did."""
+        problem = FeedLost("disconnected", "Massive closed the connection")
+        try:
+            await self._client.connect(self._heard, logger=_UNHEARD, ping_interval=None, max_size=2**24)
+        except AuthError:
+            problem = self._login_problem()
+        except FeedLost as found:
+            problem = found
+        except (ConnectionClosed, OSError) as found:
+            problem = FeedLost("disconnected", f"the connection broke: {type(found).__name__}")
+        except (LookupError, TypeError, AttributeError, ValueError):
+            problem = FeedLost("protocol", "Massive answered the login in an unknown form")
+        self.board.fail(problem)
+
+    async def _heard(self, text: Any) -> None:
+        self._take(text)
+
+    def _take(self, text: str | bytes) -> None:
+        """Read a frame: many trades of many tickers, or statuses."""
+        received_ns = self._clock.now_ns()
+        trades: defaultdict[str, list[Message]] = defaultdict(list)
+        for message in read_frame(text):
+            if message.ev == "status":
+                self._told(message.status, message.message)
+            elif message.ev == "T":
+                trades[message.sym].append(message)
+        for ticker, found in trades.items():
+            rows = live_rows(found, received_ns)
+            if len(rows):
+                self._lag.took(received_ns, int(rows["ts_event"].min()))
+                self.board.put(ticker, Trades(rows))
+
+    def _told(self, status: str, text: str) -> None:
+        """Take a status to whom it concerns: a subscription, all that still wait for one, or everybody."""
+        named = [ticker for ticker in self._stands if f"T.{ticker}" in text.replace(",", " ").split()]
+        if status == "auth_success":
+            self._signed_in.set()
+        elif status in WELL:
+            for ticker in named:
+                self._stands[ticker].set()
+        else:
+            problem = complaint(status, text)
+            if isinstance(problem, Rejected):
+                self._rejected = problem
+                problem = FeedLost(problem.code, str(problem))
+            waiting = [ticker for ticker, stands in self._stands.items() if not stands.is_set()]
+            concerned = named or waiting if self._signed_in.is_set() and problem.code in _OF_ONE else []
+            for ticker in concerned:
+                self.board.fail(problem, ticker)
+            if not concerned:
+                self.board.fail(problem)
+
+    def _login_problem(self) -> FeedLost:
+        """What the library's complaint about the login is: the status has said it before."""
+        return self.board.problem or FeedLost("login_refused")
+
+    async def _beat(self) -> None:
+        """Ask whether the other side is there, now and then, and tell the streams that it was when asked."""
+        while (socket := self._client.websocket) is not None:
+            asked_ns = self._clock.now_ns()
+            try:
+                async with asyncio.timeout(SILENT_S / self._rush):
+                    await (await socket.ping())
+            except TimeoutError:
+                self.board.fail(FeedLost("link_silent", "Massive has not answered for longer than it may"))
+                return
+            except ConnectionClosed:
+                return  # the reader tells
+            self.board.beat(self._lag.before(asked_ns))
+            await asyncio.sleep(BEAT_S / self._rush)
+
+
+class Rest:
+    """History over HTTP. `base`: `https://host`."""
+
+    def __init__(self, key: str, base: str, rush: float) -> None:
+        limit_s = max(1.0, ANSWER_S / rush)
+        self._client = RESTClient(key, connect_timeout=limit_s, read_timeout=limit_s, retries=0, base=base)
+
+    async def page(self, ticker: str, asked: Mapping[str, str]) -> Answer:
+        """A page of trades. Raises `Rejected`, `FeedLost`, `FeedRefused`."""
+        return await asyncio.to_thread(self._page, ticker, asked)
+
+    def _page(self, ticker: str, asked: Mapping[str, str]) -> Answer:
+        try:
+            answer = self._client.list_futures_trades(ticker, params=dict(asked), raw=True)
+            return read_answer(answer.data if isinstance(answer, BaseHTTPResponse) else b"")
+        except BadResponse as problem:
+            refused = read_answer(str(problem))
+            raise complaint(refused.status, refused.error or refused.message) from None
+        except MaxRetryError as problem:
+            if isinstance(problem.reason, ResponseError):
+                busy = "429" in str(problem.reason)
+                raise FeedLost("rate_limited" if busy else "vendor_error", str(problem.reason)) from None
+            raise FeedLost("unreachable", f"history: {type(problem.reason).__name__}") from None
+        except HTTPError as problem:
+            raise FeedLost("unreachable", f"history: {type(problem).__name__}") from None
+
+    def close(self) -> None:
+        """Let go of its connections."""
+        self._client.client.clear()
+        self._client.vx.client.clear()
