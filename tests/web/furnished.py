@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from re import sub
 from typing import Literal
 
+from account_stage import Member, show
 from webstage import SHOWS, WebStage
 
+from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.connections import ConnectionPhase, ConnectionRow
 from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.identity import Preferences, UserRow
 from outcry.ports.outbox import Lane
@@ -55,6 +58,7 @@ def furnish(
         people.subscriptions.add(operator.id, wish, now_ns)
         _deliver(stage, people.subscriptions.of(operator.id)[0])
         _have_mailed(house, people.subscriptions.of(operator.id)[0])
+        _connect(stage, operator, language)
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
     return Furnished(
@@ -63,7 +67,7 @@ def furnish(
             "key_id": house.keys.of(operator.id)[0].id,
             "webhook_id": people.subscriptions.of(operator.id)[0].id,
             "user_id": member.id,
-            "connection_id": 1,
+            "connection_id": _first_connection(operator),
         },
         invitation, reset, *_consent_links(house, people.subscriptions.of(operator.id)[-1]),
     )  # fmt: skip
@@ -81,6 +85,33 @@ def _have_mailed(house: House, like: SubscriptionRow) -> None:
 def _consent_links(house: House, row: SubscriptionRow) -> tuple[str, str]:
     links = ConsentLinks(derived(house.secret, "mail consent"), "", house.clock)
     return links.confirm(row), links.unsubscribe(row)
+
+
+#: How the connections stand that an account has, the first of them checked.
+_CONNECTIONS = (
+    ("tradovate", ConnectionPhase.DEGRADED, "not_entitled"),
+    ("databento", ConnectionPhase.CATCHING_UP, "catching_up"),
+    ("tastytrade", ConnectionPhase.NEEDS_SIGN_IN, "login_refused"),
+    ("massive", ConnectionPhase.PAUSED, "paused"),
+)
+
+
+def _first_connection(user: UserRow) -> int:
+    return user.id * 10
+
+
+def _connect(stage: WebStage, user: UserRow, language: str) -> None:
+    """Connections that stand in every way, one of them with streams and a check."""
+    assert stage.connections is not None
+    now_ns, first = stage.house.clock.now_ns(), _first_connection(user)
+    for number, (broker, phase, code) in enumerate(_CONNECTIONS, first):
+        label = "desk & <i>home</i>" if number == first else ""
+        row = ConnectionRow(number, user.id, broker, label, phase, code, now_ns, ("PL", "ZC", "HG"), "c0de")
+        stage.connections.put(row)
+    for root, reason in (("PL", "not_entitled"), ("HG", "catching_up")):
+        show(stage.house.board, user.id, "tradovate", Contract(root, 2026, 5), reason)
+    member = Member(stage, user.email, operator=True, language=language)
+    assert member.send(f"/account/brokers/{first}/check").status == 303
 
 
 def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
@@ -125,7 +156,7 @@ def _deliver(stage: WebStage, webhook: SubscriptionRow) -> None:
 _CHOSEN: Mapping[str, tuple[str, ...]] = {
     "symbol": tuple(root for root, _ in SHOWS.values()),
     "code": ("unauthorized", "no_licensed_source"),
-    "broker": ("databento",),
+    "broker": ("databento", "tradovate"),
     "form": ("name", "rotate", "revoke"),
 }
 #: More to see than the bare address shows: other views of a page, and pages that need something in their address.
@@ -135,6 +166,7 @@ _MORE: Mapping[str, tuple[str, ...]] = {
     "/alerts": ("?severity=critical", "?symbol=ES", "?day=2026-03-03", "?symbol=nothing"),
     "/account/webhooks/new": ("?target=email", "?target=slack"),
     "/account/webhooks/{webhook_id}": ("?outcome=dead", "?done=resent&count=3"),
+    "/account/brokers/{connection_id}": ("?done=often", "?done=saved"),
     "/sink": ("?done=manner",),
     "/invite": ("?token={invitation}",),
     "/reset/new": ("?token={reset}",),

@@ -21,9 +21,11 @@ from typing import Any, TextIO, cast
 from urllib.parse import urlencode
 
 import msgspec
+from broker_stage import ScriptedConnections, connected_by
 
 from outcry.core.instruments import Contract
 from outcry.deliver.sink import Receiver
+from outcry.feeds.adapters import adapters
 from outcry.feeds.simulator.clock import DemoClock
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
@@ -150,7 +152,7 @@ class Visitor:
 
 @dataclass
 class WebStage:
-    """One service and everything behind it in reach."""
+    """One service and everything behind it in reach. `connections`: what stands in for people's broker connections."""
 
     house: House
     people: People
@@ -158,6 +160,7 @@ class WebStage:
     log: io.BytesIO
     forced: dict[str, str]
     port: int = 0
+    connections: ScriptedConnections | None = None
 
     @property
     def base(self) -> str:
@@ -286,7 +289,12 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
     if received is not None:
         admitted = {"private_hosts": received.host, "private_ca": str(received.authority)}
         settings, sink = msgspec.structs.replace(settings, **admitted), received.sink
-    with open_house(settings, market_clock=begin, sink=sink) as house, house.log.exclusively():
+    connections = ScriptedConnections([adapter.broker for adapter in adapters().values()])
+    with (
+        connected_by(connections),
+        open_house(settings, market_clock=begin, sink=sink) as house,
+        house.log.exclusively(),
+    ):
         market_clock = house.market_clock
         assert isinstance(market_clock, DemoClock)
         universe, calendar = house.reference.universe, house.reference.calendar
@@ -295,7 +303,8 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
         forced = {root: code for root, code in SHOWS.values() if root in LIVE_ROOTS and code != "live"}
         _forceful(house.board, forced)
         feed = _Some(market, universe, calendar, market_clock)
-        with _served(WebStage(house, people_of(house), clock, io.BytesIO(), forced), [(0, feed)]) as stage:
+        made = WebStage(house, people_of(house), clock, io.BytesIO(), forced, connections=connections)
+        with _served(made, [(0, feed)]) as stage:
             stage.wait_live()
             yield stage
 

@@ -1,0 +1,288 @@
+"""`/account/brokers/{id}` over a real server: how a connection stands, what can be done with it, and its check."""
+
+from collections.abc import Callable, Iterator
+from time import monotonic, sleep
+
+import pytest
+from account_stage import Member, Read, account_stage, show, unconfirmed
+from broker_stage import FOUND, GIVEN, ScriptedConnections, connected_by
+from texts import all_texts
+from webstage import WebStage
+
+from outcry.core.instruments import Contract
+from outcry.feeds.adapters import adapters
+from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRow, Finding
+from outcry.ports.store import StoreBusy
+from outcry.services.wording import STATES
+from outcry.web.broker_forms import OURS
+from outcry.web.feed_words import connection_state, explained, found, next_step
+from outcry.web.guide import SOURCES
+from outcry.web.language import LANGUAGES, Languages
+from outcry.web.vendor_words import CODES, VENDORS, cure_of, guide_address
+
+ANN, NUMBER = 1, 7
+PLACE = f"/account/brokers/{NUMBER}"
+#: Stable codes of the feed port, as adapters give them.
+OF_ADAPTERS = (
+    "disconnected", "unreachable", "link_silent", "seam_overflow", "rate_limited", "vendor_error", "protocol",
+    "login_refused", "login_expired", "not_entitled", "unknown_contract", "too_many_sessions", "not_allowed",
+    "wrong_entry", "unsubscribed",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scripted() -> ScriptedConnections:
+    return ScriptedConnections()
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebStage]:
+    with connected_by(scripted), account_stage(tmp_path_factory.mktemp("broker")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ann(stage: WebStage) -> Member:
+    return Member(stage, "ann@example.com")
+
+
+@pytest.fixture
+def row(scripted: ScriptedConnections, ann: Member) -> ConnectionRow:
+    """One that runs, checked never before."""
+    scripted.rows.clear()
+    scripted.findings, scripted.check_fails, scripted.held = FOUND, None, False
+    return scripted.put(made(ann.user.id))
+
+
+def made(
+    user_id: int = ANN, phase: ConnectionPhase = ConnectionPhase.LIVE, code: str = "live"
+) -> ConnectionRow:
+    return ConnectionRow(NUMBER, user_id, "acme", "Desk", phase, code, 10**18, ("ES", "NQ"), "c0de")
+
+
+def until(so: Callable[[], bool]) -> None:
+    end = monotonic() + 10
+    while not so():
+        assert monotonic() < end
+        sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "said", "buttons"),
+    [
+        (ConnectionPhase.CONNECTING, "connecting", "delayed, unless another feed", {"pause"}),
+        (ConnectionPhase.CONNECTING, "unreachable", "cannot be reached", {"pause"}),
+        (ConnectionPhase.CATCHING_UP, "catching_up", "the session so far", {"pause"}),
+        (ConnectionPhase.LIVE, "live", "answered live while", {"pause"}),
+        (ConnectionPhase.DEGRADED, "not_entitled", "its other symbols are answered delayed", {"pause"}),
+        (ConnectionPhase.NEEDS_SIGN_IN, "login_refused", "After two refusals", {"resume", "renew"}),
+        (ConnectionPhase.FAILED, "too_many_sessions", "End the others", {"resume"}),
+        (ConnectionPhase.PAUSED, "paused", "It rests", {"resume"}),
+    ],
+)
+def test_a_connection_says_how_it_stands_and_what_to_do(
+    scripted: ScriptedConnections, ann: Member, row: ConnectionRow, phase: ConnectionPhase, code: str, said: str,
+    buttons: set[str],
+) -> None:  # fmt: skip
+    scripted.move(row.id, phase, code)
+    for place in (PLACE, "/account/brokers"):
+        page = ann.get(place)
+        assert said in Read(page).text
+        for button in ("pause", "resume"):
+            assert (f'action="{PLACE}/{button}"' in page.text) == (button in buttons), (place, button)
+        assert (f'class="button first small" href="{PLACE}/renew"' in page.text) == (
+            "renew" in buttons and place != PLACE
+        )
+
+
+def test_streams_are_told_with_what_the_vendor_refuses(
+    stage: WebStage, ann: Member, row: ConnectionRow
+) -> None:
+    show(stage.house.board, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
+    show(stage.house.board, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
+    show(stage.house.board, ann.user.id, "another", Contract("CL", 2026, 4), "live")
+    show(stage.house.board, 0, "acme", Contract("GC", 2026, 4), "live")
+    text = Read(ann.get(PLACE)).text
+    for part in ("ESH2026", "NQH2026", "no real-time data of this contract", "1 of 2"):
+        assert part in text
+    assert "CLJ2026" not in text
+    assert "GCJ2026" not in text
+
+
+def test_it_is_paused_and_resumed(
+    stage: WebStage, scripted: ScriptedConnections, ann: Member, row: ConnectionRow
+) -> None:
+    got = ann.send(f"{PLACE}/pause")
+    assert got.headers["location"] == f"{PLACE}?done=paused"
+    assert scripted.rows[NUMBER].phase is ConnectionPhase.PAUSED
+    assert "rests until you resume" in Read(ann.follow(got)).text
+    assert "tried again now" in Read(ann.follow(ann.send(f"{PLACE}/resume"))).text
+    assert scripted.rows[NUMBER].phase is ConnectionPhase.CONNECTING
+    log = Read(ann.get("/account/log")).text
+    assert "Connection paused" in log
+    assert "Connection told to try again" in log
+    for step in ("pause", "resume", "check"):
+        assert ann.get(f"{PLACE}/{step}").headers["location"] == PLACE
+
+
+def test_symbols_and_name_are_changed(scripted: ScriptedConnections, ann: Member, row: ConnectionRow) -> None:
+    page = ann.get(PLACE)
+    assert Read(page).entries("roots") == ["ES", "NQ"]
+    assert Read(page).entry("label") == "Desk"
+    for wrong, field in (
+        ({"roots": []}, "roots"),
+        ({"roots": ["XX"]}, "roots"),
+        ({"label": "x" * 61}, "label"),
+    ):
+        got = ann.send(PLACE, {"roots": ["GC"], "label": "Gold", **wrong})
+        assert got.status == 422
+        assert f'href="#f-{field}"' in got.text
+    assert scripted.rows[NUMBER].symbols == ("ES", "NQ")
+    got = ann.send(PLACE, {"roots": ["GC", "SI"], "label": "Metals"})
+    assert got.headers["location"] == f"{PLACE}?done=saved"
+    assert (scripted.rows[NUMBER].symbols, scripted.rows[NUMBER].label) == (("GC", "SI"), "Metals")
+    assert "GC SI" in Read(ann.get("/account/log")).text
+
+
+def test_new_credentials_are_entered_whole_and_never_shown(
+    stage: WebStage, scripted: ScriptedConnections, ann: Member, row: ConnectionRow
+) -> None:
+    place = f"{PLACE}/renew"
+    with unconfirmed():
+        assert ann.get(place).headers["location"] == f"/confirm?next={place}"
+        assert ann.send(place, GIVEN).headers["location"] == f"/confirm?next={place}"
+    scripted.move(NUMBER, ConnectionPhase.NEEDS_SIGN_IN, "login_refused")
+    form = ann.get(place)
+    assert "…c0de" in Read(form).text
+    assert Read(form).entry("user") == "ann", "what was typed before the confirmation"
+    assert Read(ann.get(place)).entry("user") == ""
+    for wrong, field in (
+        ({"password": ""}, "password"),
+        ({"password": "wrong horse"}, "password"),
+        ({"market": ""}, "market"),
+    ):
+        got = ann.send(place, {**GIVEN, **wrong})
+        assert got.status == 422
+        assert f'href="#f-{field}"' in got.text
+        assert "horse" not in got.text
+    assert scripted.rows[NUMBER].phase is ConnectionPhase.NEEDS_SIGN_IN
+    page = ann.follow(ann.send(place, {**GIVEN, "password": "correct pony"}))
+    assert "new entries are kept" in Read(page).text
+    assert "…pony" in Read(page).text
+    assert scripted.given[-1]["password"] == "correct pony"
+    for got in (page, ann.get("/account/log")):
+        assert "correct" not in got.text
+    assert b"pony" not in stage.log.getvalue()
+    assert "New entries given to a connection" in Read(ann.get("/account/log")).text
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checks as often as a test likes."""
+    monkeypatch.setattr("outcry.web.broker_checking._CHECKS", 100)
+
+
+def checked(ann: Member) -> str:
+    """Wait for the check that was begun; the page with what it found."""
+    until(lambda: "is under way" not in ann.get(PLACE).text)
+    return ann.get(PLACE).text
+
+
+def test_a_check_tells_what_is_missing(
+    scripted: ScriptedConnections, ann: Member, row: ConnectionRow, often: None
+) -> None:
+    scripted.held = True
+    assert ann.send(f"{PLACE}/check").headers["location"] == f"{PLACE}#check"
+    assert "The check is under way" in ann.get(PLACE).text
+    assert ann.send(f"{PLACE}/check").headers["location"] == f"{PLACE}?done=under_way"
+    scripted.held = False
+    page = checked(ann)
+    for part in (
+        "1 thing is missing",
+        "NQH2026",
+        "Trade by trade",
+        "not tried",
+        'href="/broker-guide#vendor-not_entitled"',
+    ):
+        assert part in page
+    until(lambda: "Connection checked" in Read(ann.get("/account/log")).text)
+    assert "not_entitled" in Read(ann.get("/account/log")).text
+    scripted.findings = FOUND[:4]
+    ann.send(f"{PLACE}/check")
+    assert "nothing is missing" in checked(ann)
+
+
+@pytest.mark.parametrize("problem", [StoreBusy("away"), RuntimeError("a fault of ours"), None])
+def test_a_check_that_comes_to_no_end_says_so(
+    stage: WebStage, scripted: ScriptedConnections, ann: Member, row: ConnectionRow, often: None,
+    problem: Exception | None,
+) -> None:  # fmt: skip
+    scripted.check_fails, scripted.findings = problem, None
+    ann.send(f"{PLACE}/check")
+    assert "came to no end" in checked(ann)
+    faults = [fault for fault in stage.faults() if "a check met a fault" in fault]
+    assert bool(faults) == isinstance(problem, RuntimeError)
+    stage.log.truncate(0)
+    stage.log.seek(0)
+
+
+def test_checks_are_counted(ann: Member, row: ConnectionRow) -> None:
+    while ann.send(f"{PLACE}/check").headers["location"] == f"{PLACE}#check":
+        checked(ann)
+    got = ann.send(f"{PLACE}/check")
+    assert got.headers["location"] == f"{PLACE}?done=often"
+    assert "vendors count" in Read(ann.follow(got)).text
+
+
+# -- words
+
+
+@pytest.mark.parametrize("language", [language for language in LANGUAGES if language != "en"])
+def test_every_broker_asks_in_every_language(language: str) -> None:
+    words, english = Languages.words(language), Languages.words("en")
+    known = words._texts  # a text may read the same in both languages
+    for adapter in adapters().values():
+        for field in adapter.broker.fields:
+            assert field.name not in OURS
+            for text in filter(None, (field.label, field.hint)):
+                assert text in known, f"{adapter.broker.id}: {text}"
+                assert english(text) == text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_code_of_a_connection_has_words_and_a_remedy(language: str) -> None:
+    words = Languages.words(language)
+    assert set(OF_ADAPTERS) <= CODES
+    for code in CODES:
+        told = explained(words, made(phase=ConnectionPhase.FAILED, code=code))
+        assert told.means
+        assert told.cure, code
+        assert f"({code})" not in told.means
+    for code in STATES:
+        assert f"({code})" not in connection_state(words, made(code=code)).reason
+    refused = found(
+        words, "acme", Finding(CheckStep.SUBSCRIBED, "ESH2026", passed=False, code="not_entitled")
+    )
+    assert refused.cure
+    assert next_step(words, "login_refused") is not None
+
+
+def test_every_broker_has_its_part_of_the_guide(stage: WebStage) -> None:
+    """Every code leads to a place that is there."""
+    page = stage.visitor().get("/broker-guide").text
+    assert set(adapters()) <= {source.id for source in SOURCES}
+    assert set(adapters()) == VENDORS
+    for broker in adapters():
+        assert f'id="{broker}"' in page
+        for code in {*OF_ADAPTERS, *STATES}:
+            anchor = guide_address(broker, code).partition("#")[2]
+            assert f'id="{anchor}"' in page, (broker, code)
+            assert code in STATES or cure_of(Languages.words("en"), broker, code)
+
+
+def test_texts_of_brokers_are_looked_for() -> None:
+    assert any(place.startswith("vendor_words.py") for _, place in all_texts())
+
+
+def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:
+    assert stage.faults() == []
