@@ -1,0 +1,80 @@
+"""What there is to know of tastytrade before anything is asked of it.
+
+Rule kept: nothing heavy is loaded here.
+"""
+
+from collections.abc import Mapping
+
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MS
+from outcry.ports.adapters import BadEntry, Kit
+from outcry.ports.connections import Broker, BrokerField
+from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+
+PRODUCTION, SANDBOX = "production", "sandbox"
+
+#: One-minute candles reach further back; nobody asks for more.
+_REACH_NS = 30 * NANOS_PER_DAY
+
+
+class Tastytrade:
+    """The adapter. Its own names for places: `api`, and `dxlink` for a market data address that may be followed."""
+
+    library = ""
+    broker = Broker(
+        id="tastytrade",
+        name="tastytrade",
+        fields=(
+            BrokerField(
+                "client_secret",
+                "Client secret",
+                secret=True,
+                hint="Of your own OAuth application: my.tastytrade.com, Manage, My Profile, API, OAuth Applications. "
+                "The scope `read` is enough.",
+            ),
+            BrokerField(
+                "refresh_token",
+                "Refresh token",
+                secret=True,
+                hint="Of a personal grant to that application: Manage, Create Grant. It does not end by itself.",
+            ),
+            BrokerField(
+                "environment",
+                "Environment",
+                options=(PRODUCTION, SANDBOX),
+                usual=PRODUCTION,
+                hint="The sandbox has entries of its own, and no real-time data.",
+            ),
+        ),
+        hosted=True,
+    )
+    #: What is sure. Where the server keeps time and sales, history comes as ticks.
+    caps = FeedCaps(
+        resolution_ns=NANOS_PER_MS,
+        has_id=True,
+        has_side=True,
+        backfill=Backfill.BARS_1M,
+        reach_ns=_REACH_NS,
+        resume=Resume.BY_TIME,
+        has_volume_counter=False,
+        hosted_allowed=True,
+    )
+
+    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+        """A feed of this vendor. Raises `BadEntry`."""
+        from outcry.feeds.tastytrade.feed import TastytradeFeed  # noqa: PLC0415 - loaded when a feed is made
+        from outcry.feeds.tastytrade.rest import Entries  # noqa: PLC0415
+
+        entries = {name: given.get(name, "").strip() for name in ("client_secret", "refresh_token")}
+        for name, text in entries.items():
+            if not text:
+                raise BadEntry("missing", name)
+            if len(text) > 4096 or not text.isascii() or not text.isprintable() or " " in text:
+                raise BadEntry("rejected", name)
+        environment = given.get("environment") or PRODUCTION
+        if environment not in (PRODUCTION, SANDBOX):
+            raise BadEntry("rejected", "environment")
+        sandbox = environment == SANDBOX
+        return TastytradeFeed(Entries(**entries, sandbox=sandbox), self.caps, kit)
+
+
+ADAPTER = Tastytrade()

@@ -1,0 +1,156 @@
+"""What dxLink's events say: trades of `TimeAndSale`, bars of `Candle`, and the flags by which both are delivered.
+
+Rules kept: a price is read from its decimal text, never by way of a float, and told in 10⁻⁹; a number that is none
+(`NaN`) makes no trade. A sale that is no valid tick is none of the auction; a leg of a spread that is one, and a trade
+in extended hours, are. (dxFeed, `TimeAndSale`, `IndexedEvent`.)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import IntFlag
+from typing import Any, cast
+
+from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
+from outcry.ports.feed import FeedLost
+
+SALE, CANDLE = "TimeAndSale", "Candle"
+
+#: The fields asked for, in this order. The vendor says which it sends.
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    SALE: (
+        "eventSymbol", "eventFlags", "index", "time", "timeNanoPart", "price", "size", "aggressorSide", "validTick",
+        "type",
+    ),
+    CANDLE: ("eventSymbol", "eventFlags", "index", "time", "open", "high", "low", "close", "volume"),
+}  # fmt: skip
+
+#: Of a sale's index, the part that tells apart those of one millisecond.
+_SEQUENCE = (1 << 22) - 1
+_SIDES = {"BUY": b"B", "SELL": b"A"}
+_MOST_LOTS = 2**31
+
+Event = Mapping[str, Any]
+
+
+class Flag(IntFlag):
+    """`eventFlags` of an event of a series."""
+
+    TX_PENDING = 0x01  # more of this change is to come
+    REMOVE_EVENT = 0x02  # there is no such event any more
+    SNAPSHOT_BEGIN = 0x04
+    SNAPSHOT_END = 0x08  # all that was asked for has been sent
+    SNAPSHOT_SNIP = 0x10  # the vendor sends no more, though there may be
+
+
+@dataclass(frozen=True, slots=True)
+class Sale:
+    """One sale. `trade`: whether it is one of the auction's (now); `kind`: `NEW`, `CORRECTION` or `CANCEL`."""
+
+    flags: Flag
+    id: int
+    at_ns: int
+    price_e9: int
+    size_lots: int
+    side: bytes
+    trade: bool
+    kind: str
+
+    @property
+    def sequence(self) -> int:
+        """What tells it apart from others of its millisecond."""
+        return self.id & _SEQUENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Candle:
+    """One bar, stamped at its start. `bar`: open, high, low, close (10⁻⁹) and lots; None where nothing was traded."""
+
+    flags: Flag
+    at_ns: int
+    bar: tuple[int, int, int, int, int] | None
+
+
+def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Event]]:
+    """The events of a `FEED_DATA` with their types, in either format. Raises `FeedLost` for what is neither."""
+    if not data or isinstance(data[0], dict):
+        for event in cast("Sequence[Event]", data):
+            yield event.get("eventType", ""), event
+        return
+    if len(data) % 2:
+        raise FeedLost("protocol", "dxLink sent values of no type")
+    for kind, values in zip(data[::2], data[1::2], strict=True):
+        names = fields.get(kind, ())
+        if not names or len(values) % len(names):
+            raise FeedLost("protocol", "dxLink sent values that do not fit its own fields")
+        for at in range(0, len(values), len(names)):
+            yield kind, dict(zip(names, values[at : at + len(names)], strict=True))
+
+
+def read_sale(event: Event, scale: Decimal) -> Sale:
+    """A sale as sent. Raises `FeedLost` for one that names no time or index."""
+    flags, number = _flags(event), _whole(event, "index")
+    at_ns = _whole(event, "time") * NANOS_PER_MS + (_optional(event, "timeNanoPart") or 0)
+    price_e9, lots = _e9(event.get("price"), scale), _lots(event.get("size"))
+    kind = str(event.get("type") or "NEW")
+    trade = (
+        event.get("validTick", True) is True
+        and price_e9 is not None
+        and 0 < lots < _MOST_LOTS
+        and kind != "CANCEL"
+        and not flags & Flag.REMOVE_EVENT
+    )
+    side = _SIDES.get(str(event.get("aggressorSide")), b"N")
+    return Sale(flags, number, at_ns, price_e9 or 0, lots if trade else 0, side, trade, kind)
+
+
+def read_candle(event: Event, scale: Decimal) -> Candle:
+    """A candle as sent. Raises `FeedLost` for one that names no time."""
+    flags, at_ns = _flags(event), _whole(event, "time") * NANOS_PER_MS
+    prices = [_e9(event.get(name), scale) for name in ("open", "high", "low", "close")]
+    lots = _lots(event.get("volume"))
+    if flags & Flag.REMOVE_EVENT or lots < 1 or None in prices:
+        return Candle(flags, at_ns, None)
+    opened, high, low, close = cast("list[int]", prices)
+    return Candle(flags, at_ns, (opened, high, low, close, lots))
+
+
+def _flags(event: Event) -> Flag:
+    return Flag((_optional(event, "eventFlags") or 0) & 0x1F)
+
+
+def _whole(event: Event, name: str) -> int:
+    found = _optional(event, name)
+    if found is None or found < 0:
+        raise FeedLost("protocol", f"dxLink sent an event without {name}")
+    return found
+
+
+def _optional(event: Event, name: str) -> int | None:
+    found = event.get(name)
+    if isinstance(found, Decimal) and found.is_finite() and found == found.to_integral_value():
+        return int(found)
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _number(told: object) -> Decimal | None:
+    if not isinstance(told, Decimal | int | str) or isinstance(told, bool):
+        return None
+    try:
+        number = Decimal(told)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def _e9(told: object, scale: Decimal) -> int | None:
+    """A price in 10⁻⁹: the vendor's doubles have more digits than prices have, so it is the nearest."""
+    number = _number(told)
+    if number is None or abs(number) > PRICE_SCALE:
+        return None
+    return int((number * scale * PRICE_SCALE).to_integral_value())
+
+
+def _lots(told: object) -> int:
+    number = _number(told)
+    return int(number) if number is not None and abs(number) < 2**63 else 0

@@ -1,0 +1,78 @@
+"""The feed: one sign-in and one dxLink connection for all contracts of a tastytrade login.
+
+Rules kept: whoever asks first signs in, for all; what a future is called is asked once; a contract that the vendor does
+not have ends its own stream and no other.
+"""
+
+from collections.abc import AsyncIterator
+
+from outcry.core.instruments import Contract
+from outcry.feeds.link import Link, Rejected
+from outcry.feeds.tastytrade.dxlink import Connection, Pace, connect
+from outcry.feeds.tastytrade.rest import Entries, Rest
+from outcry.feeds.tastytrade.series import Memory
+from outcry.feeds.tastytrade.stream import Grant, Stream
+from outcry.feeds.tastytrade.symbols import Future, read_future, rest_symbol
+from outcry.ports.adapters import Kit
+from outcry.ports.feed import Cursor, Event, FeedCaps, FeedRefused
+
+NAME = "tastytrade"
+
+
+class TastytradeFeed:
+    """`ports.feed.Feed`."""
+
+    name = NAME
+    run = ""
+
+    def __init__(self, entries: Entries, caps: FeedCaps, kit: Kit) -> None:
+        self.caps, self._kit = caps, kit
+        self._pace = Pace(kit.rush)
+        self._rest = Rest(entries, kit.places, kit.clock, kit.rush)
+        self._link: Link[Connection] = Link(self._sign_in, rush=kit.rush)
+        self._futures: dict[Contract, Future] = {}
+        self._memories: dict[Contract, Memory] = {}
+        self._grant = Grant()
+
+    async def contracts(self) -> list[Contract]:
+        """Those wanted now."""
+        return list(self._kit.wanted())
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        """Stream a contract. Raises `FeedLost` and `FeedRefused`."""
+        connection = await self._link.session()
+        future = await self._future(contract)
+        channel = await connection.channel()
+        try:
+            memory = self._memories.setdefault(contract, Memory())
+            stream = Stream(
+                channel, connection, future, self._kit.clock, memory, self._grant, since, self.caps.reach_ns
+            )
+            async for event in stream.events():
+                self._link.worked()
+                yield event
+        finally:
+            await connection.forget(channel)
+
+    async def close(self) -> None:
+        """Hang up and let go of everything."""
+        await self._link.close()
+        await self._rest.close()
+
+    async def _sign_in(self) -> Connection:
+        return await connect(self._rest.http, await self._rest.streamer(), self._pace)
+
+    async def _future(self, contract: Contract) -> Future:
+        """What the vendor calls a contract."""
+        known = self._futures.get(contract)
+        if known is None:
+            product = self._kit.universe.products.get(contract.root)
+            try:
+                told = await self._rest.future(rest_symbol(contract)) if product else None
+            except Rejected as problem:
+                raise self._link.rejected(problem) from None
+            known = read_future(told, contract, product) if told and product else None
+            if known is None:
+                raise FeedRefused("unknown_contract", f"tastytrade streams no {contract.key}")
+            self._futures[contract] = known
+        return known

@@ -1,0 +1,176 @@
+"""What came of a contract's two series: sales, before now and from now on, and candles.
+
+Rules kept: a snapshot is whole when its last event has come and no change is pending; it is told newest first, so one
+that is cut short lacks the oldest. A sale that is changed later is an amendment if it was sent, and else only what it
+has become.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from decimal import Decimal
+
+import numpy as np
+
+from outcry.feeds.tastytrade.events import Candle, Event, Flag, Sale, read_candle, read_sale
+from outcry.ports.clock import Clock
+from outcry.ports.feed import LIVE_TRADE, Amend, FeedLost, RowFlag
+from outcry.ports.records import BAR, Rows
+
+#: Sales of a snapshot that are kept: a busy day has less.
+MOST_PAST = 2_000_000
+#: Sales that are put into rows at a time.
+_CHUNK = 4096
+#: Numbers of sales remembered as sent, for those that are amended while nobody listens.
+_MOST_SENT = 512
+
+_END = Flag.SNAPSHOT_END | Flag.SNAPSHOT_SNIP
+
+
+class Memory:
+    """What lasts from one stream of a contract to the next: the numbers of the last sales sent, and a gap, its ends at
+    edges of minutes, that candles are to fill once they are over (0, 0: none)."""
+
+    def __init__(self) -> None:
+        self.sent: deque[int] = deque(maxlen=_MOST_SENT)
+        self.owed: tuple[int, int] = (0, 0)
+
+
+class Sales:
+    """The series of sales. `begun`: its past is being told; `whole`: it has been; `short`: but for its oldest part."""
+
+    def __init__(self, scale: Decimal, clock: Clock, memory: Memory, since_ns: int) -> None:
+        self._scale, self._clock, self._memory, self._since_ns = scale, clock, memory, since_ns
+        self.begun = self.whole = self.short = False
+        self.amends: list[Amend] = []
+        self._ended = False
+        self._gone: set[int] = set()
+        self._chunks: list[Rows] = []
+        self._past: list[Sale] = []
+        self._count = 0
+        self._pending: list[Sale] = []
+        self._live: list[Sale] = []
+
+    def take_in(self, event: Event) -> None:
+        """A sale, of before or of now. Raises `FeedLost`."""
+        sale = read_sale(event, self._scale)
+        if sale.flags & Flag.SNAPSHOT_BEGIN:
+            if self.begun:
+                raise FeedLost("vendor_error", "dxLink began time and sales anew")
+            self.begun = True
+            self._live.clear()  # the past has them too
+        if self.begun and not self.whole:
+            self._take_past(sale)
+            return
+        self._pending.append(sale)
+        if not sale.flags & Flag.TX_PENDING:
+            self._live += self._pending
+            self._pending.clear()
+
+    def _take_past(self, sale: Sale) -> None:
+        if sale.trade and sale.at_ns >= self._since_ns:
+            if sale.kind == "CORRECTION" and sale.id in self._memory.sent:
+                self.amends.append(Amend(sale.id, "correct", sale.price_e9, sale.size_lots))
+            elif not self._full(sale):
+                self._past.append(sale)
+        elif not sale.trade:
+            self._gone.add(sale.id)
+            if sale.id in self._memory.sent:
+                self.amends.append(Amend(sale.id, "cancel"))
+        if len(self._past) >= _CHUNK:
+            self._pack()
+        self.short = self.short or bool(sale.flags & Flag.SNAPSHOT_SNIP)
+        self._ended = self._ended or bool(sale.flags & _END)
+        self.whole = self._ended and not sale.flags & Flag.TX_PENDING
+
+    def _full(self, sale: Sale) -> bool:
+        """Whether there is no room for a sale, which is older than those there are."""
+        if self._count + len(self._past) < MOST_PAST:
+            return False
+        if sale.id > int(self._chunks[0]["id"][0]):
+            raise FeedLost("seam_overflow", f"more than {MOST_PAST:,} sales are told oldest first")
+        self.short = True
+        return True
+
+    def _pack(self) -> None:
+        self._chunks.append(self._rows(self._past, RowFlag.BACKFILL))
+        self._count += len(self._past)
+        self._past.clear()
+
+    def past(self) -> Rows:
+        """The trades of the past, oldest first, each once."""
+        self._pack()
+        rows = np.concatenate(self._chunks)
+        self._chunks.clear()
+        if self._gone:
+            rows = rows[~np.isin(rows["id"], np.array(sorted(self._gone), np.uint64))]
+        _, last = np.unique(
+            rows["id"][::-1], return_index=True
+        )  # of one told twice, what it is told to be last
+        rows = rows[::-1][last]
+        return rows[np.argsort(rows["ts_event"], kind="stable")]
+
+    def live(self) -> tuple[Rows, list[Amend]]:
+        """Trades of now, and what became of others, since it was asked last."""
+        sales, self._live = self._live, []
+        rows = self._rows([sale for sale in sales if _is_new(sale)], RowFlag(0))
+        return rows, [_amend(sale) for sale in sales if _is_change(sale)]
+
+    def _rows(self, sales: Sequence[Sale], flag: RowFlag) -> Rows:
+        now_ns = self._clock.now_ns()
+        return np.array(
+            [
+                (s.at_ns, now_ns, s.price_e9, s.size_lots, s.side, int(flag), s.sequence, s.id)
+                for s in sales
+            ],
+            LIVE_TRADE,
+        )  # fmt: skip
+
+
+def _is_new(sale: Sale) -> bool:
+    return sale.trade and sale.kind == "NEW"
+
+
+def _is_change(sale: Sale) -> bool:
+    return sale.kind in {"CORRECTION", "CANCEL"} or bool(sale.flags & Flag.REMOVE_EVENT)
+
+
+def _amend(sale: Sale) -> Amend:
+    if sale.trade:
+        return Amend(sale.id, "correct", sale.price_e9, sale.size_lots)
+    return Amend(sale.id, "cancel")
+
+
+class Candles:
+    """The series of one-minute candles. `whole`: all asked for has come; `short`: but for its oldest part."""
+
+    def __init__(self, scale: Decimal) -> None:
+        self._scale = scale
+        self.whole = self.short = False
+        self._ended = False
+        self._bars: dict[int, tuple[int, int, int, int, int]] = {}
+        self.newest_ns = 0
+
+    def take_in(self, event: Event) -> None:
+        """A candle, as it stands. Raises `FeedLost`."""
+        candle = read_candle(event, self._scale)
+        if candle.bar is None:
+            self._bars.pop(candle.at_ns, None)
+        else:
+            self._bars[candle.at_ns] = candle.bar
+            self.newest_ns = max(self.newest_ns, candle.at_ns)
+        self._note(candle)
+
+    def _note(self, candle: Candle) -> None:
+        self.short = self.short or bool(candle.flags & Flag.SNAPSHOT_SNIP)
+        self._ended = self._ended or bool(candle.flags & _END)
+        self.whole = self.whole or (self._ended and not candle.flags & Flag.TX_PENDING)
+
+    @property
+    def oldest_ns(self) -> int | None:
+        """The start of the oldest; None where there is none."""
+        return min(self._bars, default=None)
+
+    def between(self, from_ns: int, to_ns: int) -> Rows:
+        """The bars of whole minutes between two edges, oldest first."""
+        found = [(at_ns, *self._bars[at_ns]) for at_ns in sorted(self._bars) if from_ns <= at_ns < to_ns]
+        return np.array(found, BAR)

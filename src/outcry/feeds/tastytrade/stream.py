@@ -1,0 +1,233 @@
+"""One contract's stream: its past by whatever the server keeps, then what is traded now.
+
+Rules kept: sales are asked for with their past; where the server has it, history is trades, and one subscription gives
+both. Where it has not, history is one-minute candles, of minutes that are over. What was traded since the last of them
+and before sales came is a gap, which the candles of those minutes fill when they are over in turn: they tell of all of
+their time, also where trades of it are known.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.feeds.channel import Lag
+from outcry.feeds.tastytrade.channel import Channel
+from outcry.feeds.tastytrade.dxlink import Connection
+from outcry.feeds.tastytrade.events import CANDLE, SALE
+from outcry.feeds.tastytrade.series import Candles, Memory, Sales
+from outcry.feeds.tastytrade.symbols import Future
+from outcry.ports.clock import Clock
+from outcry.ports.feed import (
+    OVERLAP_NS,
+    Bars,
+    CaughtUp,
+    Cursor,
+    Event,
+    FeedLost,
+    Gap,
+    Heartbeat,
+    Repaired,
+    Status,
+    Trades,
+)
+from outcry.ports.records import Quality, Rows
+
+#: How far back trades are asked for; older history is bars.
+TICKS_REACH_NS = NANOS_PER_DAY
+#: How long to wait, in seconds, for a past of sales to begin, where it is not known that the server keeps one, and
+#: where it is; and for anything at all of what was asked for.
+DOUBT_S, TRUST_S, PATIENCE_S = 3.0, 30.0, 45.0
+BEAT_S = 2.0
+#: Rows of history sent at a time.
+PIECE = 20_000
+#: How far the vendor's clock may be ahead of ours, and how long a candle may change after its end.
+_AHEAD_NS, _SETTLE_NS = 5 * NANOS_PER_SECOND, 5 * NANOS_PER_SECOND
+
+
+@dataclass(slots=True)
+class Grant:
+    """Whether the server keeps a past of sales, as far as it has shown."""
+
+    seen: bool = False
+
+
+class Stream:
+    """Reads one channel, from a cursor on."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        connection: Connection,
+        future: Future,
+        clock: Clock,
+        memory: Memory,
+        grant: Grant,
+        since: Cursor,
+        reach_ns: int,
+    ) -> None:
+        self._channel, self._connection, self._clock = channel, connection, clock
+        self._symbol, self._memory, self._grant = future.symbol, memory, grant
+        self._pace = connection.pace
+        now_ns = clock.now_ns()
+        self._since_ns = max(since.since_ns, now_ns - reach_ns)
+        self._lost_ns = since.since_ns if since.since_ns < self._since_ns else None
+        self._ticks_ns = max(self._since_ns, now_ns - TICKS_REACH_NS)
+        self._first_minute_ns = _edge_before(min(self._since_ns, memory.owed[0] or self._since_ns))
+        self._candle_series = {"type": CANDLE, "symbol": future.symbol + "{=1m}"}
+        self._sales = Sales(future.scale, clock, memory, self._ticks_ns)
+        self._candles = Candles(future.scale)
+        self._lag = Lag()
+        self._beaten_s = 0.0
+
+    async def events(self) -> AsyncIterator[Event]:
+        """History, then what is traded now, without end. Raises `FeedLost`."""
+        await self._subscribe()
+        async for event in self._gather():
+            yield event
+        if self._lost_ns is not None:
+            yield Gap(self._lost_ns, self._since_ns, "not_kept")
+        for event in self._by_trades() if self._sales.whole else self._by_bars():
+            yield event
+        if not self._memory.owed[1]:
+            await self._end_candles()
+        async for event in self._live():
+            yield event
+
+    # -- the past
+
+    async def _subscribe(self) -> None:
+        sales = {"type": SALE, "symbol": self._symbol, **_from(self._ticks_ns)}
+        await self._channel.add([sales, {**self._candle_series, **_from(self._first_minute_ns)}])
+
+    async def _end_candles(self) -> None:
+        await self._channel.remove([{**self._candle_series, **_from(self._first_minute_ns)}])
+
+    async def _gather(self) -> AsyncIterator[Event]:
+        """Take in the past until it is known which of the two series tells it, and that is whole."""
+        loop = asyncio.get_running_loop()
+        began_s = heard_s = loop.time()
+        stands = False
+        while not self._enough(loop.time() - began_s):
+            if await self._take():
+                heard_s = loop.time()
+            if (not stands and heard_s > began_s) or self._beat_due():
+                stands = True
+                yield Status(subscribed=True, code="subscribed")
+            if loop.time() - heard_s > self._pace.s(PATIENCE_S):
+                raise FeedLost("vendor_error", "dxLink sends no history")
+        if not stands:
+            yield Status(subscribed=True, code="subscribed")
+
+    def _enough(self, waited_s: float) -> bool:
+        sales, candles = self._sales, self._candles
+        if sales.whole:
+            older = sales.short or self._ticks_ns > self._since_ns
+            return candles.whole or not older
+        doubt_s = self._pace.s(TRUST_S if self._grant.seen else DOUBT_S)
+        return candles.whole and not sales.begun and waited_s > doubt_s
+
+    def _by_trades(self) -> Iterator[Event]:
+        """The past as trades, after bars where it reaches further back than they do."""
+        rows = self._sales.past()
+        edge_ns = self._ticks_ns
+        if self._sales.short and len(rows):
+            edge_ns = int(rows["ts_event"][0])
+        older = edge_ns > self._since_ns
+        if older:
+            edge_ns = _edge_after(edge_ns)
+            rows = rows[rows["ts_event"] >= edge_ns]
+            yield from self._bars_between(self._first_minute_ns, edge_ns)
+        for at in range(0, len(rows), PIECE):
+            yield self._sent(rows[at : at + PIECE])
+        yield from self._sales.amends
+        newest_ns = int(rows["ts_event"][-1]) if len(rows) else 0
+        yield CaughtUp(max(newest_ns, self._caught_ns()), Quality.BARS_1M if older else Quality.TICKS)
+
+    def _by_bars(self) -> Iterator[Event]:
+        """The past as bars of the minutes that are over; the rest, until sales come, is a gap until those are too."""
+        now_ns = self._clock.now_ns()
+        over_ns = max(_edge_before(now_ns - _SETTLE_NS), self._first_minute_ns)
+        whole_ns = _edge_after(max(now_ns, self._candles.newest_ns) + _AHEAD_NS)
+        yield from self._bars_between(self._first_minute_ns, over_ns)
+        yield Gap(over_ns, whole_ns, "reconnect")
+        self._memory.owed = (min(self._memory.owed[0] or over_ns, over_ns), whole_ns)
+        yield CaughtUp(self._caught_ns(), Quality.BARS_1M)
+
+    def _bars_between(self, from_ns: int, to_ns: int) -> Iterator[Event]:
+        oldest_ns = self._candles.oldest_ns
+        if self._candles.short and oldest_ns is not None and from_ns < oldest_ns:
+            yield Gap(from_ns, min(oldest_ns, to_ns), "not_kept")
+        rows = self._candles.between(from_ns, to_ns)
+        if len(rows):
+            yield Bars(rows, Quality.BARS_1M, backfill=True)
+
+    def _fill(self) -> Iterator[Event]:
+        """The bars that are owed, once their minutes are over."""
+        from_ns, to_ns = self._memory.owed
+        yield from self._bars_between(from_ns, to_ns)
+        yield Repaired(from_ns, to_ns)
+        self._memory.owed = (0, 0)
+
+    @property
+    def _fillable(self) -> bool:
+        to_ns = self._memory.owed[1]
+        return 0 < to_ns <= self._clock.now_ns() - _SETTLE_NS
+
+    def _caught_ns(self) -> int:
+        """Up to when the past has been told: at least what was known of it."""
+        now_ns = self._clock.now_ns()
+        return max(self._lag.before(now_ns), min(self._since_ns + OVERLAP_NS, now_ns))
+
+    # -- now
+
+    async def _live(self) -> AsyncIterator[Event]:
+        while True:
+            rows, amends = self._sales.live()
+            if len(rows):
+                self._lag.took(int(rows["ts_recv"][-1]), int(rows["ts_event"].min()))
+                yield self._sent(rows)
+            for amend in amends:
+                yield amend
+            if self._fillable:
+                for event in self._fill():
+                    yield event
+                await self._end_candles()
+            if self._beat_due():
+                yield Heartbeat(self._lag.before(self._clock.now_ns()))
+            await self._take()
+
+    def _sent(self, rows: Rows) -> Trades:
+        self._memory.sent.extend(rows["id"][-1024:].tolist())
+        return Trades(rows)
+
+    async def _take(self) -> bool:
+        """Take in what has come, waiting for it no longer than a beat; whether there was anything."""
+        taken = await self._channel.take(self._pace.s(BEAT_S) / 4)
+        for kind, event in taken:
+            if kind == SALE:
+                self._sales.take_in(event)
+            elif kind == CANDLE:
+                self._candles.take_in(event)
+        self._grant.seen = self._grant.seen or self._sales.begun
+        return bool(taken)
+
+    def _beat_due(self) -> bool:
+        """Whether it is time to say that the link lives, and it does."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._beaten_s < self._pace.s(BEAT_S) or not self._connection.lives:
+            return False
+        self._beaten_s = now_s
+        return True
+
+
+def _from(at_ns: int) -> dict[str, int]:
+    return {"fromTime": at_ns // NANOS_PER_MS}
+
+
+def _edge_before(at_ns: int) -> int:
+    return at_ns - at_ns % NANOS_PER_MINUTE
+
+
+def _edge_after(at_ns: int) -> int:
+    return _edge_before(at_ns + NANOS_PER_MINUTE - 1)
