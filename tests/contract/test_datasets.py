@@ -1,16 +1,18 @@
 """What every `SessionStore` counts of the sessions it has, and what is granted of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from outcry.accounts.licences import OPERATOR
+from outcry.accounts.licences import OPERATOR, LicenceClass
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
 from outcry.ports.store import DatasetRow, SessionRow
-from outcry.services.datasets import Datasets, GrantRefused, Others, Terms
+from outcry.services.datasets import Datasets, Grantee, GrantRefused, Others, Terms
 from outcry.settings import read_settings
 from outcry.store.sql import SqlStore
 from outcry.wiring import open_house
@@ -64,15 +66,67 @@ def test_a_grant_names_somebody_who_exists(store: SqlStore) -> None:
     datasets = Datasets(store, store, {"ES"})
     ann = store.ensure_user("ann@example.com", NOW_NS)
     terms = Terms("user", "Ann@Example.com", "completed", ("ES",), None, None, 24)
-    assert datasets.grant(terms, NOW_NS).grantee == f"user:{ann}"
+    assert datasets.grant(terms, NOW_NS, "boss").grantee == f"user:{ann}"
     with pytest.raises(GrantRefused) as refusal:
-        datasets.grant(Terms("user", "nobody@example.com", "completed", (), None, None, 24), NOW_NS)
+        datasets.grant(Terms("user", "nobody@example.com", "completed", (), None, None, 24), NOW_NS, "boss")
     assert (refusal.value.code, refusal.value.field) == ("user", "name")
     with pytest.raises(GrantRefused, match="product"):
-        datasets.grant(Terms("everyone", "", "completed", ("XX",), None, None, 24), NOW_NS)
+        datasets.grant(Terms("everyone", "", "completed", ("XX",), None, None, 24), NOW_NS, "boss")
     with pytest.raises(GrantRefused, match="embargo"):
-        datasets.grant(Terms("everyone", "", "completed", (), None, None, -1), NOW_NS)
+        datasets.grant(Terms("everyone", "", "completed", (), None, None, -1), NOW_NS, "boss")
     assert [row.grantee for row in datasets.grants()].count(f"user:{ann}") == 1
     number = datasets.grants()[-1].id
-    assert datasets.withdraw(number, NOW_NS) is True
-    assert datasets.withdraw(number, NOW_NS) is False
+    assert datasets.withdraw(number, NOW_NS, "boss") is True
+    assert datasets.withdraw(number, NOW_NS, "boss") is False
+
+
+@pytest.mark.parametrize(
+    ("licence", "grantee", "name", "allowed"),
+    [
+        (None, "everyone", "", "embargo_needs_attestation"),
+        ("personal", "user", "ann@example.com", "licence"),
+        ("internal", "everyone", "", "licence"),
+        ("internal", "tier", "pro", "licence"),
+        ("internal", "user", "ann@example.com", None),
+        ("redistributable", "everyone", "", None),
+        ("public", "tier", "free", None),
+    ],
+)
+@pytest.mark.parametrize(("scope", "hours"), [("live", 0), ("completed", 23), ("completed", 0)])
+def test_what_is_shown_soon_rests_on_a_licence_that_allows_it(
+    store: SqlStore,
+    licence: LicenceClass | None,
+    grantee: Grantee,
+    name: str,
+    allowed: str | None,
+    scope: Literal["live", "completed"],
+    hours: int,
+) -> None:
+    store.ensure_user("ann@example.com", NOW_NS)
+    datasets = Datasets(store, store, {"ES"})
+    terms = Terms(grantee, name, scope, (), None, None, hours, licence)
+    if allowed is None:
+        assert datasets.grant(terms, NOW_NS, "boss").licence == licence
+        assert datasets.events()[0].attested
+        return
+    with pytest.raises(GrantRefused) as refusal:
+        datasets.grant(terms, NOW_NS, "boss")
+    assert (refusal.value.code, refusal.value.field) == (allowed, "licence")
+    assert datasets.events() == []
+
+
+def test_what_is_a_day_old_needs_no_declaration(store: SqlStore) -> None:
+    datasets = Datasets(store, store, {"ES"})
+    datasets.grant(Terms("everyone", "", "completed", (), None, None, 24), NOW_NS, "boss")
+    assert datasets.events()[0].attested == ""
+
+
+def test_a_key_is_named_by_its_first_characters(store: SqlStore) -> None:
+    ann = store.ensure_user("ann@example.com", NOW_NS)
+    key = store.add_key(ann, "free", "outcry_abcdefgh", b"1", NOW_NS)
+    datasets = Datasets(store, store, {"ES"})
+    terms = Terms("key", "outcry_abcdefgh", "completed", (), None, None, 24)
+    assert datasets.grant(terms, NOW_NS, "boss").grantee == f"key:{key}"
+    for name in ("outcry_abcdefg", "", "outcry_other123"):
+        with pytest.raises(GrantRefused, match="key"):
+            datasets.grant(replace(terms, name=name), NOW_NS, "boss")

@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import GrantRow, RecordingRow, SessionRow, StoreBusy
+from outcry.ports.store import GrantEvent, GrantRow, RecordingRow, SessionRow, StoreBusy
 from outcry.store import migrate as migration
 from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.live import SqlLiveStore
@@ -245,6 +245,27 @@ def test_grants_are_in_force_until_revoked(store: SqlStore) -> None:
     assert store.revoke_grant(number, 10)
     assert not store.revoke_grant(number, 11)
     assert store.grants() == [first]
+
+
+def test_whatever_is_granted_or_withdrawn_has_its_line_in_the_log(store: SqlStore) -> None:
+    wanted = GrantRow(0, "user:3", "live", ("ES", "NQ"), None, None, 0, None, licence="internal")
+    number = store.add_grant(wanted, 9, by="boss@example.com", attested="I have it.")
+    assert store.revoke_grant(number, 11, by="command")
+    assert not store.revoke_grant(number, 12, by="somebody")
+    taken, made = store.grant_events(9)
+    held = replace(wanted, id=number, revoked_ns=11)
+    assert made == GrantEvent(made.id, held, 9, "granted", "boss@example.com", "I have it.")
+    assert taken == GrantEvent(taken.id, held, 11, "withdrawn", "command", "")
+    assert store.grant_events(1) == [taken]
+    user = store.ensure_user("a@example.com", 1)
+    old = store.add_key(user, "free", "outcry_a", b"1", 20)
+    assert old is not None
+    store.add_grant(replace(wanted, grantee=f"key:{old}"), 21, by="boss@example.com", attested="I have it.")
+    new = store.replace_key(user, old, "outcry_b", b"2", 30, 25, most=9)
+    carried = store.grant_events(1)[0]
+    assert (carried.grant.grantee, carried.at_ns, carried.by, carried.attested) == (
+        f"key:{new}", 25, "replaced key", "I have it.",
+    )  # fmt: skip
 
 
 def test_two_processes_see_each_others_writes(store: SqlStore, tmp_path: Path) -> None:

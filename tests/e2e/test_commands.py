@@ -245,17 +245,34 @@ def test_grants_decide_what_is_seen(shared: Path, tmp_path: Path) -> None:
 
 
 def test_a_live_feed_is_granted_without_dates(tmp_path: Path) -> None:
-    assert (
-        outcry(tmp_path, "grants", "add", "everyone", "--scope", "live", "--symbols", "es,NQ").stdout == "2\n"
-    )
+    live = ("grants", "add", "everyone", "--scope", "live", "--symbols", "es,NQ")
+    assert outcry(tmp_path, *live, "--licence", "public").stdout == "2\n"
     (_, added) = outcry(tmp_path, "grants", "list").stdout.splitlines()
-    assert added.split("\t") == ["2", "everyone", "live", "ES,NQ", "", "", "0"]
+    assert added.split("\t") == ["2", "everyone", "live", "ES,NQ", "", "", "0", "public"]
     for more in (["--until", "2026-01-02"], ["--from", "2026-01-02"], ["--embargo-hours", "0"]):
         refused = outcry(tmp_path, "grants", "add", "everyone", "--scope", "live", *more)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "neither dates nor an embargo" in refused.stderr
-    assert outcry(tmp_path, "grants", "add", "everyone", "--embargo-hours", "0").returncode == 0
-    assert outcry(tmp_path, "grants", "list").stdout.splitlines()[2].split("\t")[6] == "0"
+
+
+def test_what_is_shown_soon_needs_a_licence_that_is_declared_and_kept(tmp_path: Path) -> None:
+    soon = ("grants", "add", "everyone", "--embargo-hours", "23")
+    for live in (soon, ("grants", "add", "everyone", "--scope", "live")):
+        refused = outcry(tmp_path, *live)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "declare yours with --licence" in refused.stderr
+        for licence in ("personal", "internal"):
+            assert "only named users and keys" in outcry(tmp_path, *live, "--licence", licence).stderr
+    assert outcry(tmp_path, *soon, "--licence", "redistributable").stdout == "2\n"
+    assert outcry(tmp_path, "grants", "list").stdout.splitlines()[1].split("\t")[6:] == [
+        "23",
+        "redistributable",
+    ]
+    assert outcry(tmp_path, "grants", "remove", "2").returncode == 0
+    withdrawn, granted = (line.split("\t") for line in outcry(tmp_path, "grants", "log").stdout.splitlines())
+    assert [withdrawn[1], granted[1]] == ["withdrawn", "granted"]
+    assert granted[2:5] == ["command", "2", "everyone"]
+    assert granted[-1].startswith("I have a licence of the data's owner, of the class redistributable")
 
 
 def test_a_key_that_sends_trades_is_listed_as_such_and_reads_nothing(tmp_path: Path) -> None:

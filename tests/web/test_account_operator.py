@@ -159,6 +159,7 @@ def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann:
     boss.send("/operator/data/grants", {**GRANT, "grantee": "user", "email": "ANN@example.com"})
     assert stage.house.store.grants()[-1].grantee == f"user:{ann.user.id}"
     live = {"grantee": "tier", "tier": "pro", "scope": "live", "from_date": "", "until_date": "", "roots": []}
+    live |= {"licence": "redistributable", "attested": "yes"}
     boss.send("/operator/data/grants", {**GRANT, **live})
     row = stage.house.store.grants()[-1]
     assert (row.grantee, row.scope, row.roots, row.embargo_ns) == ("tier:pro", "live", (), 0)
@@ -185,6 +186,13 @@ def test_something_is_granted_and_taken_back(stage: WebStage, boss: Member, ann:
         ({"embargo_hours": "-1"}, "embargo_hours"),
         ({"embargo_hours": "99999"}, "embargo_hours"),
         ({"roots": ["ES", "<b>"]}, "roots"),
+        ({"grantee": "key", "email": "outcry_nobodys"}, "email"),
+        ({"embargo_hours": "23"}, "licence"),
+        ({"embargo_hours": "0", "licence": "public"}, "licence"),
+        ({"embargo_hours": "0", "licence": "personal", "attested": "yes"}, "licence"),
+        ({"embargo_hours": "0", "licence": "internal", "attested": "yes"}, "licence"),
+        ({"embargo_hours": "0", "licence": "other", "attested": "yes"}, "licence"),
+        ({"scope": "live", "from_date": "", "until_date": ""}, "licence"),
     ],
 )
 def test_a_grant_that_cannot_be_is_refused_with_what_was_typed(
@@ -196,11 +204,39 @@ def test_a_grant_that_cannot_be_is_refused_with_what_was_typed(
     assert f'href="#f-{field}"' in got.text
     assert f'id="e-{field}"' in got.text
     assert "<b>" not in got.text
-    if field != "embargo_hours":
+    if field != "embargo_hours" and "embargo_hours" not in wrong:
         assert Read(got).entry("embargo_hours") == "48"
     if field != "roots":
         assert Read(got).entries("roots") == ["ES", "NQ"]
     assert stage.house.store.grants() == before
+
+
+def test_one_key_is_granted_what_others_are_not(stage: WebStage, boss: Member, ann: Member) -> None:
+    house = stage.house
+    key = house.keys.create("ann@example.com", "free", house.clock.now_ns())
+    boss.send("/operator/data/grants", {**GRANT, "grantee": "key", "email": key[:15]})
+    (row,) = [row for row in house.keys.list() if key.startswith(row.prefix)]
+    assert house.store.grants()[-1].grantee == f"key:{row.id}"
+    assert key[:15] in Read(boss.get("/operator/data")).text
+
+
+def test_what_is_shown_soon_rests_on_a_licence_and_who_declared_it_is_kept(
+    stage: WebStage, boss: Member, ann: Member
+) -> None:
+    soon = {"grantee": "user", "email": "ann@example.com", "embargo_hours": "0"}
+    boss.send("/operator/data/grants", {**GRANT, **soon, "licence": "internal", "attested": "yes"})
+    row = stage.house.store.grants()[-1]
+    assert (row.grantee, row.embargo_ns, row.licence) == (f"user:{ann.user.id}", 0, "internal")
+    boss.send(f"/operator/data/grants/{row.id}/remove")
+    taken, made = stage.house.store.grant_events(2)
+    assert (made.event, made.by, made.grant.id) == ("granted", boss.user.email, row.id)
+    assert made.attested.startswith("I have a licence of the data's owner, of the class internal")
+    assert (taken.event, taken.by, taken.grant.id, taken.attested) == (
+        "withdrawn", boss.user.email, row.id, "",
+    )  # fmt: skip
+    page = Read(boss.get("/operator/data")).text
+    for part in ("Log of grants", boss.user.email, made.attested, "taken back"):
+        assert part in page
 
 
 def test_what_the_operator_did_stands_in_the_log(boss: Member, ann: Member) -> None:

@@ -7,7 +7,7 @@ through a grant, and a completed session only once its close is the grant's emba
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
+from typing import Literal, get_args
 
 from outcry.accounts.tiers import Tier
 
@@ -15,6 +15,24 @@ OPERATOR = 0
 #: Somebody who is not signed in: owns nothing, and sees what is granted to everyone, if visitors see anything.
 VISITOR = -1
 EXCHANGE_EMBARGO_NS = 24 * 3600 * 1_000_000_000  # exchanges license data older than a day far more freely
+
+#: What the operator's own licence of the data allows, as he declares it: `personal`, nobody else to see it; `internal`,
+#: named users and keys; `redistributable` and `public`, anyone.
+LicenceClass = Literal["personal", "internal", "redistributable", "public"]
+LICENCE_CLASSES: tuple[LicenceClass, ...] = get_args(LicenceClass)
+
+
+def needs_licence(scope: Literal["completed", "live"], embargo_ns: int) -> bool:
+    """Whether a grant shows data so soon that the operator has to declare a licence for it: within a day of the close,
+    or live. What is older exchanges license far more freely."""
+    return scope == "live" or embargo_ns < EXCHANGE_EMBARGO_NS
+
+
+def licence_allows(licence: str, grantee: str) -> bool:
+    """Whether data under this class of licence may be shown to a grantee."""
+    if licence == "internal":
+        return grantee.startswith(("user:", "key:"))
+    return licence in {"redistributable", "public"}
 
 
 @dataclass(frozen=True, slots=True)

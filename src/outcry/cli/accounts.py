@@ -2,19 +2,22 @@
 
 import re
 import sys
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
 
 from cyclopts import App
 
 from outcry.accounts.keys import is_email, is_label
+from outcry.accounts.licences import LicenceClass
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.ports.store import GrantRow, KeyRow, Role, Tier
+from outcry.services.datasets import Datasets, Grantee, GrantRefused, Terms
 from outcry.settings import read_settings
 from outcry.wiring import open_house
 
 OPERATOR_NAME = "operator"
+#: Who it was, in the log of grants: whoever has the data folder.
+BY_COMMAND = "command"
 EMBARGO_HOURS = 24
 LONGEST_HOURS = 10 * 366 * 24
 
@@ -145,11 +148,13 @@ def _instant(at_ns: int | None) -> str:
 @grants.command
 def add(
     grantee: str, *, symbols: str = "", from_: date | None = None, until: date | None = None,
-    scope: Literal["completed", "live"] = "completed", embargo_hours: int | None = None, data: str | None = None,
+    scope: Literal["completed", "live"] = "completed", embargo_hours: int | None = None,
+    licence: LicenceClass | None = None, data: str | None = None,
 ) -> int:  # fmt: skip
     """Grant the operator's completed sessions, or his live feed.
 
     Data of an exchange is generally licensed for passing on only 24 hours after the close, if at all: ask your licence.
+    What is shown live or sooner needs --licence, by which you declare to have one; `outcry grants log` keeps that.
 
     Parameters
     ----------
@@ -165,48 +170,44 @@ def add(
         completed: past sessions. live: what happens now, shown as `shared`, until the grant is removed.
     embargo_hours
         How long after its close a completed session is held back; 24 unless given.
+    licence
+        The class of licence you declare to have of the data: internal (for named users and keys), redistributable or
+        public (for anyone). One for personal use lets nobody else see it.
     data
         The data folder; otherwise OUTCRY_DATA.
     """
     if scope == "live" and (from_ or until or embargo_hours is not None):
         print("outcry: a live feed is granted for now: it has neither dates nor an embargo", file=sys.stderr)
         return 2
-    held_back = 0 if scope == "live" else EMBARGO_HOURS if embargo_hours is None else embargo_hours
+    kind, _, name = grantee.partition(":")
+    kinds: dict[str, Grantee] = {"everyone": "everyone", "tier": "tier", "user": "user", "key": "key"}
+    if kind not in kinds or (kind == "everyone" and name):
+        return _refused("user", grantee, symbols)
+    roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
+    hours = EMBARGO_HOURS if embargo_hours is None else embargo_hours
     with open_house(read_settings(data=data)) as house:
-        kind, _, name = grantee.partition(":")
-        roots = tuple(root.strip().upper() for root in symbols.split(",") if root.strip())
-        unknown = [root for root in roots if root not in house.reference.universe.products]
-        if unknown or not 0 <= held_back <= LONGEST_HOURS:
-            print(
-                f"outcry: no product {unknown[0]}"
-                if unknown
-                else "outcry: an embargo lasts from 0 hours to ten years",
-                file=sys.stderr,
-            )
-            return 2
-        subject = _subject(house.store.find_user(name), house.keys.list(), kind, name)
-        if subject is None:
-            print(
-                f"outcry: {grantee!r} is nobody: everyone, tier:free|pro|admin, user:EMAIL or key:PREFIX",
-                file=sys.stderr,
-            )
-            return 2
-        row = GrantRow(0, subject, scope, roots, from_, until, held_back * NANOS_PER_HOUR, None)
-        print(house.store.add_grant(row, house.clock.now_ns()))
+        datasets = Datasets(house.store, house.store, house.reference.universe.products)
+        try:
+            terms = Terms(kinds[kind], name, scope, roots, from_, until, hours, licence)
+            print(datasets.grant(terms, house.clock.now_ns(), BY_COMMAND).id)
+        except GrantRefused as refusal:
+            return _refused(refusal.code, grantee, symbols)
     return 0
 
 
-def _subject(user: int | None, known: Sequence[KeyRow], kind: str, name: str) -> str | None:
-    if kind == "everyone" and not name:
-        return "everyone"
-    if kind == "tier" and name in {"free", "pro", "admin"}:
-        return f"tier:{name}"
-    if kind == "user" and user is not None:
-        return f"user:{user}"
-    if kind == "key":
-        found = [row.id for row in known if row.prefix == name]
-        return f"key:{found[0]}" if len(found) == 1 else None
-    return None
+def _refused(code: str, grantee: str, symbols: str) -> int:
+    nobody = f"{grantee!r} is nobody: everyone, tier:free|pro|admin, user:EMAIL or key:PREFIX"
+    said = {
+        "product": f"not all of {symbols!r} are products",
+        "dates": "the last date lies before the first",
+        "embargo": "an embargo lasts from 0 hours to ten years",
+        "embargo_needs_attestation": "what is shown live or within 24 hours of the close needs a licence of the data's "
+        "owner: declare yours with --licence",
+        "licence": "a licence for personal use lets nobody else see the data, an internal one only named users and "
+        "keys",
+    }
+    print(f"outcry: {said.get(code, nobody)}", file=sys.stderr)
+    return 2
 
 
 @grants.command
@@ -221,7 +222,7 @@ def remove(grant: int, *, data: str | None = None) -> int:
         The data folder; otherwise OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
-        if house.store.revoke_grant(grant, house.clock.now_ns()):
+        if house.store.revoke_grant(grant, house.clock.now_ns(), by=BY_COMMAND):
             return 0
     print(f"outcry: no grant {grant} is in force: see `outcry grants list`", file=sys.stderr)
     return 1
@@ -229,7 +230,7 @@ def remove(grant: int, *, data: str | None = None) -> int:
 
 @grants.command(name="list")
 def list_grants(*, data: str | None = None) -> int:
-    """List the grants in force, tab-separated: number, grantee, scope, symbols, from, until, embargo in hours.
+    """List the grants in force, tab-separated: number, grantee, scope, symbols, from, until, embargo in hours, licence.
 
     Parameters
     ----------
@@ -238,9 +239,27 @@ def list_grants(*, data: str | None = None) -> int:
     """
     with open_house(read_settings(data=data)) as house:
         for row in house.store.grants():
-            hours = str(row.embargo_ns // NANOS_PER_HOUR)
-            dates = (str(day) if day else "" for day in (row.from_date, row.until_date))
-            print(
-                "\t".join((str(row.id), row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours))
-            )
+            print("\t".join(_terms(row)))
     return 0
+
+
+@grants.command
+def log(*, data: str | None = None) -> int:
+    """List what was granted and withdrawn, newest first, tab-separated: when, granted or withdrawn, by whom, the grant
+    as in `outcry grants list`, what was declared with it.
+
+    Parameters
+    ----------
+    data
+        The data folder; otherwise OUTCRY_DATA.
+    """
+    with open_house(read_settings(data=data)) as house:
+        for line in house.store.grant_events(sys.maxsize):
+            print("\t".join((_instant(line.at_ns), line.event, line.by, *_terms(line.grant), line.attested)))
+    return 0
+
+
+def _terms(row: GrantRow) -> tuple[str, ...]:
+    dates = (str(day) if day else "" for day in (row.from_date, row.until_date))
+    hours = str(row.embargo_ns // NANOS_PER_HOUR)
+    return (str(row.id), row.grantee, row.scope, ",".join(row.roots) or "all", *dates, hours, row.licence)

@@ -120,8 +120,8 @@ def _grant_to_everyone(house: House) -> None:
     known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in house.store.grants()}
     for scope in ("completed", "live"):
         if ("everyone", scope, 0) not in known:
-            row = GrantRow(0, "everyone", scope, (), None, None, 0, None)
-            house.store.add_grant(row, house.clock.now_ns())
+            row = GrantRow(0, "everyone", scope, (), None, None, 0, None, licence="public")
+            house.store.add_grant(row, house.clock.now_ns(), by="demonstration")
 
 
 def _greet(key: str, house: House, host: str, port: int) -> None:

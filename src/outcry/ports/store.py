@@ -57,7 +57,8 @@ class GrantRow:
     """The operator's data licensed on: to `everyone`, a `tier:pro`, a `user:3` or a `key:7`.
 
     Covers `roots` (empty: all): `completed` sessions between two trade dates, each once its close is `embargo_ns` past;
-    or the `live` feed, where dates and embargo do not apply.
+    or the `live` feed, where dates and embargo do not apply. `licence`: the class of licence the operator declared for
+    it, empty where none had to be.
     """
 
     id: int
@@ -68,6 +69,20 @@ class GrantRow:
     until_date: date | None
     embargo_ns: int
     revoked_ns: int | None
+    licence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantEvent:
+    """That a grant was made or withdrawn. `by`: an address, or `command` for who has the data folder; `attested`: what
+    was declared with it, word for word."""
+
+    id: int
+    grant: GrantRow
+    at_ns: int
+    event: Literal["granted", "withdrawn"]
+    by: str
+    attested: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +209,16 @@ class AccountStore(Protocol):
         """All grants in force."""
         ...
 
-    def add_grant(self, grant: GrantRow, now_ns: int) -> int:
-        """Keep a new grant (its id is ignored); return its id."""
+    def add_grant(self, grant: GrantRow, now_ns: int, *, by: str = "", attested: str = "") -> int:
+        """Keep a new grant (its id is ignored) and that it was made, by whom; return its id."""
         ...
 
-    def revoke_grant(self, grant_id: int, now_ns: int) -> bool:
-        """Revoke a grant; False where it is unknown or revoked already."""
+    def revoke_grant(self, grant_id: int, now_ns: int, *, by: str = "") -> bool:
+        """Revoke a grant and keep by whom; False where it is unknown or revoked already."""
+        ...
+
+    def grant_events(self, limit: int) -> Sequence[GrantEvent]:
+        """The newest of what was ever granted and withdrawn, newest first. None of it is ever changed or removed."""
         ...
 
 

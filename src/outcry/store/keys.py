@@ -13,6 +13,7 @@ from sqlalchemy import Connection, bindparam, func, or_, select, update
 from outcry.ports.store import KeyRow, Role, Tier
 from outcry.store import schema
 from outcry.store.database import Database, new_id
+from outcry.store.grants import log_alike
 
 _KEYS = schema.keys
 _ELSEWHERE = ("email", "disabled_ns")  # what a row has of its user
@@ -54,7 +55,7 @@ class SqlKeys:
                 row["expires_ns"] = now_ns + old["expires_ns"] - old["created_ns"]
                 ends_ns = min(ends_ns, old["expires_ns"])
             new = new_id(connection.execute(_KEYS.insert().values(row)))
-            _grant_alike(connection, key_id, new)
+            _grant_alike(connection, key_id, new, now_ns)
             ended = update(_KEYS).where(*named).values(expires_ns=ends_ns, replaced_by=new)
             connection.execute(ended)
             return new
@@ -111,14 +112,15 @@ def _rows() -> Any:
     return select(*columns, users.c.email, users.c.disabled_ns).join_from(_KEYS, users)
 
 
-def _grant_alike(connection: Connection, old: int, new: int) -> None:
+def _grant_alike(connection: Connection, old: int, new: int, now_ns: int) -> None:
     """What was granted to the old key by its number is granted to the new one too."""
     grants = schema.grants
     given = select(grants).where(grants.c.grantee == f"key:{old}", grants.c.revoked_ns.is_(None))
     for row in connection.execute(given).mappings().all():
         values: dict[str, Any] = {**row, "grantee": f"key:{new}"}
         del values["id"]
-        connection.execute(grants.insert().values(values))
+        number = new_id(connection.execute(grants.insert().values(values)))
+        log_alike(connection, row["id"], number, now_ns, "replaced key")
 
 
 def _live(now_ns: int) -> tuple[Any, Any]:

@@ -6,24 +6,25 @@ Rule kept: each write is one transaction that also moves `revision` on.
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, func, select, tuple_, update
+from sqlalchemy import Connection, RowMapping, Table, func, select, tuple_
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import DatasetRow, GrantRow, RecordingRow, SessionRow
+from outcry.ports.store import DatasetRow, RecordingRow, SessionRow
 from outcry.store import schema
 from outcry.store.database import new_id
 from outcry.store.fan_out import forget_alerts
+from outcry.store.grants import SqlGrants
 from outcry.store.keys import SqlKeys
 
 HANDLE_BYTES = 32  # of what passkeys know a user by
 
 
-class SqlStore(SqlKeys):
+class SqlStore(SqlKeys, SqlGrants):
     """Implements `ports.store.AccountStore` and `ports.store.SessionStore`."""
 
     def revision(self) -> int:
@@ -52,27 +53,6 @@ class SqlStore(SqlKeys):
         """See `AccountStore`."""
         with self._database.reading() as connection:
             return connection.execute(_user(email)).scalar()
-
-    def grants(self) -> Sequence[GrantRow]:
-        """See `AccountStore`."""
-        query = select(schema.grants).where(schema.grants.c.revoked_ns.is_(None)).order_by(schema.grants.c.id)
-        with self._database.reading() as connection:
-            return [_grant(row) for row in connection.execute(query).mappings()]
-
-    def add_grant(self, grant: GrantRow, now_ns: int) -> int:
-        """See `AccountStore`."""
-        row = asdict(grant) | {"roots": " ".join(grant.roots), "created_ns": now_ns}
-        del row["id"]
-        with self._database.write() as connection:
-            return new_id(connection.execute(schema.grants.insert().values(row)))
-
-    def revoke_grant(self, grant_id: int, now_ns: int) -> bool:
-        """See `AccountStore`."""
-        query = update(schema.grants).where(
-            schema.grants.c.id == grant_id, schema.grants.c.revoked_ns.is_(None)
-        )
-        with self._database.write() as connection:
-            return connection.execute(query.values(revoked_ns=now_ns)).rowcount == 1
 
     # -- recordings and sessions
 
@@ -179,12 +159,6 @@ class SqlStore(SqlKeys):
 
 def _user(email: str) -> Any:
     return select(schema.users.c.id).where(schema.users.c.email == email.strip().lower())
-
-
-def _grant(row: RowMapping) -> GrantRow:
-    values: dict[str, Any] = {field.name: row[field.name] for field in fields(GrantRow)}
-    values["roots"] = tuple(row["roots"].split())
-    return GrantRow(**values)
 
 
 def _recording(row: RowMapping) -> RecordingRow:

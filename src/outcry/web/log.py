@@ -95,6 +95,7 @@ _DETAILS = {
     "overlap": later("Old secret signs on for"),
     "grantee": later("To whom"),
     "scope": later("What is granted"),
+    "licence": later("Licence"),
     "symbols": later("Symbols"),
 }
 _VALUES = {

@@ -31,7 +31,7 @@ from outcry.web.forms import (
     typed_before,
 )
 from outcry.web.language import later
-from outcry.web.moments import day_text
+from outcry.web.moments import Moment, day_text, moment
 from outcry.web.pen import month_text
 from outcry.web.webhook_forms import offered
 
@@ -57,8 +57,18 @@ _REFUSALS: Mapping[str, str] = {
         "A licence for personal use lets nobody else see the data, an internal one only named users and keys."
     ),
 }
+_LICENCES: Mapping[str, str] = {
+    "personal": later("Personal: nobody else sees it"),
+    "internal": later("Internal: named users and keys see it"),
+    "redistributable": later("Redistributable: anyone may see it"),
+    "public": later("Public: nobody's licence forbids it"),
+}
 #: Which entry of the form a refusal's field is.
-_ENTRIES: Mapping[tuple[str, str], str] = {("tier", "name"): "tier", ("user", "name"): "email", ("key", "name"): "email"}
+_ENTRIES: Mapping[tuple[str, str], str] = {
+    ("tier", "name"): "tier",
+    ("user", "name"): "email",
+    ("key", "name"): "email",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,7 @@ class Logged:
 
     event: GrantEvent
     granted: Granted
-    at: str
+    at: Moment | None
 
 
 async def show_data(desk: Desk, visit: Visit) -> Response:
@@ -113,10 +123,9 @@ async def _data(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
         422 if faults else 200,
         datasets=[_dataset(visit, row, products.get(row.root, row.root)) for row in own],
         others=others,
+        licences={name: visit.words(text) for name, text in _LICENCES.items()},
         grants=[_granted(visit, row, people) for row in grants],
-        events=[
-            Logged(one, _granted(visit, one.grant, people), moment_text(visit, one.at_ns)) for one in events
-        ],
+        events=[Logged(one, _granted(visit, one.grant, people), moment(visit, one.at_ns)) for one in events],
         offered=products,
         typed={**_USUAL, **kept, **typed},
         faults=faults,
