@@ -13,6 +13,8 @@ from outcry.services.live.runner import Runner
 
 #: Standings of a stream that is up to date, in the order in which they speak for the connection.
 _GOOD = ("live", "not_front", "no_prior", "no_trades", "degraded", "closed")
+#: And of one that is on the way there.
+_COMING = ("connecting", "catching_up")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,14 @@ def judged(streams: Sequence[Told]) -> tuple[Sign, str]:
     followed = [one for one in streams if one not in refused]
     if len(apart) == len(followed):
         return Sign.BROKE, next((one.lost for one in apart if one.lost), "connecting")
+    if not refused and all(one.link is Link.CONNECTING and not one.lost for one in apart):
+        apart = []  # they are only a moment behind the others
     if apart or refused:
         first = (apart or refused)[0]
         return Sign.TROUBLED, first.reason
-    trouble = next((one.reason for one in streams if one.reason not in {*_GOOD, "catching_up"}), "")
+    trouble = next((one.reason for one in streams if one.reason not in {*_GOOD, *_COMING}), "")
     if trouble:
         return Sign.TROUBLED, trouble
-    if any(one.link is Link.CATCHING_UP for one in streams):
+    if any(one.link in {Link.CONNECTING, Link.CATCHING_UP} for one in streams):
         return Sign.OPENED, "catching_up"
     return Sign.CURRENT, min((one.reason for one in streams), key=_GOOD.index)

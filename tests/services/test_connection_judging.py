@@ -1,0 +1,34 @@
+"""What streams say of a connection together."""
+
+import pytest
+
+from outcry.services.connections.judging import Told, judged
+from outcry.services.connections.lifecycle import Sign
+from outcry.services.live.health import Phase as Link
+
+LIVE = Told(Link.CURRENT, "live")
+COMING = Told(Link.CATCHING_UP, "catching_up")
+BEGUN = Told(Link.CONNECTING, "connecting")
+LOST = Told(Link.LOST, "disconnected", "link_silent")
+WITHHELD = Told(Link.REFUSED, "not_entitled")
+
+
+@pytest.mark.parametrize(
+    ("streams", "sign", "code"),
+    [
+        ([LIVE, LIVE], Sign.CURRENT, "live"),
+        ([LIVE, COMING], Sign.OPENED, "catching_up"),
+        ([BEGUN, BEGUN], Sign.BROKE, "connecting"),
+        ([BEGUN, COMING], Sign.OPENED, "catching_up"),  # a moment apart: nothing is wrong
+        ([BEGUN, LIVE], Sign.OPENED, "catching_up"),
+        ([LOST, LIVE], Sign.TROUBLED, "disconnected"),
+        ([LOST, BEGUN, LIVE], Sign.TROUBLED, "disconnected"),
+        ([LOST, BEGUN], Sign.BROKE, "link_silent"),
+        ([WITHHELD, LIVE], Sign.TROUBLED, "not_entitled"),
+        ([WITHHELD, WITHHELD], Sign.REFUSED, "not_entitled"),
+        ([Told(Link.REFUSED, "login_refused", login=True), LIVE], Sign.LOGIN_REFUSED, "login_refused"),
+        ([Told(Link.CURRENT, "stale_market"), BEGUN], Sign.TROUBLED, "stale_market"),
+    ],
+)
+def test_what_streams_say_together(streams: list[Told], sign: Sign, code: str) -> None:
+    assert judged(streams) == (sign, code)
