@@ -265,8 +265,9 @@ class Runner:
         market_ns, stream = self.market_ns, self.stream
         while stream.deadline_ns <= market_ns:
             deadline_ns = stream.deadline_ns
-            if stream.time_ns < deadline_ns:
-                self._note_hole(stream.time_ns, deadline_ns, "disconnected")
+            known_ns = max(stream.time_ns, self._beat_ns)
+            if known_ns < deadline_ns:
+                self._note_hole(known_ns, deadline_ns, "disconnected")
             await self._pass_deadlines(deadline_ns)
 
     async def _breathe(self) -> None:

@@ -1,0 +1,91 @@
+"""A connection's phases as a table, what its streams say of it, and which contracts it brings."""
+
+from dataclasses import dataclass
+from itertools import product as pairs_of
+
+import pytest
+
+from outcry.core.instruments import Contract
+from outcry.ports.connections import ConnectionPhase as Phase
+from outcry.services.connections.judging import Told, judged
+from outcry.services.connections.lifecycle import NEVER, RESTING, RUNNING, TRANSITIONS, Sign, moved
+from outcry.services.connections.wanted import wanted_by
+from outcry.services.live.health import Phase as Link
+from outcry.store.reference import load_reference
+
+LIVE = Told(Link.CURRENT, "live")
+LOST = Told(Link.LOST, "disconnected", lost="unreachable")
+OLD = Told(Link.CATCHING_UP, "catching_up")
+
+
+def test_every_pair_of_phase_and_sign_is_in_the_table_or_never_happens() -> None:
+    assert set(TRANSITIONS) | NEVER == set(pairs_of(Phase, Sign))
+    assert not set(TRANSITIONS) & NEVER
+    assert set(RUNNING) | set(RESTING) == set(Phase)
+
+
+def test_only_a_person_wakes_what_rests() -> None:
+    for phase in RESTING:
+        assert {sign for of, sign in TRANSITIONS if of is phase} == {Sign.ASKED, Sign.PAUSED}
+        assert moved(phase, Sign.ASKED) is Phase.CONNECTING
+
+
+def test_every_phase_is_reached_from_a_new_connection() -> None:
+    reached = {Phase.CONNECTING}
+    for _ in Phase:
+        reached |= {to for (of, _), to in TRANSITIONS.items() if of in reached}
+    assert reached == set(Phase)
+
+
+@pytest.mark.parametrize(
+    ("streams", "sign", "code"),
+    [
+        ([], Sign.BROKE, "connecting"),
+        ([Told(Link.CONNECTING, "connecting")], Sign.BROKE, "connecting"),
+        ([LOST, LOST], Sign.BROKE, "unreachable"),
+        ([OLD, LIVE], Sign.OPENED, "catching_up"),
+        ([LIVE, Told(Link.CURRENT, "closed")], Sign.CURRENT, "live"),
+        ([Told(Link.CURRENT, "closed"), Told(Link.CURRENT, "closed")], Sign.CURRENT, "closed"),
+        ([Told(Link.CURRENT, "no_prior")], Sign.CURRENT, "no_prior"),
+        ([LIVE, LOST], Sign.TROUBLED, "disconnected"),
+        ([LIVE, Told(Link.CURRENT, "stale_link")], Sign.TROUBLED, "stale_link"),
+        ([LIVE, Told(Link.CURRENT, "unsubscribed")], Sign.TROUBLED, "unsubscribed"),
+        ([LIVE, Told(Link.REFUSED, "unknown_contract")], Sign.TROUBLED, "unknown_contract"),
+        ([LOST, Told(Link.REFUSED, "unknown_contract")], Sign.BROKE, "unreachable"),
+        ([Told(Link.REFUSED, "not_entitled")], Sign.REFUSED, "not_entitled"),
+        ([LOST, Told(Link.REFUSED, "login_expired", login=True)], Sign.LOGIN_REFUSED, "login_expired"),
+    ],
+    ids=[
+        "nothing-yet", "asked", "both-lost", "one-behind", "one-closed", "all-closed", "no-prior", "one-lost",
+        "silent", "not-sent", "one-refused", "lost-and-refused", "all-refused", "login",
+    ],
+)  # fmt: skip
+def test_what_streams_say_of_their_connection(streams: list[Told], sign: Sign, code: str) -> None:
+    assert judged(streams) == (sign, code)
+
+
+@dataclass
+class Present:
+    at_ns: int
+
+    def now_ns(self) -> int:
+        return self.at_ns
+
+
+def test_the_next_contract_comes_with_the_front_one_before_a_roll() -> None:
+    """The equity indices' December contract ends on the third Friday, the 18th, in 2026; crude's ends in November."""
+    clock = Present(0)
+    wanted = wanted_by(load_reference(None).universe, ["ES", "CL"], clock)
+    found = {}
+    for day in ("2026-11-02", "2026-12-07"):
+        clock.at_ns = int(np_day(day))
+        found[day] = list(wanted())
+    assert found["2026-11-02"][0] == Contract("ES", 2026, 12)
+    assert Contract("ES", 2027, 3) not in found["2026-11-02"]
+    assert found["2026-12-07"][:2] == [Contract("ES", 2026, 12), Contract("ES", 2027, 3)]
+
+
+def np_day(day: str) -> int:
+    from datetime import UTC, datetime
+
+    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 10**9
