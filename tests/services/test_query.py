@@ -69,7 +69,11 @@ def test_the_embargo_counts_from_the_close_and_ends_to_the_nanosecond(house: Hou
     end = CLOSE_NS + EXCHANGE_EMBARGO_NS
     with pytest.raises(NoLicensedSource) as caught:
         levels(house, GRANTED, now_ns=end - 1)
-    assert "embargo" in caught.value.details["reasons"]
+    assert caught.value.details["reasons"] == ["no_connection", "embargo"]
+    assert caught.value.details["embargo_until"] == "2024-07-03T20:15:00.000Z"
+    with pytest.raises(NoLicensedSource) as other:
+        levels(house, GRANTED, "ESZ2024", now_ns=end - 1)  # nothing is known of that contract at all
+    assert other.value.details["reasons"] == ["no_connection", "no_completed_session"]
     assert levels(house, GRANTED, now_ns=end).as_of == "2024-07-02"
 
 

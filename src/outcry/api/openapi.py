@@ -240,6 +240,11 @@ def _error_schema() -> dict[str, Any]:
                 "type": "array",
                 "items": text,
             },
+            "embargo_until": {
+                "description": "With `no_licensed_source`, reason `embargo`: when the first of them is shown.",
+                "type": "string",
+                "format": "date-time",
+            },
             "fix": {
                 "description": "With `no_licensed_source`: where to put it right.",
                 "type": "object",

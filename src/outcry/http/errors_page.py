@@ -15,7 +15,8 @@ _EXTRAS = {
     "`ticket`",
     "unknown_symbol": "`symbol`, `suggestions[]`",
     "not_found": "where a session is meant: `symbol`, `date`",
-    "no_licensed_source": "`symbol`, `reasons[]`, `fix` with `account` and `brokerGuide`",
+    "no_licensed_source": "`symbol`, `reasons[]`, with the reason `embargo` `embargo_until`, `fix` with `account` and "
+    "`brokerGuide`",
     "invalid_request": "`reason`, and where it helps `event`, `next`",
     "rate_limited": "`retry_after_ms`; the header `Retry-After` in whole seconds",
     "method_not_allowed": "the header `Allow`",

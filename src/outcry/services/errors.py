@@ -54,7 +54,8 @@ class NotFound(ServiceError):
 
 
 class NoLicensedSource(ServiceError):
-    """No completed session is licensed to this key yet; details: `symbol`, `reasons`."""
+    """No completed session is licensed to this key yet; details: `symbol`, `reasons`, and
+    `embargo_until` where there will be one."""
 
     code = "no_licensed_source"
 

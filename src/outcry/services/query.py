@@ -213,7 +213,7 @@ class Query:
             if product.parent is None:
                 place = None
                 if product.root in held:
-                    shelf, until, _ = self._shelves.of(scope, product, now_ns)
+                    shelf, until = self._shelves.of(scope, product, now_ns)
                     fresh = min(fresh, until)
                     place = next(reversed(shelf.places(None)), None)
                 states.append(self._state(scope, product, place, now_ns))
@@ -279,7 +279,7 @@ class Query:
         return held[1]
 
     def _ask(self, scope: Scope, named: Named, now_ns: int) -> _Asked:
-        shelf, fresh, reasons = self._shelves.of(scope, named.product, now_ns)
+        shelf, fresh = self._shelves.of(scope, named.product, now_ns)
         root, contract, today = named.product.root, named.contract, utc_date(now_ns)
         if contract is not None:
             held = shelf.contract_named(named.symbol)
@@ -289,7 +289,9 @@ class Query:
             contract = held or contract
         if not shelf.places(contract):
             state = self._meaning.live(scope, named)[1]  # nothing is live, or this would not be asked
-            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons])
+            reasons, until_ns = self._shelves.why_nothing(scope, named.product, contract, now_ns)
+            details = {} if until_ns is None else {"embargo_until": describe.instant(until_ns)}
+            raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
         return _Asked(named.product, contract, shelf, fresh)
 
     def _newest(self, asked: _Asked) -> Place:

@@ -144,26 +144,23 @@ def _rank(session: StoredSession, scope: Scope) -> tuple[bool, bool]:
 
 def visible(
     stored: Iterable[StoredSession], scope: Scope, now_ns: int
-) -> tuple[list[StoredSession], int | None, bool]:
-    """Return the sessions a scope may see now, one of each, the whole before the partial; the next instant (ns UTC)
-    at which it may see more; and whether any it may never see stood among them."""
+) -> tuple[list[StoredSession], int | None]:
+    """Return the sessions a scope may see now, one of each, the whole before the partial; and the next instant (ns UTC)
+    at which it may see more."""
     best: dict[tuple[Contract, date, SessionKind], StoredSession] = {}
     next_ns: int | None = None
-    denied = False
     for session in stored:
         row = session.row
         from_ns = scope.visible_from(row.owner, row.root, row.trade_date, row.close_ns)
         if from_ns is None:
-            denied = denied or row.complete
-        elif not row.complete and from_ns > now_ns:
             continue
-        elif from_ns > now_ns:
+        if from_ns > now_ns:
             next_ns = from_ns if next_ns is None else min(next_ns, from_ns)
         else:
             key = (session.contract, row.trade_date, row.kind)
             if key not in best or _rank(session, scope) > _rank(best[key], scope):
                 best[key] = session
-    return list(best.values()), next_ns, denied
+    return list(best.values()), next_ns
 
 
 def next_midnight(now_ns: int) -> int:
@@ -181,9 +178,33 @@ class Shelves:
         )
         self._lock = threading.Lock()
 
-    def of(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int, list[str]]:
-        """What the scope may see of a product, until when that holds, and why that may be too little."""
-        seen, next_ns, denied = visible(self._sessions(scope.owners, product.root), scope, now_ns)
+    def of(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int]:
+        """What the scope may see of a product, and until when that holds."""
+        seen, next_ns = visible(self._sessions(scope.owners, product.root), scope, now_ns)
+        midnight = next_midnight(now_ns)  # a contract's one-digit year may mean another from then on
+        fresh = midnight if next_ns is None else min(midnight, next_ns)
+        return Shelf(product, self._universe, seen), fresh
+
+    def why_nothing(
+        self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
+    ) -> tuple[list[str], int | None]:
+        """Why a scope sees no completed session of a product, or of one contract: stable codes; and the instant (ns
+        UTC) from which it will see one, if it is only early."""
+        next_ns: int | None = None
+        denied = False
+        for session in self._sessions(scope.owners, product.root):
+            row = session.row
+            if (
+                row.kind is not SessionKind.RTH
+                or not row.complete
+                or contract not in {None, session.contract}
+            ):
+                continue
+            from_ns = scope.visible_from(row.owner, row.root, row.trade_date, row.close_ns)
+            if from_ns is None:
+                denied = True
+            elif from_ns > now_ns:
+                next_ns = from_ns if next_ns is None else min(next_ns, from_ns)
         reasons: list[str] = []
         if next_ns is not None:
             reasons.append("embargo")
@@ -191,9 +212,7 @@ class Shelves:
             reasons.append("not_granted")
         if next_ns is None and not denied:
             reasons.append("no_completed_session")
-        midnight = next_midnight(now_ns)  # a contract's one-digit year may mean another from then on
-        fresh = midnight if next_ns is None else min(midnight, next_ns)
-        return Shelf(product, self._universe, seen), fresh, reasons
+        return reasons, next_ns
 
     def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
         key = (tuple(owners), root)
