@@ -1,6 +1,7 @@
 """Broker connections on a whole service, scripted: brokers of every kind, and connections that stand as a test says."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -75,7 +76,11 @@ class ScriptedConnections:
 
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
         own = [row for row in self.rows.values() if row.user_id == user_id]
-        return [*own, *(PushedConnections(self.board).connections(user_id) if self.board else ())]
+        pushed = PushedConnections(self.board) if self.board else None
+        return [*own, *(pushed.connections(user_id, {row.broker for row in own}) if pushed else ())]
+
+    def counts(self) -> Mapping[ConnectionPhase, int]:
+        return Counter(row.phase for row in self.rows.values())
 
     def connect(
         self,

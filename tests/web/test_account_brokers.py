@@ -94,7 +94,7 @@ def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
     assert "/account/brokers/connect/homely" not in page.text
     assert "/account/brokers/connect/away" not in page.text
     assert "pip install 'outcry[away]'" in page.text
-    for part in ('broker = "homely"', 'port = "7496"', f'url = "http://127.0.0.1:{ann.stage.port}"'):
+    for part in ('broker = "homely"', 'port = "7496"', f'service = "http://127.0.0.1:{ann.stage.port}"'):
         assert part in text
     for broker in ("homely", "away"):
         assert ann.get(f"/account/brokers/connect/{broker}").status == 404

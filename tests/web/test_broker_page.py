@@ -1,6 +1,7 @@
 """`/account/brokers/{id}` over a real server: how a connection stands, what can be done with it, and its check."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import monotonic, sleep
 
 import pytest
@@ -232,6 +233,18 @@ def test_checks_are_counted(ann: Member, row: ConnectionRow) -> None:
     got = ann.send(f"{PLACE}/check")
     assert got.headers["location"] == f"{PLACE}?done=often"
     assert "vendors count" in Read(ann.follow(got)).text
+
+
+def test_an_operator_sees_how_many_stand_how_and_nothing_else(
+    stage: WebStage, scripted: ScriptedConnections, row: ConnectionRow
+) -> None:
+    scripted.put(replace(row, id=8, phase=ConnectionPhase.NEEDS_SIGN_IN, label="Very private"))
+    scripted.put(replace(row, id=9, phase=ConnectionPhase.NEEDS_SIGN_IN))
+    page = Read(Member(stage, "boss@example.com", operator=True).get("/operator/feeds")).text
+    assert "Sign-in needed 2" in page
+    assert "Connected 1" in page
+    for private in ("Very private", "c0de", "Desk"):
+        assert private not in page
 
 
 # -- words

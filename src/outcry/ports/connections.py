@@ -106,6 +106,10 @@ class Connections(Protocol):
         """A user's, oldest first."""
         ...
 
+    def counts(self) -> Mapping[ConnectionPhase, int]:
+        """How many connections of all users stand in each phase, for the operator; what is pushed is none of them."""
+        ...
+
     def connect(
         self,
         user_id: int,

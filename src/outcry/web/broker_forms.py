@@ -71,11 +71,16 @@ def entries_of(words: Words, broker: Broker) -> list[Entry]:
     """What a broker asks for, in the reader's language."""
     return [
         Entry(
-            field.name, words(field.label), words(field.hint) if field.hint else "", field.secret, field.options,
+            field.name, words(field.label), _sentence(words(field.hint)), field.secret, field.options,
             field.usual, field.optional,
         )
         for field in broker.fields
     ]  # fmt: skip
+
+
+def _sentence(hint: str) -> str:
+    """A hint as a sentence that others may follow."""
+    return f"{hint}." if hint and hint[-1] not in ".!?" else hint
 
 
 def sectors_of(desk: Desk, words: Words) -> list[Sector]:

@@ -14,12 +14,14 @@ from starlette.responses import Response
 from outcry.accounts.audit import Event
 from outcry.accounts.licences import LICENCE_CLASSES, OPERATOR, Grant, LicenceClass, Scope
 from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.connections import ConnectionPhase
 from outcry.ports.identity import UserRow
 from outcry.ports.store import DatasetRow, GrantEvent, GrantRow
 from outcry.services.datasets import Grantee, GrantRefused, Terms
 from outcry.web.broker_page import Stream, stream_of
 from outcry.web.desk import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
+from outcry.web.feed_words import PHASE_WORDS
 from outcry.web.figures import lots_text
 from outcry.web.forms import (
     Faults,
@@ -191,9 +193,15 @@ async def show_feeds(desk: Desk, visit: Visit) -> Response:
         streams=streams,
         others=sum(board.standings().values()) - len(own),
         lots_text=lots_text,
+        connections=_phases(visit, await desk.ask(desk.services.connections.counts)),
         running=desk.services.subscriptions.running,
         webhooks=await desk.ask(desk.services.subscriptions.standing, desk.now_ns()),
     )
+
+
+def _phases(visit: Visit, counts: Mapping[ConnectionPhase, int]) -> list[tuple[str, int]]:
+    """Each phase a connection can stand in, in words, with how many do."""
+    return [(visit.words(word), counts.get(phase, 0)) for phase, word in PHASE_WORDS.items()]
 
 
 def _dataset(visit: Visit, row: DatasetRow, product: str) -> Dataset:

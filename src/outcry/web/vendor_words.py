@@ -53,7 +53,7 @@ _CODES: Mapping[str, tuple[str, str]] = {
         later("Make a new one there, and enter it."),
     ),
     "not_entitled": (
-        later("The account at the vendor has no real-time data of this."),
+        later("The account at the vendor lacks the right to these real-time data."),
         later("Subscribe to the exchange's data there, then try again."),
     ),
     "unknown_contract": (

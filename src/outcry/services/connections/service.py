@@ -5,6 +5,7 @@ nobody; hosts are the vendor's: brokers that are reached on the user's machine a
 this service is said to run there.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -57,6 +58,10 @@ class BrokerConnections:
         """See `Connections`. What is pushed comes last; its rows have `PUSHED` for a broker."""
         own = self._store.rows(user_id)
         return [*own, *self._pushed.connections(user_id, {row.broker for row in own})]
+
+    def counts(self) -> Mapping[ConnectionPhase, int]:
+        """See `Connections`."""
+        return Counter(row.phase for row in self._store.rows())
 
     def reserved(self, user_id: int) -> Collection[str]:
         """Names of feeds that are this user's connections, under which nothing is pushed."""
