@@ -9,7 +9,18 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
-from outcry.cli import accounts, endpoint, importing, people, reading, replaying, serving, sessions, vaulting
+from outcry.cli import (
+    accounts,
+    agent,
+    endpoint,
+    importing,
+    people,
+    reading,
+    replaying,
+    serving,
+    sessions,
+    vaulting,
+)
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
@@ -55,6 +66,7 @@ app.command(endpoint.endpoint)
 app.command(reading.levels)
 app.command(reading.alerts)
 app.command(replaying.replay)
+app.command(agent.agent)
 app.command(sessions.session_at, name="session")
 app.command(sessions.sessions_between, name="sessions")
 app.command(serving.migrate_database, name="migrate")

@@ -1,0 +1,49 @@
+"""What works of an agent's file, and what is missing: the service, its key, and each feed and contract."""
+
+import asyncio
+from collections.abc import Sequence
+
+from outcry.cli.agent_config import Plan
+from outcry.client.errors import ApiError, Unreachable, refusal
+from outcry.client.outward import Service
+from outcry.client.sender import Sender
+from outcry.ports.clock import Clock
+from outcry.ports.feed import Feed, FeedLost
+from outcry.services.connections.checking import of_feed
+
+#: Feed, contract, step, whether it passed (None: not tried), code.
+Row = tuple[str, str, str, bool | None, str]
+_TIMEOUT_S = 10.0
+
+
+async def findings(plan: Plan, clock: Clock) -> Sequence[Row]:
+    """Look at everything; nothing is kept, and no trade is sent."""
+    service = await asyncio.to_thread(_service, plan.service)
+    looks = [_feed(planned.label, planned.make(), clock) for planned in plan.feeds]
+    return [service, *(row for rows in await asyncio.gather(*looks) for row in rows)]
+
+
+def _service(service: Service) -> Row:
+    """Push nothing at all: a service that knows the key says that it cannot read that."""
+    sender = Sender(service.url, service.key, timeout_s=_TIMEOUT_S, trust=service.trust)
+    try:
+        status, said = sender.ask("check", b"")
+    except Unreachable as problem:
+        return "service", "", "reached", False, str(problem)
+    finally:
+        sender.close()
+    problem = refusal(status, said)
+    if isinstance(problem, ApiError) and problem.code == "invalid_request":
+        return "service", "", "key", True, "ok"
+    if isinstance(problem, ApiError):
+        return "service", "", "key", False, problem.code if problem.code.isprintable() else "refused"
+    return "service", "", "reached", False, f"{service.url} answers, but is no service of this kind"
+
+
+async def _feed(label: str, feed: Feed, clock: Clock) -> Sequence[Row]:
+    try:
+        contracts = await feed.contracts()
+        found = await of_feed(feed, contracts, clock.now_ns())
+    except FeedLost as problem:
+        return [(label, "", "sign_in", False, problem.code)]
+    return [(label, one.contract, one.step.value, one.passed, one.code) for one in found]

@@ -1,0 +1,181 @@
+"""The feeds of the agent's file: each table checked by what its broker asks for, and turned into a feed.
+
+Rule kept: what can be seen to be wrong is said with the table's number and what to write there, and never what was
+written: it may be a secret.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from outcry.core.instruments import Universe, UnknownName
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.adapters import Adapter, BadEntry, Kit
+from outcry.ports.clock import Clock
+from outcry.ports.connections import MOST_ROOTS
+from outcry.ports.feed import Feed
+from outcry.ports.files import FileRefused
+from outcry.services.connections.wanted import wanted_by
+from outcry.services.pushing import is_feed_name
+
+#: What a feed's table may hold beside the entries of its broker.
+_OURS = frozenset({"broker", "symbols", "name", "places"})
+
+
+class BadConfig(Exception):
+    """The file cannot be used: says where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A feed of the file. `name`: what the service will call it; `label`: what the file calls it; `make`: one of it."""
+
+    name: str
+    label: str
+    make: Callable[[], Feed]
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What feeds are made with."""
+
+    universe: Universe
+    clock: Clock
+    adapters: Callable[[], Mapping[str, Adapter]]
+
+
+def planned(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
+    """The feed of one table. Raises `BadConfig`."""
+    if ("broker" in table) == ("scid" in table):
+        raise BadConfig(f'feed {number}: either broker = "…" or scid = "…" is meant')
+    if "scid" in table:
+        return _file(number, table, folder, means)
+    return _broker(number, table, means)
+
+
+def _file(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
+    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - with it comes what reads files
+
+    if unknown := sorted(set(table) - {"scid"}):
+        raise BadConfig(f"feed {number}: a file of Sierra Chart has no {unknown[0]}")
+    path = folder / Path(str(table["scid"])).expanduser()
+    today = datetime.fromtimestamp(means.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
+
+    def make() -> Feed:
+        return tail_of(path, means.universe, means.clock, today)
+
+    try:
+        name = make().name
+    except FileRefused as problem:
+        raise BadConfig(f"feed {number}: {problem}") from None
+    return Planned(name, path.name, make)
+
+
+def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
+    known = means.adapters()
+    adapter = known.get(str(table["broker"]))
+    if adapter is None:
+        raise BadConfig(f"feed {number}: broker is one of {', '.join(known)}")
+    broker = adapter.broker
+    if not broker.installed:
+        raise BadConfig(
+            f"feed {number}: what {broker.name} needs is not installed: pip install 'outcry[{broker.extra}]'"
+        )
+    name = str(table.get("name", broker.id))
+    if not is_feed_name(name):
+        raise BadConfig(
+            f"feed {number}: name is up to 24 letters, digits, - and _ in lower case, a letter first"
+        )
+    given = _given(number, table, adapter)
+    kit = Kit(
+        means.universe, means.clock, wanted_by(means.universe, _roots(number, table, means.universe), means.clock),
+        _places(number, table),
+    )  # fmt: skip
+
+    def make() -> Feed:
+        try:
+            return adapter.feed(given, kit)
+        except BadEntry as problem:
+            raise BadConfig(_wrong_entry(number, adapter, problem)) from None
+
+    make()  # says now what is wrong with the entries
+    return Planned(name, broker.name, make)
+
+
+def _given(number: int, table: dict[str, Any], adapter: Adapter) -> dict[str, str]:
+    fields = {field.name: field for field in adapter.broker.fields}
+    unknown = sorted(set(table) - _OURS - set(fields))
+    if unknown:
+        raise BadConfig(
+            f"feed {number}: {adapter.broker.name} has no {unknown[0]}; it has {', '.join(sorted(fields))}"
+        )
+    given: dict[str, str] = {}
+    for name, field in fields.items():
+        value = table.get(name, field.usual)
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            raise BadConfig(f'feed {number}: {name} is written in quotes, {name} = "…"')
+        given[name] = str(value)
+        if not given[name] and not field.optional:
+            raise BadConfig(f"feed {number}: {name} is missing: {field.label}. {field.hint}".rstrip())
+        if field.options and given[name] and given[name] not in field.options:
+            raise BadConfig(f"feed {number}: {name} is one of {', '.join(field.options)}")
+    return given
+
+
+def _wrong_entry(number: int, adapter: Adapter, problem: BadEntry) -> str:
+    hints = {field.name: f"{field.label}. {field.hint}" for field in adapter.broker.fields}
+    what = "is missing" if problem.code == "missing" else "cannot be right"
+    return f"feed {number}: {problem.field} {what}: {hints.get(problem.field, '')}".rstrip(" :")
+
+
+def _roots(number: int, table: dict[str, Any], universe: Universe) -> tuple[str, ...]:
+    symbols: Any = table.get("symbols")
+    if not isinstance(symbols, list) or not symbols:
+        raise BadConfig(f'feed {number}: symbols is a list such as ["ES", "NQ"]')
+    roots: list[str] = []
+    for symbol in symbols:  # pyright: ignore[reportUnknownVariableType] - as TOML has it
+        root = str(symbol).upper()
+        if root not in universe.products:
+            raise BadConfig(f"feed {number}: {root[:12]!r} is no product{_like(universe, root)}")
+        roots.append(root)
+    if len(set(roots)) > MOST_ROOTS:
+        raise BadConfig(f"feed {number}: {MOST_ROOTS} symbols are the most that one feed brings")
+    return tuple(dict.fromkeys(roots))
+
+
+def _like(universe: Universe, root: str) -> str:
+    try:
+        universe.resolve(root, datetime(2026, 1, 2, tzinfo=UTC).date())
+    except UnknownName as problem:
+        return f"; like it: {', '.join(problem.suggestions)}" if problem.suggestions else ""
+    return "; write the root of the full-size contract, such as ES"
+
+
+def _places(number: int, table: dict[str, Any]) -> dict[str, str]:
+    places: Any = table.get("places", {})
+    if not isinstance(places, dict) or not all(isinstance(at, str) for at in places.values()):
+        raise BadConfig(f"feed {number}: places is a table of addresses")
+    return {str(name): str(at) for name, at in places.items()}
+
+
+def refuse_twins(feeds: tuple[Planned, ...], tables: list[dict[str, Any]]) -> None:
+    """Two feeds of one name would write over one another; but files of Sierra Chart are a contract each. Raises
+    `BadConfig`."""
+    seen: set[str] = set()
+    for number, (feed, table) in enumerate(zip(feeds, tables, strict=True), start=1):
+        if feed.name in seen and "scid" not in table:
+            raise BadConfig(f'feed {number}: there are two called {feed.name}; give one another name = "…"')
+        seen.add(feed.name)
+
+
+def holds_secrets(tables: list[dict[str, Any]], means: Means) -> bool:
+    """Whether any feed's table has an entry that is nobody else's business."""
+    known = means.adapters() if any("broker" in table for table in tables) else {}
+    return any(
+        field.secret and field.name in table
+        for table in tables
+        if table.get("broker") in known
+        for field in known[str(table["broker"])].broker.fields
+    )
