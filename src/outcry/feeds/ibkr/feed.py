@@ -129,6 +129,8 @@ class IbkrFeed:
                 await asyncio.sleep(_LOOK_S / self._kit.rush)
             async for page in history.bring(plan):
                 yield page
+                if isinstance(page, Bars):
+                    self._owe(contract, page, began_ns(found, cut_ns))
 
         try:
             async for event in joined(before, live(), lambda: told_ns + 2 * NANOS_PER_SECOND):
@@ -136,7 +138,7 @@ class IbkrFeed:
                     yield event
                     continue
                 yield CaughtUp(event.at_ns, plan.quality)
-                owed = self._owe(contract, history.barred, began_ns(found, event.at_ns))
+                owed = self._owed.setdefault(contract, [])
                 refining = asyncio.create_task(self._refine(channel, history, owed))
         finally:
             if refining is not None:
@@ -162,11 +164,10 @@ class IbkrFeed:
             return
         channel.check()
 
-    def _owe(self, contract: Contract, barred: list[int], began_at_ns: int) -> list[int]:
-        """Minutes whose bars are to be replaced: those of the trade date under way."""
-        owed = self._owed.setdefault(contract, [])
-        owed[:] = sorted(start for start in {*owed, *barred} if start >= began_at_ns)
-        return owed
+    def _owe(self, contract: Contract, bars: Bars, began_at_ns: int) -> None:
+        """Keep in mind which minutes' bars are to be replaced: those of the trade date under way."""
+        owed = {*self._owed.get(contract, ()), *bars.rows["ts_event"].tolist()}
+        self._owed[contract] = sorted(start for start in owed if start >= began_at_ns)
 
     async def _refine(self, channel: Channel, history: History, owed: list[int]) -> None:
         """Send trades for bars, until all are sent or none are to be had. What goes wrong here takes nothing away: the

@@ -62,8 +62,6 @@ class History:
 
     def __init__(self, session: Session, found: Found, pace: Pace, clock: Clock) -> None:
         self._session, self._found, self._pace, self._clock = session, found, pace, clock
-        #: Minutes (their starts, ns) that bars told of.
-        self.barred: list[int] = []
 
     async def bring(self, plan: Plan) -> AsyncGenerator[Trades | Bars, None]:
         """All before the cut, in order of time."""
@@ -71,7 +69,6 @@ class History:
             yield page
         if plan.quality is not Quality.TICKS:
             rows = await self._bars(plan.bars_from_ns, plan.bars_to_ns)
-            self.barred = rows["ts_event"].tolist()
             yield Bars(rows, Quality.BARS_1M, backfill=True)
             async for page in self._trades(plan.bars_to_ns, plan.cut_ns):
                 yield page
