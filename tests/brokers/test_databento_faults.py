@@ -1,0 +1,8 @@
+"""Databento through the whole house, misbehaving."""
+
+from tests.brokers.databento_peer import DatabentoPeer
+from tests.brokers.suite import FaultSuite
+
+
+class TestDatabentoFaults(FaultSuite):
+    peer = DatabentoPeer
