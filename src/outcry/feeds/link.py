@@ -60,44 +60,63 @@ class Link(Generic[S]):
         self._pause_s = FIRST_PAUSE_S
         self._again_s = self._began_s = 0.0
         self._over: FeedRefused | None = None
+        #: Whether the session that there is, if there is one, has found its login refused.
+        self._disowned = False
         self._closed = False
 
     async def session(self) -> S:
         """The session. Waits while another signs in, and until the pause after a failure is over. Raises `FeedLost`,
         `FeedRefused`, and `LoginRefused` from the second refusal on."""
         async with self._lock:
-            if self._over is not None:
-                raise self._over
-            if self._closed:
-                raise FeedLost("closed")
-            if self._session is not None and self._session.open:
+            self._check()
+            if self._session is not None and self._session.open and not self._disowned:
                 return self._session
             loop = asyncio.get_running_loop()
             if self._session is not None:
                 await self._let_go(loop.time())
             await asyncio.sleep(max(0.0, self._again_s - loop.time()))
+            self._check()  # a pause is long enough for the feed to be closed
             self._began_s = loop.time()
-            try:
-                self._session = await self._sign_in()
-            except Rejected as problem:
-                raise self._rejected(problem) from problem
-            except FeedRefused as problem:
-                self._over = problem
-                raise
-            except FeedLost:
-                self._failed()
-                raise
-            except (OSError, TimeoutError) as problem:
-                self._failed()
-                raise FeedLost("unreachable", str(problem) or type(problem).__name__) from problem
-            return self._session
+            session = await self._signed_in()
+            if self._closed:
+                await session.close()
+                raise FeedLost("closed")
+            self._session, self._disowned = session, False
+            return session
+
+    def _check(self) -> None:
+        if self._over is not None:
+            raise _again(self._over)
+        if self._closed:
+            raise FeedLost("closed")
+
+    async def _signed_in(self) -> S:
+        try:
+            return await self._sign_in()
+        except Rejected as problem:
+            raise self._rejected(problem) from problem
+        except FeedRefused as problem:
+            self._over = problem
+            raise
+        except (OSError, TimeoutError) as problem:
+            self._failed()
+            raise FeedLost("unreachable", str(problem) or type(problem).__name__) from problem
+        except Exception:
+            self._failed()
+            raise
 
     def worked(self) -> None:
         """The session has brought something: the login holds, and refusals are counted anew."""
         self._refusals = 0
 
     def rejected(self, problem: Rejected) -> FeedLost:
-        """A session found its login refused after all: what to raise. `LoginRefused` from the second time on."""
+        """A session found its login refused after all: what to raise. `LoginRefused` from the second time on. However
+        many streams of a session find it, it is one refusal, and who asks for a session next has it signed in anew."""
+        if self._over is not None:
+            return _again(self._over)
+        if self._disowned:
+            return FeedLost(problem.code, str(problem))
+        self._disowned = True
         return self._rejected(problem)
 
     def _rejected(self, problem: Rejected) -> FeedLost:
@@ -127,3 +146,8 @@ class Link(Generic[S]):
         self._closed = True
         if self._session is not None:
             await self._session.close()
+
+
+def _again(problem: FeedRefused) -> FeedRefused:
+    """The same for another who asks: an exception has one way it was raised."""
+    return type(problem)(problem.code, str(problem))

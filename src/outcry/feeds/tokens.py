@@ -4,6 +4,7 @@ Rule kept: it is renewed at four fifths of its life, so that nobody is refused f
 """
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -34,12 +35,24 @@ class Tokens:
         self._renew, self._clock = renew, clock
         self._token: Token | None = None
         self._lock = asyncio.Lock()
+        #: Renewals that failed, how many, and the last.
+        self._failures = 0
+        self._failure: Exception | None = None
 
     async def token(self) -> str:
-        """The token in force, renewed by the first who asks once it is due."""
+        """The token in force, renewed by the first who asks once it is due. What it fails with is raised to all who
+        waited for it, and tried again by who asks afterwards."""
+        failures = self._failures
         async with self._lock:
-            if self._token is None or self._token.due(self._clock.now_ns()):
+            if self._token is not None and not self._token.due(self._clock.now_ns()):
+                return self._token.text
+            if self._failures > failures and self._failure is not None:
+                raise copy.copy(self._failure)
+            try:
                 self._token = await self._renew(self._token)
+            except Exception as problem:
+                self._failures, self._failure = self._failures + 1, problem
+                raise
             return self._token.text
 
     def refused(self, text: str) -> None:

@@ -1,0 +1,397 @@
+"""One sign-in for many, whatever goes wrong; tokens that are renewed in time, once.
+
+Time is the loop's own, and passes as fast as nothing happens: waits of minutes are waited for in no time, and exactly.
+"""
+
+import asyncio
+import selectors
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import pairwise
+
+import pytest
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.link import FIRST_PAUSE_S, GOOD_SESSION_S, LONGEST_PAUSE_S, Link, Rejected
+from outcry.feeds.tokens import Token, Tokens
+from outcry.ports.feed import FeedLost, FeedRefused, LoginRefused
+
+MANY = 50
+
+
+class Leaping(selectors.DefaultSelector):
+    """Waits for nothing: the time it would have waited has passed."""
+
+    passed_s = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready and timeout:
+            self.passed_s += timeout
+        return ready
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """A loop whose time is what its selector did not wait."""
+
+    def __init__(self) -> None:
+        self.leaping = Leaping()
+        super().__init__(self.leaping)
+
+    def time(self) -> float:
+        return self.leaping.passed_s
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    with asyncio.Runner(loop_factory=LeapingLoop) as runner:
+        runner.run(_whole(work))
+
+
+async def _whole(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Signed:
+    """A session."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self.closed = 0
+
+    async def close(self) -> None:
+        self.open = False
+        self.closed += 1
+
+
+class Vendor:
+    """Signs in as it is told, taking a second for it; without more to go by it does as with the last."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers) or [None]
+        self.asked_s: list[float] = []
+        self.sessions: list[Signed] = []
+        self.under_way = self.most_under_way = 0
+
+    async def sign_in(self) -> Signed:
+        self.asked_s.append(now_s())
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await asyncio.sleep(1.0)
+        finally:
+            self.under_way -= 1
+        if answer is not None:
+            raise answer
+        self.sessions.append(Signed())
+        return self.sessions[-1]
+
+    @property
+    def waited_s(self) -> list[float]:
+        """Between the end of one attempt and the beginning of the next."""
+        return [after - before - 1.0 for before, after in pairwise(self.asked_s)]
+
+
+async def ask(link: Link[Signed]) -> Signed | FeedLost:
+    try:
+        return await link.session()
+    except FeedLost as problem:
+        return problem
+
+
+async def ask_all(link: Link[Signed]) -> Sequence[Signed | FeedLost]:
+    return await asyncio.gather(*(ask(link) for _ in range(MANY)))
+
+
+def codes(answers: Sequence[Signed | FeedLost]) -> list[tuple[type, str]]:
+    return [(type(one), one.code) for one in answers if isinstance(one, FeedLost)]
+
+
+def test_many_ask_and_one_signs_in() -> None:
+    async def work() -> None:
+        vendor = Vendor()
+        link = Link(vendor.sign_in)
+        answers = await ask_all(link)
+        assert set(answers) == {vendor.sessions[0]}
+        assert len(vendor.asked_s) == 1
+        assert await link.session() is vendor.sessions[0]
+
+    run(work)
+
+
+@pytest.mark.parametrize("rush", [1.0, 20.0])
+def test_pauses_grow_and_are_never_the_same(rush: float) -> None:
+    """1 s at first, twice as long each time up to a minute, and between half and all of that by chance."""
+
+    async def work() -> None:
+        waits: list[list[float]] = []
+        for _ in range(2):
+            vendor = Vendor(ConnectionRefusedError("nobody there"))
+            link = Link(vendor.sign_in, rush=rush)
+            for _ in range(10):
+                assert codes([await ask(link)]) == [(FeedLost, "unreachable")]
+            waits.append(vendor.waited_s)
+        longest = [min(FIRST_PAUSE_S * 2**n, LONGEST_PAUSE_S) / rush for n in range(9)]
+        for waited in waits:
+            assert all(
+                most / 2 - 1e-6 <= s <= most + 1e-6 for s, most in zip(waited, longest, strict=True)
+            ), waited
+        assert waits[0] != waits[1]
+        assert longest[-1] == LONGEST_PAUSE_S / rush
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [FeedLost("rate_limited"), TimeoutError(), OSError("no route"), ZeroDivisionError("a fault of ours")],
+)
+def test_whatever_fails_there_is_a_pause(problem: Exception) -> None:
+    async def work() -> None:
+        vendor = Vendor(problem, None)
+        link = Link(vendor.sign_in)
+        with pytest.raises((FeedLost, ZeroDivisionError)):
+            await link.session()
+        assert await link.session() is vendor.sessions[0]
+        assert vendor.waited_s[0] >= FIRST_PAUSE_S / 2
+
+    run(work)
+
+
+def test_after_two_refusals_nobody_tries_again() -> None:
+    """Of fifty the first is told of a refusal, the second of the last one, and so is everybody else, each apart."""
+
+    async def work() -> None:
+        vendor = Vendor(Rejected("login_expired", "ended"), Rejected())
+        link = Link(vendor.sign_in)
+        answers = [*await ask_all(link), *await ask_all(link)]
+        assert codes(answers) == [
+            (FeedLost, "login_expired"), *[(LoginRefused, "login_refused")] * (2 * MANY - 1)
+        ]  # fmt: skip
+        assert len({id(one) for one in answers}) == len(answers)
+        assert len(vendor.asked_s) == 2
+        assert vendor.most_under_way == 1
+
+    run(work)
+
+
+def test_a_vendor_that_will_not_is_not_asked_again() -> None:
+    async def work() -> None:
+        vendor = Vendor(FeedRefused("not_allowed", "not from here"))
+        link = Link(vendor.sign_in)
+        assert codes(await ask_all(link)) == [(FeedRefused, "not_allowed")] * MANY
+        assert len(vendor.asked_s) == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize(("worked", "kind"), [(True, FeedLost), (False, LoginRefused)])
+def test_refusals_count_that_follow_each_other(worked: bool, kind: type) -> None:
+    """Between two of them a session that brought something forgets the first; one that only signed in does not."""
+
+    async def work() -> None:
+        vendor = Vendor(Rejected(), None, Rejected())
+        link = Link(vendor.sign_in)
+        assert codes([await ask(link)]) == [(FeedLost, "login_refused")]
+        session = await link.session()
+        if worked:
+            link.worked()
+        await session.close()
+        assert codes([await ask(link)]) == [(kind, "login_refused")]
+
+    run(work)
+
+
+def test_a_refusal_that_many_streams_find_is_one() -> None:
+    """And the session it was found of is given to nobody any more, though it is open."""
+
+    async def work() -> None:
+        vendor = Vendor()
+        link = Link(vendor.sign_in)
+        first = await link.session()
+        assert codes([link.rejected(Rejected()) for _ in range(MANY)]) == [(FeedLost, "login_refused")] * MANY
+        answers = await ask_all(link)
+        assert set(answers) == {vendor.sessions[1]}
+        assert (first.closed, len(vendor.sessions)) == (1, 2)
+        assert (
+            codes([link.rejected(Rejected()) for _ in range(MANY)])
+            == [(LoginRefused, "login_refused")] * MANY
+        )
+        assert codes(await ask_all(link)) == [(LoginRefused, "login_refused")] * MANY
+        assert len(vendor.asked_s) == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize("good", [True, False])
+def test_a_session_that_is_lost_is_replaced_once(good: bool) -> None:
+    """After a good one the next comes soon; those that break at once are asked for less and less often."""
+
+    async def work() -> None:
+        vendor = Vendor()
+        link = Link(vendor.sign_in)
+        for _ in range(6):
+            session = await link.session()
+            await asyncio.sleep(2 * GOOD_SESSION_S if good else 0.0)
+            session.open = False
+            broke_s = now_s()
+            assert set(await ask_all(link)) == {vendor.sessions[-1]}
+            assert session.closed == 1
+        last_s = vendor.asked_s[-1] - broke_s
+        assert last_s <= FIRST_PAUSE_S if good else last_s >= FIRST_PAUSE_S * 2**5 / 2
+        assert len(vendor.asked_s) == 7
+        await link.close()
+
+    run(work)
+
+
+def test_closing_while_somebody_signs_in() -> None:
+    """What comes of it is closed, and nobody gets it."""
+
+    async def work() -> None:
+        vendor = Vendor()
+        link = Link(vendor.sign_in)
+        asking = asyncio.create_task(ask_all(link))
+        await asyncio.sleep(0.5)
+        await link.close()
+        assert codes(await asking) == [(FeedLost, "closed")] * MANY
+        assert [session.closed for session in vendor.sessions] == [1]
+        assert codes([await ask(link)]) == [(FeedLost, "closed")]
+
+    run(work)
+
+
+def test_closing_during_a_pause() -> None:
+    async def work() -> None:
+        vendor = Vendor(OSError(), None)
+        link = Link(vendor.sign_in)
+        await ask(link)
+        asking = asyncio.create_task(ask(link))
+        await asyncio.sleep(0.1)
+        await link.close()
+        assert codes([await asking]) == [(FeedLost, "closed")]
+        assert len(vendor.asked_s) == 1
+
+    run(work)
+
+
+@pytest.mark.parametrize("problem", [None, OSError()])
+def test_who_signs_in_leaves_and_others_go_on(problem: Exception | None) -> None:
+    """Cancelled while signing in, and while waiting out a pause."""
+
+    async def work() -> None:
+        vendor = Vendor(problem, None)
+        link = Link(vendor.sign_in)
+        first = asyncio.create_task(ask(link))
+        await asyncio.sleep(0.5)
+        others = asyncio.create_task(ask_all(link))
+        await asyncio.sleep(0)
+        if problem is not None:
+            await asyncio.sleep(0.6)  # the first failed; the next is in its pause
+            others.cancel()
+            others = asyncio.create_task(ask_all(link))
+        first.cancel()
+        assert set(await asyncio.wait_for(others, 60)) == {vendor.sessions[0]}
+        assert vendor.most_under_way == 1
+        assert len(vendor.asked_s) == 2
+        await asyncio.gather(first, return_exceptions=True)
+
+    run(work)
+
+
+# -- tokens
+
+
+class Wall:
+    """A clock that is the loop's."""
+
+    def now_ns(self) -> int:
+        return round(now_s() * NANOS_PER_SECOND)
+
+
+class Issuer:
+    """Issues tokens of a hundred seconds, taking one for each."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.answers = list(answers)
+        self.given: list[str | None] = []
+
+    async def renew(self, last: Token | None) -> Token:
+        self.given.append(last.text if last else None)
+        made_ns = Wall().now_ns()
+        await asyncio.sleep(1.0)
+        if self.answers and (answer := self.answers.pop(0)) is not None:
+            raise answer
+        return Token(f"token {len(self.given)}", made_ns, 100.0)
+
+
+async def tokens_of(tokens: Tokens) -> list[str]:
+    answers = await asyncio.gather(*(tokens.token() for _ in range(MANY)), return_exceptions=True)
+    return [one if isinstance(one, str) else f"{type(one).__name__} {one}" for one in answers]
+
+
+def test_a_token_is_renewed_once_at_four_fifths_of_its_life() -> None:
+    async def work() -> None:
+        issuer = Issuer()
+        tokens = Tokens(issuer.renew, Wall())
+        assert await tokens_of(tokens) == ["token 1"] * MANY
+        await asyncio.sleep(78.9)  # 79.9 s old
+        assert await tokens_of(tokens) == ["token 1"] * MANY
+        await asyncio.sleep(0.1)
+        assert await tokens_of(tokens) == ["token 2"] * MANY
+        assert issuer.given == [None, "token 1"]
+
+    run(work)
+
+
+def test_a_token_refused_early_is_made_anew_and_a_newer_one_is_left_alone() -> None:
+    async def work() -> None:
+        issuer = Issuer()
+        tokens = Tokens(issuer.renew, Wall())
+        await tokens.token()
+        tokens.refused("token 1")
+        assert await tokens_of(tokens) == ["token 2"] * MANY
+        tokens.refused("token 1")
+        assert await tokens.token() == "token 2"
+        assert issuer.given == [None, None]
+
+    run(work)
+
+
+def test_a_renewal_that_fails_fails_for_all_who_waited_and_is_asked_for_once() -> None:
+    async def work() -> None:
+        issuer = Issuer(Rejected("login_refused", "no"), None)
+        tokens = Tokens(issuer.renew, Wall())
+        assert await tokens_of(tokens) == ["Rejected no"] * MANY
+        assert issuer.given == [None]
+        assert await tokens_of(tokens) == ["token 2"] * MANY
+        await asyncio.sleep(80)
+        issuer.answers = [FeedLost("unreachable", "gone")]
+        waiting = asyncio.create_task(tokens_of(tokens))
+        assert await waiting == ["FeedLost gone"] * MANY
+        assert await tokens.token() == "token 4"
+        assert issuer.given == [None, None, "token 2", "token 2"]
+
+    run(work)
+
+
+def test_who_renews_leaves_and_others_go_on() -> None:
+    async def work() -> None:
+        issuer = Issuer()
+        tokens = Tokens(issuer.renew, Wall())
+        first = asyncio.create_task(tokens.token())
+        await asyncio.sleep(0.5)
+        others = asyncio.create_task(tokens_of(tokens))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await asyncio.wait_for(others, 60) == ["token 2"] * MANY
+
+    run(work)
+
+
+def test_a_token_is_never_printed() -> None:
+    assert "hidden" not in repr(Token("hidden", 0, 1.0))
