@@ -310,12 +310,15 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
 
 
 @contextmanager
-def bare_stage(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[WebStage]:
-    """A service as it is after the first start: no people, no data, no feed. `environment`: what its operator set."""
+def bare_stage(
+    folder: Path, environment: Mapping[str, str] | None = None, clock: MovableClock | None = None
+) -> Iterator[WebStage]:
+    """A service as it is after the first start: no people, no data, no feed. `environment`: what its operator set;
+    `clock`: its present, where that is not now."""
     with (
-        open_house(read_settings(environment or {}, data=str(folder))) as house,
+        open_house(read_settings(environment or {}, data=str(folder)), clock) as house,
         house.log.exclusively(),
-        _served(WebStage(house, people_of(house), MovableClock(DAY), io.BytesIO(), {}), []) as stage,
+        _served(WebStage(house, people_of(house), clock or MovableClock(DAY), io.BytesIO(), {}), []) as stage,
     ):
         yield stage
 

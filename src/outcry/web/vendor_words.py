@@ -101,6 +101,10 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "The key was revoked, is not complete, or is of another team. Make a new one in Databento's portal, under "
             "API keys, and enter it."
         ),
+        "login_expired": later(
+            "The key was deactivated, in the portal or by Databento. Make a new one there, under API keys, and enter "
+            "it."
+        ),
         "not_entitled": later(
             "The key's team has no live subscription to GLBX.MDP3, or the exchange's agreement is not signed yet: see "
             "the plan in Databento's portal. Access to history alone does not include live data."
