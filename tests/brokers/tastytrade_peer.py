@@ -134,8 +134,10 @@ class Line:
         limit = self.peer.most_sales if kind == "TimeAndSale" else len(events)
         end = SNIP if limit < len(events) else END
         events = events[:limit]
-        if kind == "Candle" or not events:  # told by an event that is none
-            time = from_ns // MS
+        time = from_ns // MS
+        if not events or (
+            kind == "Candle" and events[-1]["time"] > time
+        ):  # the end is told by an event that is none
             none = dict.fromkeys(("open", "high", "low", "close", "volume", "price", "size"), "NaN")
             events.append(
                 {"eventSymbol": symbol, "index": time << 22, "time": time, "eventFlags": REMOVE, **none}

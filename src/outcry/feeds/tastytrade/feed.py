@@ -4,13 +4,14 @@ Rules kept: whoever asks first signs in, for all; what a future is called is ask
 not have ends its own stream and no other.
 """
 
+from collections import deque
 from collections.abc import AsyncIterator
 
 from outcry.core.instruments import Contract
 from outcry.feeds.link import Link, Rejected
 from outcry.feeds.tastytrade.dxlink import Connection, Pace, connect
 from outcry.feeds.tastytrade.rest import Entries, Rest
-from outcry.feeds.tastytrade.series import Memory
+from outcry.feeds.tastytrade.series import MOST_SENT
 from outcry.feeds.tastytrade.stream import Grant, Stream
 from outcry.feeds.tastytrade.symbols import Future, read_future, rest_symbol
 from outcry.ports.adapters import Kit
@@ -31,7 +32,7 @@ class TastytradeFeed:
         self._rest = Rest(entries, kit.places, kit.clock, kit.rush)
         self._link: Link[Connection] = Link(self._sign_in, rush=kit.rush)
         self._futures: dict[Contract, Future] = {}
-        self._memories: dict[Contract, Memory] = {}
+        self._sent: dict[Contract, deque[int]] = {}
         self._grant = Grant()
 
     async def contracts(self) -> list[Contract]:
@@ -44,9 +45,9 @@ class TastytradeFeed:
         future = await self._future(contract)
         channel = await connection.channel()
         try:
-            memory = self._memories.setdefault(contract, Memory())
+            sent = self._sent.setdefault(contract, deque(maxlen=MOST_SENT))
             stream = Stream(
-                channel, connection, future, self._kit.clock, memory, self._grant, since, self.caps.reach_ns
+                channel, connection, future, self._kit.clock, sent, self._grant, since, self.caps.reach_ns
             )
             async for event in stream.events():
                 self._link.worked()

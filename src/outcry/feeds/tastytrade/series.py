@@ -21,25 +21,17 @@ MOST_PAST = 2_000_000
 #: Sales that are put into rows at a time.
 _CHUNK = 4096
 #: Numbers of sales remembered as sent, for those that are amended while nobody listens.
-_MOST_SENT = 512
+MOST_SENT = 512
 
 _END = Flag.SNAPSHOT_END | Flag.SNAPSHOT_SNIP
 
 
-class Memory:
-    """What lasts from one stream of a contract to the next: the numbers of the last sales sent, and a gap, its ends at
-    edges of minutes, that candles are to fill once they are over (0, 0: none)."""
-
-    def __init__(self) -> None:
-        self.sent: deque[int] = deque(maxlen=_MOST_SENT)
-        self.owed: tuple[int, int] = (0, 0)
-
-
 class Sales:
-    """The series of sales. `begun`: its past is being told; `whole`: it has been; `short`: but for its oldest part."""
+    """The series of sales. `begun`: its past is being told; `whole`: it has been; `short`: but for its oldest part.
+    sent: numbers of the last sales sent by the stream before."""
 
-    def __init__(self, scale: Decimal, clock: Clock, memory: Memory, since_ns: int) -> None:
-        self._scale, self._clock, self._memory, self._since_ns = scale, clock, memory, since_ns
+    def __init__(self, scale: Decimal, clock: Clock, sent: deque[int], since_ns: int) -> None:
+        self._scale, self._clock, self._sent, self._since_ns = scale, clock, sent, since_ns
         self.begun = self.whole = self.short = False
         self.amends: list[Amend] = []
         self._ended = False
@@ -68,13 +60,13 @@ class Sales:
 
     def _take_past(self, sale: Sale) -> None:
         if sale.trade and sale.at_ns >= self._since_ns:
-            if sale.kind == "CORRECTION" and sale.id in self._memory.sent:
+            if sale.kind == "CORRECTION" and sale.id in self._sent:
                 self.amends.append(Amend(sale.id, "correct", sale.price_e9, sale.size_lots))
             elif not self._full(sale):
                 self._past.append(sale)
         elif not sale.trade:
             self._gone.add(sale.id)
-            if sale.id in self._memory.sent:
+            if sale.id in self._sent:
                 self.amends.append(Amend(sale.id, "cancel"))
         if len(self._past) >= _CHUNK:
             self._pack()

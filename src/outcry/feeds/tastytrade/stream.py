@@ -7,6 +7,7 @@ their time, also where trades of it are known.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from outcry.feeds.channel import Lag
 from outcry.feeds.tastytrade.channel import Channel
 from outcry.feeds.tastytrade.dxlink import Connection
 from outcry.feeds.tastytrade.events import CANDLE, SALE
-from outcry.feeds.tastytrade.series import Candles, Memory, Sales
+from outcry.feeds.tastytrade.series import MOST_SENT, Candles, Sales
 from outcry.feeds.tastytrade.symbols import Future
 from outcry.ports.clock import Clock
 from outcry.ports.feed import (
@@ -43,6 +44,8 @@ BEAT_S = 2.0
 PIECE = 20_000
 #: How far the vendor's clock may be ahead of ours, and how long a candle may change after its end.
 _AHEAD_NS, _SETTLE_NS = 5 * NANOS_PER_SECOND, 5 * NANOS_PER_SECOND
+#: Bars are told from so much before what is asked for: those owed when the link broke; known ones are recognised.
+_AGAIN_NS = 3 * NANOS_PER_MINUTE
 
 
 @dataclass(slots=True)
@@ -61,22 +64,24 @@ class Stream:
         connection: Connection,
         future: Future,
         clock: Clock,
-        memory: Memory,
+        sent: deque[int],
         grant: Grant,
         since: Cursor,
         reach_ns: int,
     ) -> None:
         self._channel, self._connection, self._clock = channel, connection, clock
-        self._symbol, self._memory, self._grant = future.symbol, memory, grant
+        self._symbol, self._sent_ids, self._grant = future.symbol, sent, grant
         self._pace = connection.pace
         now_ns = clock.now_ns()
         self._since_ns = max(since.since_ns, now_ns - reach_ns)
         self._lost_ns = since.since_ns if since.since_ns < self._since_ns else None
         self._ticks_ns = max(self._since_ns, now_ns - TICKS_REACH_NS)
-        self._first_minute_ns = _edge_before(min(self._since_ns, memory.owed[0] or self._since_ns))
+        self._first_minute_ns = _edge_before(self._since_ns) - _AGAIN_NS
         self._candle_series = {"type": CANDLE, "symbol": future.symbol + "{=1m}"}
-        self._sales = Sales(future.scale, clock, memory, self._ticks_ns)
+        self._sales = Sales(future.scale, clock, sent, self._ticks_ns)
         self._candles = Candles(future.scale)
+        #: The minutes whose bars are still to be sent.
+        self._owed: tuple[int, int] | None = None
         self._lag = Lag()
         self._beaten_s = 0.0
 
@@ -89,8 +94,6 @@ class Stream:
             yield Gap(self._lost_ns, self._since_ns, "not_kept")
         for event in self._by_trades() if self._sales.whole else self._by_bars():
             yield event
-        if not self._memory.owed[1]:
-            await self._end_candles()
         async for event in self._live():
             yield event
 
@@ -151,7 +154,7 @@ class Stream:
         whole_ns = _edge_after(max(now_ns, self._candles.newest_ns) + _AHEAD_NS)
         yield from self._bars_between(self._first_minute_ns, over_ns)
         yield Gap(over_ns, whole_ns, "reconnect")
-        self._memory.owed = (min(self._memory.owed[0] or over_ns, over_ns), whole_ns)
+        self._owed = (over_ns, whole_ns)
         yield CaughtUp(self._caught_ns(), Quality.BARS_1M)
 
     def _bars_between(self, from_ns: int, to_ns: int) -> Iterator[Event]:
@@ -162,17 +165,13 @@ class Stream:
         if len(rows):
             yield Bars(rows, Quality.BARS_1M, backfill=True)
 
-    def _fill(self) -> Iterator[Event]:
-        """The bars that are owed, once their minutes are over."""
-        from_ns, to_ns = self._memory.owed
-        yield from self._bars_between(from_ns, to_ns)
-        yield Repaired(from_ns, to_ns)
-        self._memory.owed = (0, 0)
-
-    @property
-    def _fillable(self) -> bool:
-        to_ns = self._memory.owed[1]
-        return 0 < to_ns <= self._clock.now_ns() - _SETTLE_NS
+    def _filled(self) -> Iterator[Event]:
+        """The bars that are owed, once their minutes are over. Then bars have told all since the first of them."""
+        if self._owed is None or self._clock.now_ns() < self._owed[1] + _SETTLE_NS:
+            return
+        yield from self._bars_between(*self._owed)
+        yield Repaired(self._first_minute_ns, self._owed[1])
+        self._owed = None
 
     def _caught_ns(self) -> int:
         """Up to when the past has been told: at least what was known of it."""
@@ -182,6 +181,7 @@ class Stream:
     # -- now
 
     async def _live(self) -> AsyncIterator[Event]:
+        candles = True
         while True:
             rows, amends = self._sales.live()
             if len(rows):
@@ -189,16 +189,17 @@ class Stream:
                 yield self._sent(rows)
             for amend in amends:
                 yield amend
-            if self._fillable:
-                for event in self._fill():
-                    yield event
+            for event in self._filled():
+                yield event
+            if candles and self._owed is None:
                 await self._end_candles()
+                candles = False
             if self._beat_due():
                 yield Heartbeat(self._lag.before(self._clock.now_ns()))
             await self._take()
 
     def _sent(self, rows: Rows) -> Trades:
-        self._memory.sent.extend(rows["id"][-1024:].tolist())
+        self._sent_ids.extend(rows["id"][-MOST_SENT:].tolist())
         return Trades(rows)
 
     async def _take(self) -> bool:
