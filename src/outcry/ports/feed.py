@@ -88,10 +88,15 @@ class FeedCaps:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where to begin: rows at or after `since_ns` (event time). `last_id`: the newest number known, 0: none."""
+    """Where to begin: rows at or after `since_ns` (event time). `last_id`: the newest number known, 0: none.
+
+    barred_ns: starts of minutes of days under way that only bars have told of, given to a feed that begins: it may send
+    trades in their place (`Replaced`).
+    """
 
     since_ns: int
     last_id: int = 0
+    barred_ns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ subscription; bars come first, so that the answer is live soon, and trades take 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 
 from outcry.core.instruments import Contract
@@ -62,6 +62,7 @@ class IbkrFeed:
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """Stream a contract. While the account has no line free for it, that is said, and it is tried again."""
+        self._owe(contract, since.barred_ns)
         kept_ns = self._kit.clock.now_ns() - CAPS.reach_ns
         if since.since_ns < kept_ns:
             yield Gap(since.since_ns, kept_ns, "not_kept")
@@ -130,7 +131,7 @@ class IbkrFeed:
             async for page in history.bring(plan):
                 yield page
                 if isinstance(page, Bars):
-                    self._owe(contract, page, began_ns(found, cut_ns))
+                    self._owe(contract, page.rows["ts_event"].tolist())
 
         try:
             async for event in joined(before, live(), lambda: told_ns + 2 * NANOS_PER_SECOND):
@@ -138,7 +139,9 @@ class IbkrFeed:
                     yield event
                     continue
                 yield CaughtUp(event.at_ns, plan.quality)
-                owed = self._owed.setdefault(contract, [])
+                owed = self._owed[contract]
+                began = began_ns(found, event.at_ns)
+                owed[:] = [start for start in owed if start >= began]
                 refining = asyncio.create_task(self._refine(channel, history, owed))
         finally:
             if refining is not None:
@@ -164,10 +167,9 @@ class IbkrFeed:
             return
         channel.check()
 
-    def _owe(self, contract: Contract, bars: Bars, began_at_ns: int) -> None:
-        """Keep in mind which minutes' bars are to be replaced: those of the trade date under way."""
-        owed = {*self._owed.get(contract, ()), *bars.rows["ts_event"].tolist()}
-        self._owed[contract] = sorted(start for start in owed if start >= began_at_ns)
+    def _owe(self, contract: Contract, starts: Iterable[int]) -> None:
+        """Keep in mind minutes that only bars told of, until trades take their place."""
+        self._owed[contract] = sorted({*self._owed.get(contract, ()), *starts})
 
     async def _refine(self, channel: Channel, history: History, owed: list[int]) -> None:
         """Send trades for bars, until all are sent or none are to be had. What goes wrong here takes nothing away: the

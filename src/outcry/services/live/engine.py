@@ -20,6 +20,7 @@ from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LiveStore, LogDamaged, StreamKey, TradeLog
+from outcry.ports.records import Quality
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services.grid import Grid
@@ -268,8 +269,25 @@ class Engine:
             await self._recorder.patiently(lambda: self._stores.live.forget_alerts(key))
             runner = await self._recovered(key)
         runner.begin(feed)
+        runner.barred_ns = await self._barred(runner)
         self._board.put(runner.channel)  # it may have been retired
         return runner
+
+    async def _barred(self, runner: Runner) -> tuple[int, ...]:
+        """Minutes of a stream's days under way that only bars have told of, by its log."""
+        stream = runner.stream
+        if not stream.barred_ns or stream.own_clock:
+            return ()
+        first, position, days = stream.needed_from, stream.position, {day for day, _ in stream.days}
+
+        def work() -> tuple[int, ...]:
+            frames = self._stores.log.read(runner.name, first)
+            entries = [log.decode(frame) for frame in frames if frame.first < position]
+            settled = log.settled(log.of_days(entries, days))
+            bars = [one for one in settled if isinstance(one, log.BarRows) and one.quality is Quality.BARS_1M]
+            return tuple(sorted({start for one in bars for start in one.rows["ts_event"].tolist()}))
+
+        return await asyncio.get_running_loop().run_in_executor(self._archive_thread, work)
 
     async def _recovered_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
         """A log that cannot be read ends with the performance that wrote it: another one begins anew."""

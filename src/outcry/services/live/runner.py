@@ -73,6 +73,8 @@ class Runner:
         #: The present when this process took the stream up.
         self.since_ns = ways.clock.now_ns()
         self._storing = asyncio.Lock()
+        #: Minutes told of by bars alone, for a feed that begins.
+        self.barred_ns: tuple[int, ...] = ()
         #: Holes that the feed may fill, as it has begun again before them.
         self._mendable: list[Span] = []
         #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
@@ -167,7 +169,9 @@ class Runner:
     async def _cursor(self) -> ports.Cursor:
         """Where a feed is to begin: a little before the newest row, for what was under way."""
         latest_ns = self.stream.latest_ns
-        return ports.Cursor(max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns())
+        barred_ns, self.barred_ns = self.barred_ns, ()
+        since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
+        return ports.Cursor(since_ns, barred_ns=barred_ns)
 
     async def _begin_ns(self) -> int:
         """Nothing is known: the history wanted is that of the session open now and the night before it; and where its
