@@ -6,14 +6,17 @@ is handed over before the break is told; a heartbeat lags as the vendor's trades
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.seam import BUFFER_LIMIT
+from outcry.ports.clock import Clock
 from outcry.ports.feed import Bars, Event, FeedLost, Heartbeat, Trades
 
+#: Between two pings, and without an answer to one.
+BEAT_S, SILENT_S = 2.0, 12.0
 #: A heartbeat stays this far behind the present at least, and at most whatever a late trade may have shown.
 LEAST_LAG_NS, MOST_LAG_NS = NANOS_PER_SECOND, 10 * NANOS_PER_SECOND
 _DELAYS_KEPT = 256
@@ -55,7 +58,7 @@ class Channel:
         """Trades that nobody has taken yet."""
         return [event for event in self._waiting if isinstance(event, Trades)]
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         """Everything put, then what the channel failed with."""
         while True:
             while not self._waiting:
@@ -138,6 +141,32 @@ class Lag:
         """The time of trades of which none is still to come (ns UTC, the vendor's clock)."""
         late_ns = max(self._delays_ns, default=0)
         return now_ns - min(max(late_ns + LEAST_LAG_NS // 2, LEAST_LAG_NS), MOST_LAG_NS)
+
+
+async def beating(
+    board: Switchboard,
+    lag: Lag,
+    ping: Callable[[], Awaitable[Awaitable[object]]],
+    clock: Clock,
+    rush: float,
+) -> None:
+    """Ask whether the other side is there, now and then, and tell the streams that it was when asked. Ends when it is
+    not: the streams fail with `link_silent`, or with what the reader of the connection finds.
+
+    ping: sends a ping and gives what waits for its answer; a `TimeoutError` of it says that the link is silent.
+    """
+    while board.problem is None:
+        asked_ns = clock.now_ns()
+        try:
+            async with asyncio.timeout(SILENT_S / rush):
+                await (await ping())
+        except TimeoutError:
+            board.fail(FeedLost("link_silent", "nothing has come for longer than it may take"))
+            return
+        except Exception:  # noqa: BLE001 - the connection is gone, in whatever words; its reader tells
+            return
+        board.beat(lag.before(asked_ns))
+        await asyncio.sleep(BEAT_S / rush)
 
 
 def _weight(event: Event) -> int:

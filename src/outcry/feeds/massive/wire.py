@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from urllib3.response import BaseHTTPResponse
 from websockets.exceptions import ConnectionClosed
 
-from outcry.feeds.channel import Channel, Lag, Switchboard
+from outcry.feeds.channel import Channel, Lag, Switchboard, beating
 from outcry.feeds.link import Rejected
 from outcry.feeds.massive.protocol import (
     WELL,
@@ -34,8 +34,8 @@ from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, Trades
 
 SOCKET, REST = "wss://socket.massive.com", "https://api.massive.com"
-#: Time to connect and sign in, for an answer, between two pings, and without an answer to one.
-SIGN_IN_S, ANSWER_S, BEAT_S, SILENT_S = 15.0, 15.0, 2.0, 12.0
+#: Time to connect and sign in, and for an answer.
+SIGN_IN_S, ANSWER_S = 15.0, 15.0
 #: The library looks for new subscriptions once a second.
 _NOTICED_S = 2.0
 #: Complaints that may be about one subscription alone.
@@ -191,19 +191,9 @@ class Socket:
         return self.board.problem or FeedLost("login_refused")
 
     async def _beat(self) -> None:
-        """Ask whether the other side is there, now and then, and tell the streams that it was when asked."""
-        while (socket := self._client.websocket) is not None:
-            asked_ns = self._clock.now_ns()
-            try:
-                async with asyncio.timeout(SILENT_S / self._rush):
-                    await (await socket.ping())
-            except TimeoutError:
-                self.board.fail(FeedLost("link_silent", "Massive has not answered for longer than it may"))
-                return
-            except ConnectionClosed:
-                return  # the reader tells
-            self.board.beat(self._lag.before(asked_ns))
-            await asyncio.sleep(BEAT_S / self._rush)
+        socket = self._client.websocket
+        if socket is not None:
+            await beating(self.board, self._lag, socket.ping, self._clock, self._rush)
 
 
 class Rest:

@@ -1,0 +1,66 @@
+"""What can be said of ProjectX without its library, and how a feed of it is made."""
+
+from collections.abc import Mapping
+
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MS
+from outcry.feeds.projectx.firms import FIRMS, Firm
+from outcry.ports.adapters import BadEntry, Kit
+from outcry.ports.connections import Broker, BrokerField
+from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+
+CAPS = FeedCaps(
+    resolution_ns=NANOS_PER_MS,
+    has_id=False,
+    has_side=True,
+    backfill=Backfill.BARS_1S,
+    reach_ns=5 * NANOS_PER_DAY,
+    resume=Resume.BY_TIME,
+    has_volume_counter=True,
+    hosted_allowed=False,
+)
+
+
+class ProjectXAdapter:
+    """ProjectX, through a SignalR client. Not from a server: TopstepX forbids it."""
+
+    library = "pysignalr"
+    caps = CAPS
+
+    def __init__(self) -> None:
+        self.broker = Broker(
+            id="projectx",
+            name="ProjectX (TopstepX and others)",
+            fields=(
+                BrokerField(
+                    "firm", "Firm", options=tuple(FIRMS), usual="topstepx", hint="Whose account it is."
+                ),
+                BrokerField("user", "User name", hint="The one you sign in to the platform with."),
+                BrokerField(
+                    "key",
+                    "API key",
+                    secret=True,
+                    hint="Made in the platform's settings under API; the firm sells access to it apart.",
+                ),
+            ),
+            hosted=False,
+            extra="projectx",
+        )
+
+    def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:
+        """A feed of ProjectX; nothing is asked of it yet. Places: `api` and `hub`, both `http://host:port`."""
+        firm = FIRMS.get(given.get("firm", "") or "topstepx")
+        if firm is None:
+            raise BadEntry("rejected", "firm")
+        user, key = given.get("user", "").strip(), given.get("key", "").strip()
+        for name, entry in (("user", user), ("key", key)):
+            if not entry:
+                raise BadEntry("missing", name)
+            if not entry.isprintable():
+                raise BadEntry("rejected", name)
+        from outcry.feeds.projectx.feed import ProjectXFeed  # noqa: PLC0415 - the library may not be there
+
+        firm = Firm(kit.places.get("api", firm.api), kit.places.get("hub", firm.hub))
+        return ProjectXFeed(user, key, firm, kit, self.broker.id, self.caps)
+
+
+ADAPTER = ProjectXAdapter()

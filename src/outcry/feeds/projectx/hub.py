@@ -1,0 +1,218 @@
+"""ProjectX's market hub through a SignalR client: one connection for all contracts.
+
+Rules kept: no other module knows the client. It connects once; to connect again is the feed's to decide. The hub's
+address holds the token, as the vendor wants it, so nothing that passes is logged and no error repeats it. That the link
+lives is known by answers to pings and by the hub's own beats.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from pysignalr.client import SignalRClient
+from pysignalr.exceptions import AuthorizationError, HubError
+from pysignalr.messages import CompletionMessage
+from pysignalr.transport.abstract import ConnectionState
+from pysignalr.transport.websocket import WebsocketTransport
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import WebSocketException
+
+from outcry.feeds.channel import Channel, Lag, Switchboard, beating
+from outcry.feeds.link import Rejected
+from outcry.feeds.projectx.protocol import counted, trade_rows
+from outcry.ports.clock import Clock
+from outcry.ports.feed import FeedLost, FeedRefused, Trades
+
+#: Time to connect, and for an answer; the hub beats every 15 s, and may be silent for ten more.
+CONNECT_S, ANSWER_S, SILENT_S = 15.0, 15.0, 25.0
+
+_UNHEARD = logging.getLogger("outcry.feeds.projectx.unheard")
+_UNHEARD.disabled = True
+for _name in ("pysignalr.client", "pysignalr.transport"):
+    logging.getLogger(_name).disabled = True
+
+
+class _Transport(WebsocketTransport):
+    """The client's transport, made to connect once and to leave nothing behind."""
+
+    connection: ClientConnection | None = None
+    heard_s = 0.0
+
+    async def run(self) -> None:
+        """Connect, greet, and read until the connection ends; raises how it did."""
+        await self._set_state(ConnectionState.connecting)
+        await self._negotiate()
+        async with connect(
+            self._url, additional_headers=self._headers, ping_interval=None, close_timeout=1,
+            max_size=2**24, logger=_UNHEARD,
+        ) as connection:  # fmt: skip
+            await self._handshake(connection)
+            self._ws = self.connection = connection
+            self.heard_s = asyncio.get_running_loop().time()
+            keeping = asyncio.create_task(self._keepalive(connection))
+            try:
+                await self._set_state(ConnectionState.connected)
+                await self._process(connection)
+            finally:
+                keeping.cancel()
+                await asyncio.wait({keeping})
+                if not keeping.cancelled():
+                    keeping.exception()  # the connection is gone, which the reader says
+
+    async def _on_raw_message(self, raw_message: str | bytes) -> None:
+        self.heard_s = asyncio.get_running_loop().time()
+        await super()._on_raw_message(raw_message)
+
+
+class _Client(SignalRClient):
+    """The client, on that transport."""
+
+    def __init__(self, url: str, token: str) -> None:
+        super().__init__(url)
+        self.transport = self._transport = _Transport(
+            url=url,
+            protocol=self._protocol,
+            callback=self._on_message,
+            headers={"Authorization": f"Bearer {token}"},
+        )
+
+
+class Hub:
+    """One connection, open once `connected` returns."""
+
+    def __init__(self, base: str, token: str, clock: Clock, rush: float) -> None:
+        self._clock, self._rush = clock, rush
+        self.board, self._lag = Switchboard(), Lag()
+        self._stands: dict[str, asyncio.Event] = {}
+        self._ready = asyncio.Event()
+        self._refused = False
+        self._client = _Client(f"{base}/hubs/market?{urlencode({'access_token': token})}", token)
+        self._client.on("GatewayTrade", self._traded)
+        self._client.on("GatewayQuote", self._quoted)
+        self._client.on("GatewayLogout", self._logged_out)
+        self._client.on_open(self._opened)
+        self._client.on_error(_nothing)  # each subscription hears of its own
+        self._running = asyncio.create_task(self._run())
+        self._beating: asyncio.Task[None] | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it can still be used."""
+        return self.board.problem is None
+
+    async def connected(self) -> None:
+        """Wait until it is. Raises `Rejected` for a token that is not taken, `FeedLost`, `TimeoutError`."""
+        ready = asyncio.create_task(self._ready.wait())
+        try:
+            async with asyncio.timeout(CONNECT_S / self._rush):
+                await asyncio.wait({ready, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        except BaseException:
+            await self.close()
+            raise
+        finally:
+            ready.cancel()
+        if self._refused:
+            raise Rejected("login_expired", "ProjectX refuses the token it gave")
+        if self.board.problem is not None:
+            await self.close()
+            raise self.board.problem
+        self._beating = asyncio.create_task(self._beat())
+
+    async def subscribed(self, contract_id: str, channel: Channel) -> None:
+        """Wait until a subscription stands; it does so for as long as the connection does."""
+        try:
+            async with asyncio.timeout(max(1.0, ANSWER_S / self._rush)):
+                if contract_id not in self._stands:
+                    stands = self._stands[contract_id] = asyncio.Event()
+                    await self._invoke("SubscribeContractTrades", contract_id, stands.set)
+                    await self._invoke("SubscribeContractQuotes", contract_id, lambda: None)
+                await channel.beside(self._stands[contract_id].wait())
+        except TimeoutError:
+            raise FeedLost("vendor_error", "ProjectX did not answer a subscription") from None
+        except (WebSocketException, RuntimeError):
+            raise self.board.problem or FeedLost("disconnected", "the connection broke") from None
+
+    async def _invoke(self, method: str, contract_id: str, done: Callable[[], None]) -> None:
+        async def answered(message: Any) -> None:  # what the client hands to whoever has invoked
+            if isinstance(message, CompletionMessage) and message.error:
+                self._stands.pop(contract_id, None)
+                self.board.fail(_complaint(message.error), contract_id)
+            else:
+                done()
+
+        arguments: list[Any] = [contract_id]
+        await self._client.send(method, arguments, answered)
+
+    async def close(self) -> None:
+        """Hang up."""
+        self.board.fail(FeedLost("closed"))
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait({self._beating})
+        self._running.cancel()
+        await asyncio.wait({self._running})
+
+    # -- what comes
+
+    async def _run(self) -> None:
+        problem = FeedLost("disconnected", "ProjectX closed the connection")
+        try:
+            await self._client.run()
+        except AuthorizationError:
+            self._refused = True
+            problem = FeedLost("login_expired", "ProjectX refuses the token it gave")
+        except FeedLost as found:
+            problem = found
+        except (WebSocketException, HubError, aiohttp.ClientError, OSError) as found:
+            code = "disconnected" if self._ready.is_set() else "unreachable"
+            problem = FeedLost(code, f"the hub: {type(found).__name__}")
+        except (LookupError, TypeError, AttributeError, ValueError):
+            problem = FeedLost("protocol", "ProjectX's hub sent what cannot be read")
+        self.board.fail(problem)
+
+    async def _opened(self) -> None:
+        self._ready.set()
+
+    async def _traded(self, arguments: Any) -> None:
+        received_ns = self._clock.now_ns()
+        rows = trade_rows(arguments[1], received_ns)
+        if len(rows):
+            self._lag.took(received_ns, int(rows["ts_event"].min()))
+            self.board.put(arguments[0], Trades(rows))
+
+    async def _quoted(self, arguments: Any) -> None:
+        count = counted(arguments[1])
+        if count is not None:
+            self.board.put(arguments[0], count)
+
+    async def _logged_out(self, _arguments: Any) -> None:
+        self.board.fail(FeedLost("disconnected", "ProjectX signed the user out"))
+
+    async def _beat(self) -> None:
+        transport = self._client.transport
+        loop = asyncio.get_running_loop()
+
+        async def ping() -> Awaitable[Any]:
+            silent_s = loop.time() - transport.heard_s
+            if transport.connection is None or silent_s > SILENT_S / self._rush:
+                raise TimeoutError
+            return await transport.connection.ping()
+
+        await beating(self.board, self._lag, ping, self._clock, self._rush)
+
+
+def _complaint(text: str) -> FeedLost:
+    """What a subscription that is refused means. The text is the hub's and in no fixed words."""
+    said = text.lower()
+    if any(word in said for word in ("not found", "unknown", "invalid contract")):
+        return FeedRefused("unknown_contract", text)
+    if any(word in said for word in ("permission", "subscription", "entitle", "unauthorized", "not allowed")):
+        return FeedRefused("not_entitled", text)
+    return FeedLost("vendor_error", text)
+
+
+async def _nothing(_message: CompletionMessage) -> None:
+    return None

@@ -1,0 +1,133 @@
+"""What ProjectX sends, read: answers over HTTP, and trades and quotes of the hub.
+
+Rules kept: prices are read from their digits, never through binary fractions; a bar is stamped at its start; refusals
+are told by the vendor's own numbers.
+"""
+
+import re
+from calendar import timegm
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.feeds.link import Rejected
+from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, VolumeCounter
+from outcry.ports.records import BAR, Rows
+
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))?")
+#: Aggressors by the vendor's number: who bought, who sold.
+_SIDES = {0: b"B", 1: b"A"}
+
+
+class Listed(msgspec.Struct):
+    """A contract as the vendor lists it. `name`: the exchange's key, `ESZ6`."""
+
+    id: str
+    name: str = ""
+
+
+class Bar(msgspec.Struct):
+    """A bar of history: start, open, high, low, close, lots."""
+
+    t: str
+    o: Decimal
+    h: Decimal
+    l: Decimal  # noqa: E741 - the vendor's name
+    c: Decimal
+    v: Decimal
+
+
+class Answer(msgspec.Struct):
+    """Any answer; what it is of is told by what is in it."""
+
+    success: bool = False
+    errorCode: int = 0  # noqa: N815 - the vendor's name
+    token: str | None = None
+    contracts: list[Listed] = []
+    bars: list[Bar] | None = None
+
+
+_ANSWER = msgspec.json.Decoder(Answer)
+
+
+def read_answer(body: bytes) -> Answer:
+    """An answer over HTTP. Raises `FeedLost`."""
+    try:
+        return _ANSWER.decode(body)
+    except msgspec.DecodeError:  # its text may quote what was answered
+        raise FeedLost("protocol", "ProjectX answered what cannot be read") from None
+
+
+def login_problem(answer: Answer) -> Rejected | FeedLost:
+    """Why a login was refused."""
+    match answer.errorCode:
+        case 7:
+            return FeedRefused("not_allowed", "the platform's agreements are not signed: sign in there once")
+        case 9:
+            return FeedRefused("not_entitled", "the account has no subscription to the API")
+        case 10:
+            return FeedRefused("not_allowed", "the firm has switched API keys off")
+        case 8:
+            return FeedLost("vendor_error", "ProjectX could not sign in, and did not say why")
+        case _:
+            return Rejected("login_refused", "ProjectX knows no such user name and API key")
+
+
+def ns_of(text: str) -> int:
+    """A time as .NET writes it, with up to nine digits of a second; of no zone it is UTC. Raises `FeedLost`."""
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise FeedLost("protocol", "ProjectX sent a time that cannot be read")
+    whole, fraction, sign, hours, minutes = found.groups()
+    at_ns = timegm(datetime.fromisoformat(whole).timetuple()) * NANOS_PER_SECOND
+    at_ns += int((fraction or "0").ljust(9, "0"))
+    if sign:
+        off_ns = (int(hours) * 60 + int(minutes)) * NANOS_PER_MINUTE
+        at_ns += -off_ns if sign == "+" else off_ns
+    return at_ns
+
+
+def bar_rows(bars: Sequence[Bar]) -> Rows:
+    """Bars of a second in order of time; those in which nothing traded are left out."""
+    rows = [
+        (ns_of(bar.t), _e9(bar.o), _e9(bar.h), _e9(bar.l), _e9(bar.c), int(bar.v))
+        for bar in bars
+        if bar.v > 0
+    ]
+    table = np.array(rows, BAR)
+    return table[np.argsort(table["ts_event"], kind="stable")]
+
+
+def trade_rows(data: object, received_ns: int) -> Rows:
+    """Trades of the hub, one or several, as `LIVE_TRADE` rows. Raises `FeedLost`."""
+    found: Sequence[Mapping[str, Any]] = data if isinstance(data, list) else [data]  # pyright: ignore[reportAssignmentType] - checked by use
+    try:
+        rows = [
+            (
+                ns_of(trade["timestamp"]), received_ns, _e9(Decimal(str(trade["price"]))), int(trade["volume"]),
+                _SIDES.get(trade.get("type", -1), b"N"), 0, 0, 0,
+            )
+            for trade in found
+        ]  # fmt: skip
+    except (LookupError, TypeError, AttributeError, ValueError, InvalidOperation):
+        raise FeedLost("protocol", "ProjectX sent a trade that cannot be read") from None
+    table = np.array(rows, LIVE_TRADE)
+    return table[table["size"] > 0]
+
+
+def counted(data: object) -> VolumeCounter | None:
+    """The lots of the day that a quote tells of; a quote tells only what has changed, so there may be none."""
+    try:
+        volume, at = data["volume"], data["timestamp"]  # pyright: ignore[reportIndexIssue] - checked by use
+        return VolumeCounter(ns_of(at), int(volume))
+    except (LookupError, TypeError, ValueError, FeedLost):
+        return None
+
+
+def _e9(price: Decimal) -> int:
+    return int(price.scaleb(9).to_integral_value())

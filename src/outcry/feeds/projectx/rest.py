@@ -1,0 +1,153 @@
+"""ProjectX over HTTP: signing in, its list of contracts, bars of a second, and what time it is there.
+
+Rules kept: requests for bars are spaced as the vendor demands; a token that is refused is renewed once; nothing that is
+raised holds an address or a body, for both may hold the token.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import aiohttp
+import msgspec
+import numpy as np
+
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.link import Rejected
+from outcry.feeds.projectx.protocol import Answer, Listed, bar_rows, login_problem, read_answer
+from outcry.feeds.tokens import Token, Tokens
+from outcry.ports.clock import Clock
+from outcry.ports.feed import FeedLost, FeedRefused
+from outcry.ports.records import BAR, Rows
+
+#: A token lasts a day.
+TOKEN_S = 24 * 3600.0
+#: Time for an answer.
+ANSWER_S = 15.0
+#: Bars a request, the most there may be; requests in so many seconds, of the fifty there may be.
+PAGE, MOST_ASKED, WITHIN_S = 20_000, 30, 30.0
+
+
+class Rest:
+    """One user's. `base`: `https://host`."""
+
+    def __init__(self, user: str, key: str, base: str, clock: Clock, rush: float) -> None:
+        self._user, self._key, self._base = user, key, base
+        self._clock, self._rush = clock, rush
+        self.tokens = Tokens(self._renew, clock)
+        self._session: aiohttp.ClientSession | None = None
+        self._asked: deque[float] = deque(maxlen=MOST_ASKED)
+        self._pace = asyncio.Lock()
+        self._ahead_ns = 0
+
+    def vendor_ns(self) -> int:
+        """The vendor's present, at most a second late: by its web server's clock and the time passed since."""
+        return self._clock.now_ns() + self._ahead_ns
+
+    async def contracts(self, text: str) -> list[Listed]:
+        """Contracts whose name has this text, twenty at most."""
+        answer = await self._ask("/api/Contract/search", {"searchText": text, "live": False})
+        return answer.contracts
+
+    async def bars(self, contract_id: str, first_ns: int, end_ns: int) -> Rows:
+        """Every bar there is of a second in `[first, end)`, in order."""
+        parts = await self._parts(contract_id, first_ns, end_ns)
+        rows = np.concatenate([np.zeros(0, BAR), *parts])
+        return rows[np.argsort(rows["ts_event"], kind="stable")]
+
+    async def _parts(self, contract_id: str, first_ns: int, end_ns: int) -> list[Rows]:
+        """A full page is a piece of what was asked for, from either end or the middle: what it leaves is asked for."""
+        if first_ns >= end_ns:
+            return []
+        page = await self._page(contract_id, first_ns, end_ns)
+        rows = page[(page["ts_event"] >= first_ns) & (page["ts_event"] < end_ns)]
+        if len(page) < PAGE or not len(rows):
+            return [rows]
+        oldest_ns, newest_ns = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
+        return [
+            *await self._parts(contract_id, first_ns, oldest_ns),
+            rows,
+            *await self._parts(contract_id, newest_ns + NANOS_PER_SECOND, end_ns),
+        ]
+
+    async def _page(self, contract_id: str, first_ns: int, end_ns: int) -> Rows:
+        async with self._pace:
+            await self._wait_for_turn()
+        body = {
+            "contractId": contract_id, "live": False, "startTime": _text(first_ns), "endTime": _text(end_ns),
+            "unit": 1, "unitNumber": 1, "limit": PAGE, "includePartialBar": False,
+        }  # fmt: skip
+        answer = await self._ask("/api/History/retrieveBars", body)
+        if not answer.success:
+            if answer.errorCode == 1:
+                raise FeedRefused("unknown_contract", "ProjectX has no history of this contract")
+            raise FeedLost("vendor_error", f"ProjectX gives no bars: error {answer.errorCode}")
+        return await asyncio.to_thread(bar_rows, answer.bars or [])
+
+    async def _wait_for_turn(self) -> None:
+        loop = asyncio.get_running_loop()
+        if len(self._asked) == MOST_ASKED:
+            await asyncio.sleep(max(0.0, self._asked[0] + WITHIN_S / self._rush - loop.time()))
+        self._asked.append(loop.time())
+
+    # -- requests
+
+    async def _renew(self, _last: Token | None) -> Token:
+        status, body = await self._post(
+            "/api/Auth/loginKey", {"userName": self._user, "apiKey": self._key}, ""
+        )
+        answer = read_answer(body) if status == 200 else Answer(errorCode=0 if status in {400, 401} else 8)
+        if not answer.success or not answer.token:
+            raise login_problem(answer)
+        return Token(answer.token, self._clock.now_ns(), TOKEN_S)
+
+    async def _ask(self, path: str, body: Mapping[str, object]) -> Answer:
+        for _ in range(2):
+            token = await self.tokens.token()
+            status, answered = await self._post(path, body, token)
+            if status != 401:
+                break
+            self.tokens.refused(token)
+        else:
+            raise Rejected("login_expired", "ProjectX refuses the token it gave")
+        if status == 429:
+            raise FeedLost("rate_limited", "ProjectX was asked too often")
+        if status != 200:
+            raise FeedLost("vendor_error", f"ProjectX answered {status}")
+        return read_answer(answered)
+
+    async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_S / self._rush))
+            self._session = aiohttp.ClientSession(timeout=timeout)
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            async with self._session.post(
+                self._base + path, data=msgspec.json.encode(body), headers=headers, allow_redirects=False
+            ) as response:
+                answered = await response.read()
+                self._note_time(response.headers.get("Date"))
+                return response.status, answered
+        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
+            raise FeedLost("unreachable", f"ProjectX was not reached: {type(problem).__name__}") from None
+
+    def _note_time(self, text: str | None) -> None:
+        """Set our idea of the vendor's clock by the date of an answer; without one it is ours."""
+        try:
+            at = parsedate_to_datetime(text or "")
+        except ValueError:
+            return
+        self._ahead_ns = int(at.timestamp()) * NANOS_PER_SECOND - self._clock.now_ns()
+
+    async def close(self) -> None:
+        """Let go of its connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+def _text(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

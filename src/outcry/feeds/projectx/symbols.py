@@ -1,0 +1,46 @@
+"""How ProjectX names contracts: `CON.F.US.EP.Z26`, with codes of its own for products (`EP` is ES, `ENQ` is NQ).
+
+Rule kept: the vendor is asked. Its list has the exchange's key as well (`ESZ6`), so a code that it has changed does no
+harm; the two digits of the year tell decades apart.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import date
+
+from outcry.core.instruments import MONTH_CODES, Contract, Universe
+from outcry.feeds.projectx.protocol import Listed
+
+_ID = re.compile(rf"CON\.F\.US\.([A-Z0-9]{{1,6}})\.([{MONTH_CODES}])([0-9]{{2}})")
+
+
+def id_of(universe: Universe, contract: Contract) -> str | None:
+    """The vendor's name of a contract by our table; None for a product it has not."""
+    product = universe.products.get(contract.root)
+    if product is None or not product.projectx:
+        return None
+    return f"CON.F.US.{product.projectx}.{_ending(contract)}"
+
+
+def contract_of(universe: Universe, contract_id: str, on: date) -> Contract | None:
+    """The contract a name means on a day, of the century nearest to it; None for one of none of our products."""
+    found = _ID.fullmatch(contract_id)
+    roots = [p.root for p in universe.products.values() if found is not None and p.projectx == found[1]]
+    if found is None or not roots:
+        return None
+    year = on.year // 100 * 100 + int(found[3])
+    year = min((year - 100, year, year + 100), key=lambda y: abs(y - on.year))
+    return Contract(roots[0], year, MONTH_CODES.index(found[2]) + 1)
+
+
+def chosen(universe: Universe, contract: Contract, listed: Iterable[Listed]) -> str | None:
+    """Which of those the vendor lists it is: the one of our name for it, or of the exchange's key and that month."""
+    rows, ours, ending = list(listed), id_of(universe, contract), f".{_ending(contract)}"
+    if any(row.id == ours for row in rows):
+        return ours
+    named = (row.id for row in rows if row.name == contract.short_key)
+    return next((name for name in named if _ID.fullmatch(name) and name.endswith(ending)), None)
+
+
+def _ending(contract: Contract) -> str:
+    return f"{MONTH_CODES[contract.month - 1]}{contract.year % 100:02}"

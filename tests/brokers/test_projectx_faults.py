@@ -1,0 +1,8 @@
+"""ProjectX through the whole house, misbehaving."""
+
+from tests.brokers.projectx_peer import ProjectXPeer
+from tests.brokers.suite import FaultSuite
+
+
+class TestProjectXFaults(FaultSuite):
+    peer = ProjectXPeer
