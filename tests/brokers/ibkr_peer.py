@@ -35,11 +35,11 @@ class IbkrPeer:
     def __init__(self) -> None:
         self.now_ns = self.skew_ns = 0
         self.logins = self.refusals = 0
-        #: Lines for single trades; what is said to who asks for a root's trades; roots whose history is said to be
-        #: asked for too fast, once each.
+        #: Lines for single trades; what is said to who asks for a root's trades; the stretch of time (ns) of which
+        #: trades are said to be asked for too fast.
         self.lines = 100
         self.refused: dict[str, int] = {}
-        self.hurried: set[str] = set()
+        self.hurried = (0, 0)
         #: Every request: its first field, and the root it is about.
         self.asked: list[tuple[int, str]] = []
         self._tapes: dict[Contract, Rows] = {}
@@ -350,8 +350,7 @@ class _Visit:
         assert (until, what) == ("", "TRADES")
         root = self._peer.contract(con_id).root
         self._peer.asked.append((96, root))
-        if root in self._peer.hurried:
-            self._peer.hurried.discard(root)
+        if self._peer.hurried[0] <= _second(since) * SECOND_NS < self._peer.hurried[1]:
             text = "Historical Market Data Service error message:API historical data query pacing violation"
             self.say(frames.note(request, 162, text))
             return

@@ -130,9 +130,10 @@ class Play:
         self.feeds.append(feed)
         return feed
 
-    def open(self, feed: Feed, contract: Contract, since_ns: int) -> Reader:
+    def open(self, feed: Feed, contract: Contract, since_ns: int, barred_ns: tuple[int, ...] = ()) -> Reader:
         reader = Reader()
-        reader.task = asyncio.create_task(reader.read(feed.open(contract, Cursor(since_ns))))
+        cursor = Cursor(since_ns, barred_ns=barred_ns)
+        reader.task = asyncio.create_task(reader.read(feed.open(contract, cursor)))
         self.readers.append(reader)
         return reader
 
@@ -383,29 +384,34 @@ def test_a_stretch_of_time_is_brought_without_a_minute_told_twice() -> None:
     assert (short.bars_from_ns, short.quality) == (short.bars_to_ns, Quality.TICKS)
 
 
-def test_a_stream_whose_trades_are_slow_to_come_goes_on_where_it_was_cut(universe: Universe) -> None:
-    """History asked for too fast while trades take the place of bars: it rests, then goes on; a link lost meanwhile
-    takes nothing of what is still to come."""
+def test_trades_that_are_slow_to_come_are_asked_for_again(universe: Universe) -> None:
+    """History asked for too fast while trades take the place of bars: it rests, and goes on, after a lost link too; and
+    another feed goes on from what it is told."""
 
     async def work(play: Play) -> None:
-        trades = walk(at("2026-11-18 14:00:00"), NOW + 10 * MINUTE, 2)
-        play.peer.tape(ES, tape_of(*trades))
-        feed = play.feed()
         since = at("2026-11-18 14:00:00")
+        trades = walk(since, NOW + 10 * MINUTE, 2)
+        play.peer.tape(ES, tape_of(*trades))
+        play.peer.hurried = (since + MINUTE, NOW - 2 * MINUTE)
+        feed = play.feed()
         reader = play.open(feed, ES, since)
-        await play.until(lambda: reader.of(Bars), "bars")
-        play.peer.hurried.add("ES")
-        await play.until(lambda: reader.problem or reader.of(Replaced), "refused, or later")
-        if reader.problem is not None:  # it was history before the cut that was asked for too fast
-            assert isinstance(reader.problem, FeedLost)
-            assert reader.problem.code == "rate_limited"
+        await play.until(lambda: reader.caught, "caught up")
         await play.peer.drop()
         await play.until(lambda: reader.problem, "lost")
-        again = play.open(feed, ES, NOW - 2 * SECOND)
-        await play.until(lambda: again.of(Replaced) or reader.of(Replaced), "trades for bars")
-        await play.until(lambda: not feed._owed[ES], "all of them")
+        assert not reader.of(Replaced)
+        (bars,) = reader.of(Bars)
+        barred = tuple(bars.rows["ts_event"].tolist())
+        play.peer.hurried = (0, 0)
+        for other, told_of in ((feed, ()), (play.feed(client_id="42"), barred)):
+            again = play.open(other, ES, NOW - 2 * SECOND, told_of)
+            await play.until(lambda again=again: _replaced(again) == len(barred), "trades for all bars")
 
     run(universe, work)
+
+
+def _replaced(reader: Reader) -> int:
+    """Minutes of bars that trades have taken the place of."""
+    return sum((piece.to_ns - piece.from_ns) // MINUTE for piece in reader.of(Replaced))
 
 
 # -- refused
