@@ -15,7 +15,7 @@ from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
-from outcry.core.units import NANOS_PER_MS
+from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
 from outcry.ports.files import FileRefused
@@ -406,7 +406,10 @@ class Engine:
         """Whether nobody follows the feed, or in vain for so long that what has ended is stored without it."""
         if runner.stream.own_clock:
             return False
-        return runner.name not in self._streams or runner.lost_for_s(now_s) > LOST_FOR_GOOD_S
+        if runner.name in self._streams:
+            return runner.lost_for_s(now_s) > LOST_FOR_GOOD_S
+        waited_ns = self._market.clock.now_ns() - runner.since_ns  # after a start its feed may be on the way back
+        return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
     def _settle(self, runner: Runner) -> None:
         name = f"settle {runner.name}"
