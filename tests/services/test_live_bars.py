@@ -92,6 +92,23 @@ def test_a_session_that_began_as_bars_is_stored_as_bars_all_of_it(house: House) 
     run(house, work)
 
 
+def test_trades_of_a_minute_that_came_one_at_a_time_are_one_bar(house: House) -> None:
+    """As above, but each of the two trades of a minute comes by itself, as from a feed of the present."""
+
+    async def work(staged: Stage) -> None:
+        whole = trades(90, 405).rows
+        await played(
+            staged,
+            [Bars(flat(0, 90), Quality.BARS_1M, backfill=True), CaughtUp(OPEN + 90 * MINUTE, Quality.BARS_1M),
+             *(Trades(whole[at : at + 1]) for at in range(len(whole))), Heartbeat(CLOSE), Ended(CLOSE + 6 * MINUTE)],
+            caps=BY_BARS,
+        )  # fmt: skip
+        found = stored(house)
+        assert (found.quality, found.complete, found.volume) == (Quality.BARS_1M, True, 90 * 10 + 315 * 7)
+
+    run(house, work)
+
+
 def test_trades_take_the_place_of_bars_live_and_in_the_store(house: House) -> None:
     """The bars said 10 lots a minute over three ticks; trade by trade it was 7 lots at one price."""
 

@@ -4,7 +4,7 @@ Rule kept: there is one way into the store. A session seen live is folded again 
 joined with what an import brought, and complete only where the feed was there all the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -51,7 +51,7 @@ class LogReading:
         worst: dict[Session | None, Quality] = {}
         for session, entry in entries:
             worst[session] = max(worst.get(session, Quality.TICKS), _quality(entry), key=lambda q: q.rank)
-        rows = ((worst[session], _as_quality(entry, worst[session])) for session, entry in entries)
+        rows = _by_session(entries, worst)
         for quality, same in groupby(rows, key=lambda pair: pair[0]):
             for gathered in _gathered(part for _, part in same):
                 self.counts.rows += len(gathered)
@@ -96,11 +96,25 @@ class Archive:
         self._importer().record(reading, key.owner, settled_ns)
 
 
-def _as_quality(entry: log.TradeRows | log.BarRows, quality: Quality) -> Rows:
-    """The rows of an entry, trades made into bars where a recording is of bars."""
-    if isinstance(entry, log.BarRows):
-        return entry.rows
-    return _plain(entry.rows) if quality is Quality.TICKS else bars_of(entry.rows, quality)
+def _by_session(
+    entries: Sequence[tuple[Session | None, log.TradeRows | log.BarRows]],
+    worst: Mapping[Session | None, Quality],
+) -> Iterator[tuple[Quality, Rows]]:
+    """The rows of entries in the quality of their session: where that is bars, its trades are made into bars together,
+    for a bar's trades may have come in several entries."""
+    apart: dict[Session | None, list[log.TradeRows | log.BarRows]] = {}
+    for session, entry in entries:
+        if worst[session] is Quality.TICKS:
+            yield Quality.TICKS, _plain(entry.rows)
+        else:
+            apart.setdefault(session, []).append(entry)
+    for session, of_it in apart.items():
+        bars = [entry.rows for entry in of_it if isinstance(entry, log.BarRows)]
+        trades = [entry.rows for entry in of_it if isinstance(entry, log.TradeRows)]
+        if trades:
+            bars.append(bars_of(np.concatenate(trades), worst[session]))
+        rows = np.concatenate(bars)
+        yield worst[session], rows[np.argsort(rows["ts_event"], kind="stable")]
 
 
 def _quality(entry: log.TradeRows | log.BarRows) -> Quality:
