@@ -1,7 +1,9 @@
 """`/account/brokers/{id}` over a real server: how a connection stands, what can be done with it, and its check."""
 
+import ast
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
@@ -10,6 +12,7 @@ from broker_stage import FOUND, GIVEN, ScriptedConnections, connected_by
 from texts import all_texts
 from webstage import WebStage
 
+import outcry.feeds
 from outcry.core.instruments import Contract
 from outcry.feeds.adapters import adapters
 from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRow, Finding
@@ -291,6 +294,35 @@ def test_every_broker_has_its_part_of_the_guide(stage: WebStage) -> None:
             anchor = guide_address(broker, code).partition("#")[2]
             assert f'id="{anchor}"' in page, (broker, code)
             assert code in STATES or cure_of(Languages.words("en"), broker, code)
+
+
+def raised_by(folder: Path) -> set[str]:
+    """Codes an adapter's package raises or tells, as they stand in its source."""
+    calls = (
+        node
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+    )
+    found: set[str] = set()
+    for call in calls:
+        name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+        if name in {"FeedLost", "FeedRefused", "LoginRefused", "Rejected"} and call.args:
+            found |= {each.value for each in call.args[:1] if isinstance(each, ast.Constant)}
+        if name == "Status":
+            found |= {
+                each.value.value
+                for each in call.keywords
+                if each.arg == "code" and isinstance(each.value, ast.Constant)
+            }
+    return found
+
+
+@pytest.mark.parametrize("broker", sorted(VENDORS))
+def test_every_code_of_an_adapter_has_words(broker: str) -> None:
+    raised = raised_by(Path(outcry.feeds.__file__).parent / broker)
+    assert {"disconnected", "protocol"} <= raised
+    assert raised - CODES <= {"subscribed", "closed"}, "the first is no trouble, the second nobody sees"
 
 
 def test_texts_of_brokers_are_looked_for() -> None:
