@@ -273,7 +273,7 @@ def test_requests_and_frames_are_as_documented() -> None:
     (answer,) = wire.messages_of('a[{"s":200,"i":13,"d":{"historicalId":32,"realtimeId":31}}]')
     assert (answer.s, answer.i, wire.read(answer.d, wire.Answer).numbers) == (200, 13, {31, 32})
     refusal = msgspec.Raw(b'{"errorText":"Symbol is inaccessible","errorCode":"UnknownSymbol","mode":"None"}')
-    assert wire.read(refusal, wire.Answer).refused
+    assert wire.read(refusal, wire.Answer).withheld
     penalty = wire.read(msgspec.Raw(b'{"p-ticket":"t","p-time":15,"p-captcha":true}'), wire.Answer)
     assert (penalty.p_ticket, penalty.p_time, penalty.p_captcha) == ("t", 15, True)
     assert wire.stamp(1563421179735_999999) == "2019-07-18T03:39:39.735Z"
@@ -399,6 +399,31 @@ def test_after_a_drop_it_goes_on_from_the_cursor(universe: Universe) -> None:
             expected = past(stage.tapes[ES], NOW_NS - MINUTE, NOW_NS + 3 * MINUTE)
             assert sorted(alike(stage.rows(ES))) == sorted(alike(expected))
             assert stage.peer.logins == 1, "a token that lives is used again"
+
+    run(work)
+
+
+def test_a_tick_that_comes_again_is_the_same(universe: Universe) -> None:
+    """Though history has no bid and ask beside it, by which its side was known when it came live."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.bare = True
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            await stage.peer.advance(NOW_NS + 2 * MINUTE)
+            truth = past(stage.tapes[ES], NOW_NS, NOW_NS + 2 * MINUTE)
+            await stage.until(lambda: len(stage.rows(ES)) == len(truth))
+            assert sorted(alike(stage.rows(ES))) == sorted(alike(truth))
+            await stage.peer.drop()
+            await stage.ended(ES)
+            await stage.peer.advance(NOW_NS + 3 * MINUTE)
+            stage.read(ES, NOW_NS + MINUTE)
+            await stage.caught_up(ES)
+            got = stage.rows(ES)
+            again = past(got, NOW_NS + MINUTE, NOW_NS + 2 * MINUTE)
+            assert sorted(alike(again)) == sorted(alike(past(truth, NOW_NS + MINUTE, NOW_NS + 2 * MINUTE)))
+            assert set(past(got, NOW_NS + 2 * MINUTE, NOW_NS + 3 * MINUTE)["side"].tolist()) == {b"N"}
 
     run(work)
 
@@ -558,6 +583,76 @@ def test_a_vendor_that_will_not(
             stage.read(ES, NOW_NS)
             problem = await stage.ended(ES)
             assert (type(problem), problem.code) == (kind, code)
+
+    run(work)
+
+
+def test_a_penalty_for_charts_is_waited_for(universe: Universe) -> None:
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.chart_penalty = {"p-ticket": "chart-ticket", "p-time": 10}
+            began_s = asyncio.get_running_loop().time()
+            stage.read(ES, NOW_NS - MINUTE)
+            await stage.caught_up(ES)
+            assert asyncio.get_running_loop().time() - began_s >= 10 / RUSH
+            assert [asked.get("p-ticket") for asked in stage.peer.asked] == [None, "chart-ticket"]
+
+    run(work)
+
+
+@pytest.mark.parametrize(
+    ("status", "penalty", "kind", "code"),
+    [
+        (429, {}, FeedLost, "rate_limited"),
+        (403, {}, FeedRefused, "not_allowed"),
+        (500, {}, FeedLost, "vendor_error"),
+        (200, {"p-ticket": "t", "p-time": 1, "p-captcha": True}, FeedRefused, "not_allowed"),
+        (
+            200,
+            {"p-ticket": "", "errorText": "Too many charts", "errorCode": "Other"},
+            FeedLost,
+            "vendor_error",
+        ),
+        (200, {"p-ticket": "", "mode": "Delayed", "realtimeId": 3}, FeedRefused, "not_entitled"),
+    ],
+)
+def test_charts_that_are_not_given(
+    universe: Universe, status: int, penalty: dict, kind: type, code: str
+) -> None:
+    """One stream's end, and not the session's; after 429 nothing is asked for an hour, a hurried one here."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.chart_status, stage.peer.chart_penalty = status, penalty
+            for _ in range(2):
+                stage.read(ES, NOW_NS)
+                problem = await stage.ended(ES)
+                assert (type(problem), problem.code) == (kind, code)
+            assert stage.peer.sockets == 1
+            assert len(stage.peer.asked) == (1 if status == 429 else 2)
+
+    run(work)
+
+
+def test_a_renewal_that_is_refused_is_not_insisted_on(universe: Universe) -> None:
+    """The stream goes on as long as the vendor lets it; the login is tried once, and once more when it has ended."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.read(ES, NOW_NS)
+            await stage.caught_up(ES)
+            stage.peer.expire_quietly()
+            await stage.peer.advance(NOW_NS + 65 * MINUTE)
+            await stage.until(lambda: stage.peer.refusals)
+            await asyncio.sleep(1.5)  # three looks more
+            assert stage.peer.logins == 2
+            assert ES not in stage.ends
+            await stage.peer.drop()
+            await stage.ended(ES)
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (LoginRefused, "login_refused")
+            assert stage.peer.logins == 3
 
     run(work)
 

@@ -51,7 +51,7 @@ class Client:
 
 class TradovatePeer:
     """Implements `peer.FakePeer`. page: ticks in an answer, at most. shared_number: history and live under one number,
-    as some have seen."""
+    as some have seen. bare: history has no bid and ask."""
 
     adapter = ADAPTER
     given: Mapping[str, str] = {
@@ -67,7 +67,9 @@ class TradovatePeer:
         self.page = 4096
         self.shared_number = False
         self.penalty_s = 0.0
-        self.captcha = False
+        self.captcha = self.bare = False
+        self.chart_penalty: dict[str, Any] = {}
+        self.chart_status = 200
         self.status = 200
         self.devices: set[str] = set()
         self.withheld: set[str] = set()
@@ -182,6 +184,11 @@ class TradovatePeer:
         for client in list(self._clients):
             await self._event(client, "shutdown", {"reasonCode": "ConnectionQuotaReached"})
             await client.ws.close()
+
+    def expire_quietly(self) -> None:
+        """Refuse logins and tokens from now on; who is connected stays so."""
+        self._expired = True
+        self._tokens.clear()
 
     def revoke(self) -> None:
         """Take every token back, without a word to those who are connected."""
@@ -303,6 +310,12 @@ class TradovatePeer:
 
     async def _chart(self, client: Client, number: str, asked: dict[str, Any]) -> None:
         self.asked.append(asked)
+        if self.chart_status != 200:
+            await self._answer(client, number, self.chart_status)
+            return
+        if self.chart_penalty and asked.get("p-ticket") != self.chart_penalty["p-ticket"]:
+            await self._answer(client, number, 200, self.chart_penalty)
+            return
         name, reach, kind = asked["symbol"], asked["timeRange"], asked["chartDescription"]
         assert (kind["underlyingType"], kind["elementSize"], kind["elementSizeUnit"]) == (
             "Tick",
@@ -323,6 +336,8 @@ class TradovatePeer:
         past = live if self.shared_number else next(self._numbers)
         if "closestTimestamp" not in reach:
             client.charts[live] = name
+        if self.bare:
+            found = [(tick, _without_side(row)) for tick, row in found]
         packets = [self._packet(name, past, found[at : at + PACKET]) for at in range(0, len(found), PACKET)][
             ::-1
         ]
@@ -403,6 +418,12 @@ class TradovatePeer:
             sock: socket.socket = transport.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             transport.abort()
+
+
+def _without_side(row: Any) -> Any:
+    bare = row.copy()
+    bare["side"] = b"N"
+    return bare
 
 
 def _nanos(text: str) -> int:

@@ -19,10 +19,11 @@ from outcry.feeds.tokens import Token, Tokens
 from outcry.feeds.tradovate.history import Pace
 from outcry.feeds.tradovate.login import API, LOCKED_S, MARKET, TIMEOUT_S, Entries, Login
 from outcry.feeds.tradovate.session import LARGEST_FRAME, Session
+from outcry.feeds.tradovate.sides import Sides
 from outcry.feeds.tradovate.stream import Stream
 from outcry.feeds.tradovate.symbols import name_of
 from outcry.ports.adapters import Kit
-from outcry.ports.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status
+from outcry.ports.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ class TradovateFeed:
         self._link: Link[Session] = Link(self._sign_in, rush=kit.rush)
         self._pace = Pace(kit.rush)
         self._numbers: dict[str, int] = {}
+        self._sides: dict[str, Sides] = {}
         self._closed = False
 
     async def contracts(self) -> list[Contract]:
@@ -63,10 +65,13 @@ class TradovateFeed:
             raise FeedRefused("unknown_contract", f"Tradovate has no {contract.key}")
         session = await self._link.session()
         stream = Stream(session, name, await self._number(name), self._turn, self._kit.rush)
+        sides = self._sides.setdefault(name, Sides())
         from_ns = max(since.since_ns, now_ns - self.caps.reach_ns)
         try:
             async with aclosing(stream.events(from_ns)) as events:
                 async for event in events:
+                    if isinstance(event, Trades):
+                        sides.settle(event.rows)
                     yield event
                     if isinstance(event, Status):
                         self._link.worked()

@@ -32,6 +32,8 @@ _MOST_UNCLAIMED = 1000
 #: How often it is looked whether the token is to be renewed.
 _KEEP_S = 10.0
 
+#: Codes of a login that was refused.
+_LOGIN = frozenset({"login_refused", "login_expired"})
 _QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
 
 
@@ -82,7 +84,7 @@ class Session:
         if answer.s in {401, 403}:
             raise Rejected("login_expired", "Tradovate does not accept the token any more")
         if answer.s != 200:
-            raise _refusal(answer.s)
+            raise wire.refusal(answer.s)
 
     async def close(self) -> None:
         """See `feeds.link.Session`."""
@@ -125,14 +127,16 @@ class Session:
             )
         if found.p_ticket:
             raise FeedLost("rate_limited", f"Tradovate asks to wait {found.p_time:g} s")
-        if not found.refused and not found.numbers:
+        if not found.withheld and found.errorText:
+            raise FeedLost("vendor_error", f"Tradovate refuses a subscription: {found.errorText[:200]}")
+        if not found.withheld and not found.numbers:
             raise FeedLost("protocol", "Tradovate answered a subscription without its number")
         return found
 
     async def _charted(self, chart: Chart, body: object) -> wire.Answer:
         answer = await self._answer("md/getChart", body, chart)
         if answer.s != 200:
-            raise _refusal(answer.s)
+            raise wire.refusal(answer.s)
         return wire.read(answer.d, wire.Answer)
 
     async def quote(self, chart: Chart, name: str, number: int) -> bool:
@@ -140,7 +144,8 @@ class Session:
         self._quoted[number] = chart
         chart.number = number
         answer = await self._answer("md/subscribeQuote", {"symbol": name})
-        return answer.s == 200 and not wire.read(answer.d, wire.Answer).refused
+        found = wire.read(answer.d, wire.Answer) if answer.s == 200 else None
+        return found is not None and not (found.withheld or found.errorText)
 
     async def leave(self, chart: Chart, name: str) -> None:
         """Let go of a subscription."""
@@ -290,16 +295,7 @@ class Session:
                 await self._keep()
             except FeedRefused as problem:
                 self._lose(problem)
-            except FeedLost:
-                pass  # it lives on for a fifth of its life: there is time to try again
-
-
-def _refusal(status: int) -> FeedLost:
-    """What an answer's status says, but for those of a login."""
-    if status == 429:
-        return FeedLost("rate_limited", "too many requests: Tradovate asks to wait an hour")
-    if status in {401, 403}:
-        return FeedRefused(
-            "not_allowed", "Tradovate does not let this user ask for market data through its API"
-        )
-    return FeedLost("vendor_error", f"Tradovate answered with status {status}")
+            except FeedLost as problem:
+                if problem.code in _LOGIN:
+                    return  # what goes on as long as the vendor lets it is not risked by insisting
+                # else there is a fifth of its life to try again in

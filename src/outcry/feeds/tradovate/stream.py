@@ -94,7 +94,7 @@ class Stream:
 
     async def _subscribe(self, chart: Chart, first_ns: int, last_ns: int | None = None) -> None:
         await self._turn()
-        if (await self._session.subscribe(chart, self._name, first_ns, last_ns)).refused:
+        if (await self._session.subscribe(chart, self._name, first_ns, last_ns)).withheld:
             # the contract has a number, so it is not unknown: it is withheld
             text = f"Tradovate sends this user no real-time data of {self._name} through its API"
             raise FeedRefused("not_entitled", text)

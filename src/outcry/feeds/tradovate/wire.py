@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
-from outcry.ports.feed import LIVE_TRADE, FeedLost
+from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused
 from outcry.ports.records import Rows
 
 #: What a client sends to say that it lives.
@@ -55,9 +55,9 @@ class Answer(msgspec.Struct, rename={"p_ticket": "p-ticket", "p_time": "p-time",
         return frozenset(number for number in found if number is not None)
 
     @property
-    def refused(self) -> bool:
-        """Whether nothing of now will come of it."""
-        return bool(self.errorText) or self.mode in _NOT_NOW
+    def withheld(self) -> bool:
+        """Whether the user may not have this now. Of a contract there is, the vendor says that it knows it not."""
+        return self.mode in _NOT_NOW or self.errorCode == "UnknownSymbol"
 
 
 class Tick(msgspec.Struct):
@@ -192,6 +192,17 @@ def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
     rows["side"] = [_side(tick) for tick in ticks]
     rows["ts_recv"], rows["flags"] = received_ns, flags
     return rows
+
+
+def refusal(status: int) -> FeedLost:
+    """What an answer's status says, but for those of a login."""
+    if status == 429:
+        return FeedLost("rate_limited", "too many requests: Tradovate asks to wait an hour")
+    if status in {401, 403}:
+        return FeedRefused(
+            "not_allowed", "Tradovate does not let this user ask for market data through its API"
+        )
+    return FeedLost("vendor_error", f"Tradovate answered with status {status}")
 
 
 def _side(tick: Tick) -> bytes:
