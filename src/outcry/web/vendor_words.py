@@ -110,8 +110,8 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "the plan in Databento's portal. Access to history alone does not include live data."
         ),
         "too_many_sessions": later(
-            "The team has as many live connections as its plan allows, ten as a rule. End those of other programs, then "
-            "try again."
+            "The team has as many live connections as its plan allows, ten as a rule. End those of other programs, "
+            "then try again."
         ),
         "unknown_contract": later(
             "GLBX.MDP3 lists no such contract on this day: it has expired, or is not listed yet. Leave the product out."
@@ -143,8 +143,8 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "Interactive Brokers hands out history slowly: sixty requests in ten minutes. It goes on by itself."
         ),
         "unsubscribed": later(
-            "Trader Workstation has lost its own line to Interactive Brokers, and makes it again. If it stays so, look at "
-            "it there."
+            "Trader Workstation has lost its own line to Interactive Brokers, and makes it again. If it stays so, look "
+            "at it there."
         ),
         "unknown_contract": later(
             "Interactive Brokers does not know the contract, or the account may not trade futures. Leave the product "
@@ -166,8 +166,8 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "futures data."
         ),
         "not_allowed": later(
-            "tastytrade does not allow this to the grant: it lacks the scope `read`, or the account is restricted. Make "
-            "a grant with that scope, or ask tastytrade."
+            "tastytrade does not allow this to the grant: it lacks the scope `read`, or the account is restricted. "
+            "Make a grant with that scope, or ask tastytrade."
         ),
         "too_many_sessions": later(
             "The streamer allows only so many connections at once. Close other programs that stream, then try again."
@@ -193,8 +193,9 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "Tradovate asks to wait, as it does after wrong tries to sign in. It is tried again by itself, not earlier."
         ),
         "not_allowed": later(
-            "Tradovate wants proof that a person asks, or does not let this user have market data through the API. Sign "
-            "in on its own page, open a chart there, and approve the new device by the mail it sends; then try again."
+            "Tradovate wants proof that a person asks, or does not let this user have market data through the API. "
+            "Sign in on its own page, open a chart there, and approve the new device by the mail it sends; then try "
+            "again."
         ),
     },
     "projectx": {
@@ -214,8 +215,8 @@ _CURES: Mapping[str, Mapping[str, str]] = {
         ),
         "not_allowed": later(
             "The platform's agreements are not signed, or the firm has switched API keys off, or forbids the place you "
-            "connect from: sign in to the platform once, read the firm's rules, and run the agent on your own computer, "
-            "without a VPN."
+            "connect from: sign in to the platform once, read the firm's rules, and run the agent on your own "
+            "computer, without a VPN."
         ),
         "rate_limited": later(
             "History is limited to thirty requests in thirty seconds. It goes on by itself."
