@@ -228,6 +228,7 @@ class Runner:
                 for piece in self.intake.trades(event.rows):
                     await self._enter(piece)
             case ports.Bars():
+                self._counter = VolumeCheck()  # their lots are in the feed's count, and not in ours
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
                     await self._enter_bars(piece, event)
             case ports.Replaced():
