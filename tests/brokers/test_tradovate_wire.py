@@ -1,0 +1,199 @@
+"""Tradovate's names, entries, frames and pages: what is read off the wire is exact and whole."""
+
+import asyncio
+from datetime import date
+from decimal import Decimal
+
+import msgspec
+import numpy as np
+import pytest
+from tests.brokers.tradovate_peer import TradovatePeer
+from tests.brokers.tradovate_stage import (
+    ES,
+    MINUTE,
+    alike,
+    past,
+    run,
+)
+
+from outcry.core.instruments import Contract, Universe
+from outcry.feeds.tradovate import history, wire
+from outcry.feeds.tradovate.adapter import ADAPTER, FIELDS
+from outcry.feeds.tradovate.symbols import contract_of, name_of
+from outcry.ports.adapters import BadEntry, Kit
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    FeedLost,
+)
+from outcry.ports.records import Rows
+from outcry.store.reference import load_reference
+
+
+@pytest.fixture(scope="module")
+def universe() -> Universe:
+    return load_reference().universe
+
+
+# -- names and entries
+
+
+def test_every_product_has_a_name_that_means_it(universe: Universe) -> None:
+    on = date(2026, 11, 18)
+    for root in universe.products:
+        contract = universe.front(root, on)
+        name = name_of(universe, contract, on)
+        assert name is not None
+        assert contract_of(universe, name, on) == contract
+    assert name_of(universe, ES, on) == "ESZ6"
+    assert name_of(universe, Contract("SIL", 2027, 3), on) == "SILH7"
+    assert contract_of(universe, "6EZ6", on) == Contract("6E", 2026, 12)
+
+
+def test_a_digit_is_the_next_contract_to_end(universe: Universe) -> None:
+    """ESZ6 is December 2026 until it has ended, on 18 December, and December 2036 from the next day on."""
+    assert contract_of(universe, "ESZ6", date(2026, 12, 18)) == ES
+    assert contract_of(universe, "ESZ6", date(2026, 12, 19)) == Contract("ES", 2036, 12)
+    assert name_of(universe, ES, date(2026, 12, 19)) is None
+    assert name_of(universe, Contract("ES", 2036, 12), date(2026, 11, 18)) is None
+    for unknown in ("", "Z6", "ESY6", "XXZ6", "ESZX", "ESF6", "ES"):
+        assert contract_of(universe, unknown, date(2026, 11, 18)) is None
+
+
+def test_entries_that_cannot_be_right(universe: Universe) -> None:
+    kit = Kit(universe, TradovatePeer, list)  # type: ignore[arg-type]
+    good = TradovatePeer.given
+    for name, text, code in (
+        ("user", " ", "missing"), ("password", "", "missing"), ("secret", "", "missing"), ("cid", "", "missing"),
+        ("cid", "4x", "rejected"), ("environment", "wss://evil", "rejected"),
+    ):  # fmt: skip
+        with pytest.raises(BadEntry) as caught:
+            ADAPTER.feed({**good, name: text}, kit)
+        assert (caught.value.code, caught.value.field) == (code, name)
+        assert text.strip() == "" or text not in str(caught.value)
+    assert {field.name for field in FIELDS if field.secret} == {"password", "secret"}
+    ADAPTER.feed({name: text for name, text in good.items() if name not in {"app", "environment"}}, kit)
+
+
+# -- what is read off the wire
+
+
+def packet(text: str) -> wire.Packet:
+    return msgspec.json.decode(text.encode(), type=wire.Packet)
+
+
+def test_the_packet_of_the_documentation() -> None:
+    """As documented: bp 11917 and ts 0.25 are 2979.25; a bid one step below and an ask at the price: a buyer. The
+    second tick is one step lower, at the bid, 5 ms later; the third is between; the fourth has no quote."""
+    rows = wire.rows_of(
+        packet(
+            '{"id":16335,"s":"db","td":20190718,"bp":11917,"bt":1563421179735,"ts":0.25,"tks":['
+            '{"t":0,"p":0,"s":3,"b":-1,"a":0,"bs":122,"as":28,"id":11768401},'
+            '{"t":5,"p":-1,"s":1,"b":-1,"a":0,"bs":122,"as":28,"id":11768402},'
+            '{"t":5,"p":0,"s":2,"b":-1,"a":1,"id":11768403},'
+            '{"t":6,"p":-20000,"s":1.0,"id":11768404}]}'
+        ),
+        77,
+        1,
+    )
+    assert alike(rows) == [
+        (1563421179735_000000, 2979_250000000, 3, b"B"),
+        (1563421179740_000000, 2979_000000000, 1, b"A"),
+        (1563421179740_000000, 2979_250000000, 2, b"N"),
+        (1563421179741_000000, -2020_750000000, 1, b"N"),
+    ]
+    assert rows["id"].tolist() == [11768401, 11768402, 11768403, 11768404]
+    assert set(rows["ts_recv"].tolist()) == {77}
+    assert set(rows["flags"].tolist()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [("0.00390625", 3906250), ("5e-7", 500), ("0.0000005", 500), ("0.1", 100_000_000), ("5", 5_000_000_000)],
+)
+def test_a_step_is_exact(step: str, expected: int) -> None:
+    rows = wire.rows_of(
+        packet(f'{{"id":1,"bp":3,"bt":1,"ts":{step},"tks":[{{"t":0,"p":4,"s":1,"id":1}}]}}'), 0, 0
+    )
+    assert rows["price"].tolist() == [7 * expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id":1,"bp":3,"bt":1,"ts":0.00000000001,"tks":[{"t":0,"p":4,"s":1,"id":1}]}',
+        '{"id":1,"bp":3,"bt":1,"tks":[{"t":0,"p":4,"s":1,"id":1}]}',
+        '{"id":1,"bp":3,"bt":1,"ts":0.25,"tks":[{"t":0,"p":4,"s":1.5,"id":1}]}',
+        '{"id":1,"bp":3,"bt":1,"ts":0.25,"tks":[{"t":0,"p":4,"s":-1,"id":1}]}',
+        '{"id":1,"bp":3,"bt":9999999999999999,"ts":0.25,"tks":[{"t":0,"p":4,"s":1,"id":1}]}',
+    ],
+)
+def test_what_cannot_be_is_no_trade(text: str) -> None:
+    with pytest.raises(FeedLost) as caught:
+        wire.rows_of(packet(text), 0, 0)
+    assert caught.value.code == "protocol"
+
+
+def test_requests_and_frames_are_as_documented() -> None:
+    assert wire.request("authorize", 2, "token") == "authorize\n2\n\ntoken"
+    assert (
+        wire.request("md/subscribeQuote", 3, {"symbol": "ESM7"})
+        == 'md/subscribeQuote\n3\n\n{"symbol":"ESM7"}'
+    )
+    (answer,) = wire.messages_of('a[{"s":200,"i":13,"d":{"historicalId":32,"realtimeId":31}}]')
+    assert (answer.s, answer.i, wire.read(answer.d, wire.Answer).numbers) == (200, 13, {31, 32})
+    refusal = msgspec.Raw(b'{"errorText":"Symbol is inaccessible","errorCode":"UnknownSymbol","mode":"None"}')
+    assert wire.read(refusal, wire.Answer).withheld
+    penalty = wire.read(msgspec.Raw(b'{"p-ticket":"t","p-time":15,"p-captcha":true}'), wire.Answer)
+    assert (penalty.p_ticket, penalty.p_time, penalty.p_captcha) == ("t", 15, True)
+    assert wire.stamp(1563421179735_999999) == "2019-07-18T03:39:39.735Z"
+    assert wire.chart_of("ESU9", 1563421179735_000000, None)["timeRange"] == {
+        "asFarAsTimestamp": "2019-07-18T03:39:39.735Z"
+    }
+    for broken in ("a[", 'a{"s":200}', 'a[{"s":"x"}]'):
+        with pytest.raises(FeedLost):
+            wire.messages_of(broken)
+    assert Decimal("0.25") == packet('{"id":1,"ts":0.25}').ts
+
+
+# -- pages of history
+
+
+def test_a_stretch_is_whole_before_it_is_sent(universe: Universe) -> None:
+    """Pages of five, each in no order, of 400 ticks of which many are in one millisecond: nothing twice, none missing;
+    stretches become shorter where there are many pages."""
+    rows = np.zeros(400, LIVE_TRADE)
+    chance = np.random.default_rng(3)
+    rows["ts_event"] = (
+        np.sort(chance.integers(0, 3 * history.FIRST_STRETCH_NS // 1_000_000, 400) // 50 * 50) * 1_000_000
+    )
+    rows["ts_event"][100:104] = rows["ts_event"][100]
+    rows["id"] = np.arange(400)
+    asked: list[tuple[int, int]] = []
+
+    async def fetch(first_ns: int, last_ns: int) -> Rows:
+        asked.append((first_ns, last_ns))
+        found = past(rows, first_ns, last_ns)[-5:]
+        return found[chance.permutation(len(found))]
+
+    async def work() -> None:
+        got = [piece async for piece in history.stretches(fetch, 7 * MINUTE, 150 * MINUTE)]
+        assert np.concatenate(got)["id"].tolist() == past(rows, 7 * MINUTE, 150 * MINUTE)["id"].tolist()
+        assert len(got) > 3
+
+    run(work)
+
+
+def test_a_pause_between_requests_for_pages() -> None:
+    """Thirty at once, and then one in 0.8 s; here a hundred times as fast."""
+
+    async def work() -> None:
+        pace = history.Pace(100.0)
+        began_s = asyncio.get_running_loop().time()
+        for _ in range(30):
+            await pace.turn()
+        assert asyncio.get_running_loop().time() - began_s < 0.2
+        for _ in range(50):
+            await pace.turn()
+        assert asyncio.get_running_loop().time() - began_s > 0.3
+
+    run(work)
