@@ -81,3 +81,28 @@ def test_levels_symbol_and_alerts_say_everything(stage: WebStage, opened: Opened
         tab.page.get_by_role("button", name="Filter").click()
         assert "severity=critical" in tab.page.url
         assert tab.ear.heard() == {}
+
+
+def test_a_broker_is_connected_checked_and_disconnected(
+    own_stage: WebStage, tabs: Callable[..., Window]
+) -> None:
+    tab = tabs(own_stage, scripts=False)
+    person, page = Person(tab), tab.page
+    person.set_up()
+    tab.go("/account/brokers")
+    page.get_by_role("link", name="Connect Databento").click()
+    person.field("API key").fill("db-0a1B2c3D4e5F6g7H8i9J0k1L2m3N4")
+    page.locator('input[name="roots"][value="ES"]').check()
+    person.field("Name").fill("Plain")
+    person.press("Connect")
+    person.heading("Plain")
+    page.get_by_role("button", name="Check").click()
+    while page.get_by_text("The check is under way").count():
+        page.get_by_role("link", name="Look again").click()
+    page.get_by_text("1 thing is missing").wait_for()
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("link", name="Disconnect").click()
+    person.press("Disconnect")
+    page.get_by_text("The connection is ended").wait_for()
+    assert tab.ear.heard() == {}

@@ -1,7 +1,6 @@
 """One connection: `/account/brokers/{id}`. How it stands, what it sends, and what can be done with it.
 
-Rules kept: somebody else's connection is one that does not exist; what was entered is never given back, and is entered
-anew only by a user who has just proved who it is.
+Rule kept: somebody else's connection is one that does not exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,20 +10,11 @@ from starlette.responses import Response
 
 from outcry.accounts.audit import Event
 from outcry.accounts.licences import Scope
-from outcry.ports.connections import Broker, ConnectionPhase, ConnectionRefused, ConnectionRow
+from outcry.ports.connections import ConnectionPhase, ConnectionRefused, ConnectionRow
 from outcry.ports.identity import UserRow
 from outcry.services.connections.pushed import PUSHED
 from outcry.services.live.board import Channel
-from outcry.web.broker_forms import (
-    chosen_of,
-    entries_of,
-    judge_entries,
-    judge_roots,
-    refused,
-    sectors_of,
-    typed_in,
-    usual_of,
-)
+from outcry.web.broker_forms import chosen_of, judge_roots, refused, sectors_of, typed_in
 from outcry.web.checks import Checked
 from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
@@ -221,70 +211,6 @@ async def _move(
     return desk.to(visit, f"{LIST}/{row.id}?done={done}")
 
 
-# -- other entries
-
-
-async def renew_form(desk: Desk, visit: Visit) -> Response:
-    """Where other entries are given to it."""
-    _, row = await own(desk, visit)
-    desk.confirmed(visit)
-    broker = await _broker_of(desk, row)
-    typed = {**usual_of(broker), **typed_before(desk, visit, f"{LIST}/{row.id}/renew")}
-    return forget_typed(visit, _renew_page(desk, visit, row, broker, typed, {}))
-
-
-async def renew(desk: Desk, visit: Visit) -> Response:
-    """Give it other entries, all of them, and have it try again."""
-    desk.sender(visit)
-    faults = Faults()
-    try:
-        user, row = await own(desk, visit)
-    except NotProved:
-        return desk.to(visit, f"/sign-in?next={LIST}/{number_in(visit, 'connection_id')}/renew")
-    broker = await _broker_of(desk, row)
-    typed = await typed_in(desk, visit, broker, faults)
-    try:
-        desk.confirmed(visit)
-    except NotProved:
-        return prove_first(desk, visit, f"{LIST}/{row.id}/renew", typed.kept)
-    judge_entries(broker, typed, faults, visit.words)
-    if not faults:
-        change = desk.services.connections.renew
-        try:
-            if not await desk.ask(change, user.id, row.id, typed.given, desk.now_ns()):
-                raise PageMissing
-        except ConnectionRefused as refusal:
-            refused(refusal, faults, visit.words)
-    if faults:
-        return _renew_page(desk, visit, row, broker, typed.kept, faults)
-    desk.checks.forget((user.id, row.id))
-    await note(desk, visit, user, Event.CONNECTION_RENEWED, row)
-    return desk.to(visit, f"{LIST}/{row.id}?done=renewed")
-
-
-def _renew_page(
-    desk: Desk, visit: Visit, row: ConnectionRow, broker: Broker, typed: Mapping[str, str], faults: Faults
-) -> Response:
-    return desk.page(
-        visit,
-        "account/broker_renew.html",
-        422 if faults else 200,
-        connection=connected(visit, row, {broker.id: broker.name}),
-        broker=broker,
-        entries=entries_of(visit.words, broker),
-        typed=typed,
-        faults=faults,
-    )
-
-
-async def _broker_of(desk: Desk, row: ConnectionRow) -> Broker:
-    brokers = await desk.ask(desk.services.connections.brokers)
-    broker = next((each for each in brokers if each.id == row.broker), None)
-    if broker is None:
-        raise PageMissing
-    return broker
-
-
 async def back(desk: Desk, visit: Visit) -> Response:
     """An address that only takes forms, opened as a page."""
     return desk.to(visit, f"{LIST}/{number_in(visit, 'connection_id')}")
@@ -293,8 +219,6 @@ async def back(desk: Desk, visit: Visit) -> Response:
 PAGES: Sequence[Page] = (
     (ONE, ("GET",), show),
     (ONE, ("POST",), choose),
-    (f"{ONE}/renew", ("GET",), renew_form),
-    (f"{ONE}/renew", ("POST",), renew),
     (f"{ONE}/pause", ("POST",), pause),
     (f"{ONE}/resume", ("POST",), resume),
     *((f"{ONE}/{form}", ("GET",), back) for form in ("pause", "resume")),
