@@ -364,6 +364,8 @@ class TastytradePeer:
                 "timeNanoPart": stamp_ns % MS,
                 "sequence": numbers[at] & (1 << 22) - 1,
                 "price": _scaled(symbol, int(row["price"])),
+                "bidPrice": _scaled(symbol, int(row["price"])),
+                "askPrice": _scaled(symbol, int(row["price"])),
                 "size": int(row["size"]),
                 "aggressorSide": {b"B": "BUY", b"A": "SELL"}.get(row["side"], "UNDEFINED"),
             }
