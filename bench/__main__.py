@@ -1,4 +1,4 @@
-"""`python -m bench [kernel] [fold] [import] [http] [live] [stream] [delivery] [frames] [pages] [--quick]`: run benches.
+"""`python -m bench [NAME…] [--quick]`: run benches, all unless some are named (`kernel`, `fold`, …, see `--help`).
 
 The exit status is 1 if a bench could not run; a target that was missed is printed as missed and is no failure.
 """
@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import delivery, fold, frames, importing, kernel, live, paint, serving, streams
+from bench import connections, delivery, fold, frames, importing, kernel, live, paint, serving, streams
 from bench.measuring import Figure, Unavailable, machine
 
 BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -18,6 +18,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "live": live.run,
     "stream": streams.run,
     "delivery": delivery.run,
+    "connections": connections.run,
     "frames": frames.run,
     "pages": paint.run,
 }

@@ -1,0 +1,217 @@
+"""A hundred people's own feeds in one process: how late a trade is in its answer, and what a connection costs.
+
+The vendor is a process of its own that plays in real time; each person has a connection of five products, made as on
+the page. Then one more is connected, to a vendor that accepts and says nothing: the others must not notice.
+"""
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, process_time
+
+import numpy as np
+import uvloop
+
+from bench.measuring import Figure, Unavailable
+from bench.vendor import RATES, Ahead
+from outcry.feeds.adapters import adapters
+from outcry.ports.connections import ConnectionPhase
+from outcry.ports.live import FanOut
+from outcry.services.connections.service import BrokerConnections, Rules
+from outcry.services.connections.supervisor import Parts, Supervisor
+from outcry.services.live.archive import Archive
+from outcry.services.live.engine import Engine, Market, Stores
+from outcry.services.live.runner import Runner
+from outcry.settings import Settings
+from outcry.store.connections import SqlConnectionStore
+from outcry.wiring import House, open_house
+
+#: Wednesday 18 November 2026, 10:05 in New York: the regular session is open.
+MARKET_NS = int(datetime(2026, 11, 18, 15, 5, tzinfo=UTC).timestamp()) * 1_000_000_000
+VENDORS = ("databento", "tradovate", "massive")
+PEOPLE, WARM_S, STRETCH_S, LIMIT_S = 100, 3.0, 20.0, 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What was measured of some seconds. `late_ms`: of each trade, from its making to the answer it is in."""
+
+    late_ms: np.ndarray
+    trades: int
+    seconds: float
+    cpu: float
+
+    def at(self, percent: float) -> float:
+        """A percentile of lateness."""
+        return float(np.percentile(self.late_ms, percent))
+
+
+class Watch:
+    """Notes how late every batch of trades is as its answer can be had."""
+
+    def __init__(self, clock: Ahead) -> None:
+        self.clock, self.late_ns, self.counting = clock, list[int](), False
+        usual = Runner._log_trades
+
+        def timed(runner: Runner, day, rows) -> None:
+            usual(runner, day, rows)
+            if self.counting:
+                self.late_ns += (self.clock.now_ns() - rows["ts_event"]).tolist()
+
+        Runner._log_trades = timed  # type: ignore[method-assign]
+        self._usual = usual
+
+    def end(self) -> None:
+        Runner._log_trades = self._usual  # type: ignore[method-assign]
+
+    async def stretch(self, seconds: float) -> Stretch:
+        self.late_ns, self.counting = [], True
+        began_s, used_s = monotonic(), process_time()
+        await asyncio.sleep(seconds)
+        self.counting = False
+        took_s = monotonic() - began_s
+        late_ms = np.array(self.late_ns) / 1e6
+        return Stretch(late_ms, len(self.late_ns), took_s, (process_time() - used_s) / took_s)
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    people, stretch_s = (10, 3.0) if quick else (PEOPLE, STRETCH_S)
+    for vendor in VENDORS:
+        ahead_ns = MARKET_NS - time.time_ns()  # noqa: TID251 - the bench's own clock
+        with (
+            _vendor(vendor, ahead_ns) as said,
+            TemporaryDirectory() as folder,
+            open_house(Settings(data=folder), Ahead(ahead_ns)) as house,
+            house.log.exclusively(),
+        ):
+            found = uvloop.run(_measured(house, vendor, said, people, stretch_s))
+        yield from _figures(vendor, people, *found)
+
+
+def _figures(
+    vendor: str, people: int, live_s: float, memory: tuple[int, int], alone: Stretch, beside: Stretch
+) -> Iterator[Figure]:
+    name = f"{vendor}, {people} × {len(RATES)}"
+    before, after = memory
+    wanted = people * sum(RATES.values())
+    yield Figure(f"{name}: all live after", live_s, "s")
+    yield (
+        Figure(f"{name}: trades a second taken of those made", alone.trades / STRETCH_S / wanted, "x")
+        if (people == PEOPLE)
+        else Figure(f"{name}: trades taken", alone.trades, "")
+    )
+    yield Figure(f"{name}: trade to answer, p50", alone.at(50), "ms", target=20, at_least=False)
+    yield Figure(f"{name}: trade to answer, p99", alone.at(99), "ms", target=100, at_least=False)
+    yield Figure(f"{name}: of one core", alone.cpu, "x", target=1, at_least=False)
+    yield Figure(f"{name}: memory a connection", (after - before) / people / 2**20, "MiB")
+    yield Figure(f"{name}: memory in all", after / 2**20, "MiB")
+    yield Figure(
+        f"{name}: p99 beside one dead vendor, to without", beside.at(99) / alone.at(99), "x",
+        target=1.25, at_least=False,
+    )  # fmt: skip
+
+
+async def _measured(
+    house: House, vendor: str, said: dict[str, dict[str, str]], people: int, stretch_s: float
+) -> tuple[float, tuple[int, int], Stretch, Stretch]:
+    clock = house.clock
+    assert isinstance(clock, Ahead)
+    dead = await asyncio.start_server(_say_nothing, "127.0.0.1", 0)
+    port = dead.sockets[0].getsockname()[1]
+    other = next(name for name in VENDORS if name != vendor)
+    nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
+    parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
+    supervisor = Supervisor(parts)
+    connections = BrokerConnections(parts, supervisor, house.board, Rules())
+    watch = Watch(clock)
+    await parts.engine.start()
+    await supervisor.start()
+    try:
+        before, began_s = _resident(), monotonic()
+        users = [house.store.ensure_user(f"{n}@example.com", clock.now_ns()) for n in range(people)]
+        for user in users:
+            connections.connect(user, vendor, "", said["given"], list(RATES), clock.now_ns())
+        while not all(row.phase is ConnectionPhase.LIVE for row in parts.store.rows()):
+            if monotonic() - began_s > LIMIT_S:
+                phases = sorted({f"{row.phase} {row.code}" for row in parts.store.rows()})
+                raise Unavailable(f"not all of {people} connections came live: {', '.join(phases)}")
+            await asyncio.sleep(0.2)
+        live_s = monotonic() - began_s
+        await asyncio.sleep(WARM_S)
+        alone = await watch.stretch(stretch_s)
+        memory = before, _resident()
+        connections.connect(users[0], other, "", _GIVEN[other], list(RATES), clock.now_ns())
+        await asyncio.sleep(1)
+        beside = await watch.stretch(stretch_s)
+    finally:
+        watch.end()
+        await supervisor.stop()
+        await parts.engine.stop()
+        dead.close()
+    return live_s, memory, alone, beside
+
+
+#: Where each vendor is reached, by the adapter's names, and entries that look right: what is dead judges none.
+_PLACES = {
+    "databento": {"gateway": "", "historical": "http://"},
+    "tradovate": {"api": "http://", "md": "ws://"},
+    "massive": {"socket": "ws://", "rest": "http://"},
+}
+_GIVEN = {
+    "databento": {"key": "db-0123456789abcdefghijklmnopqrs"},
+    "tradovate": {"user": "ada", "password": "analytical engine", "cid": "4711", "secret": "f00d-cafe-sec",
+                  "app": "Outcry", "environment": "demo"},
+    "massive": {"key": "0123456789abcdefghijklmnopqrstuv"},
+}  # fmt: skip
+
+
+def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> Parts:
+    reference = house.reference
+    market = Market(
+        reference.universe, reference.calendar, clock, house.licences.of_user,
+        lambda: FanOut(house.licences.audience, clock.now_ns()),
+    )  # fmt: skip
+    archive = Archive(lambda: house.importer, reference.calendar.session_at)
+    stores = Stores(house.log, house.alerts, house.store, archive)
+    engine = Engine(stores, market, house.board, _tell)
+    store = SqlConnectionStore(house.database)
+    return Parts(engine, store, house.vault, adapters(), reference.universe, clock, places)
+
+
+def _tell(event: str, **details: object) -> None:
+    if os.environ.get("BENCH_TELLS"):
+        print(event, details, file=sys.stderr)
+
+
+async def _say_nothing(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(LIMIT_S)
+
+
+def _resident() -> int:
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * resource.getpagesize()
+
+
+@contextmanager
+def _vendor(name: str, ahead_ns: int) -> Iterator[dict[str, dict[str, str]]]:
+    """A vendor under way."""
+    command = [sys.executable, "-m", "bench.vendor", name, str(ahead_ns), str(LIMIT_S + 4 * STRETCH_S)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            if not said:
+                raise Unavailable(f"the fake vendor {name} did not start")
+            yield json.loads(said)
+        finally:
+            process.kill()

@@ -1,0 +1,75 @@
+"""`python -m bench.vendor NAME AHEAD_NS SECONDS`: a fake vendor in a process of its own, at realistic rates and in real
+time, that says on its first line where it listens and what it accepts.
+
+Its present is the machine's clock and AHEAD_NS: a market is open then, whenever the bench is run.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+from tests.brokers.peer import FakePeer
+
+from outcry.core.instruments import Contract
+from outcry.ports.records import TRADE, Rows
+from outcry.services.connections.wanted import wanted_by
+from outcry.store.reference import load_reference
+
+#: Trades a second of each contract while the market is busy: five of the most traded products.
+RATES = {"ES": 12.0, "NQ": 12.0, "CL": 4.0, "GC": 4.0, "ZN": 3.0}
+PRICES = {
+    "ES": (26_800, 250_000_000), "NQ": (98_000, 250_000_000), "CL": (6_000, 10_000_000),
+    "GC": (40_000, 100_000_000), "ZN": (7_200, 15_625_000),
+}  # fmt: skip
+PEERS = {"databento": "DatabentoPeer", "tradovate": "TradovatePeer", "massive": "MassivePeer"}
+SECOND = 1_000_000_000
+PAST_S = 50 * 3600
+STEP_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The machine's clock, moved to an open market."""
+
+    ahead_ns: int
+
+    def now_ns(self) -> int:
+        return time.time_ns() + self.ahead_ns  # noqa: TID251 - a market that is open now
+
+
+def tape_of(contract: Contract, now_ns: int, seconds: float, resolution_ns: int) -> Rows:
+    """Two days at a trade a minute, then as many as `RATES` says."""
+    root = contract.root
+    chance = np.random.default_rng(len(root) + ord(root[0]) + contract.month)
+    past = np.arange(now_ns - PAST_S * SECOND, now_ns, 60 * SECOND)
+    coming = now_ns + np.sort(chance.integers(0, round(seconds * SECOND), round(seconds * RATES[root])))
+    times = np.concatenate([past, coming])
+    rows = np.zeros(len(times), TRADE)
+    base, tick_e9 = PRICES[root]
+    rows["ts_event"] = times // resolution_ns * resolution_ns
+    rows["price"] = (base + np.cumsum(chance.integers(-1, 2, len(times))) // 4) * tick_e9
+    rows["size"], rows["side"] = chance.integers(1, 9, len(times)), b"B"
+    rows["sequence"] = np.arange(1, len(times) + 1)
+    return rows
+
+
+async def serve(name: str, ahead_ns: int, seconds: float) -> None:
+    """Play until told to stop."""
+    peer: FakePeer = getattr(import_module(f"tests.brokers.{name}_peer"), PEERS[name])()
+    clock = Ahead(ahead_ns)
+    peer.now_ns = clock.now_ns()
+    for contract in wanted_by(load_reference().universe, list(RATES), clock)():
+        peer.tape(contract, tape_of(contract, peer.now_ns, seconds, peer.resolution_ns))
+    await peer.start()
+    print(json.dumps({"places": dict(peer.places), "given": dict(peer.given)}), flush=True)
+    while True:
+        await peer.advance(max(peer.now_ns, clock.now_ns()))
+        await asyncio.sleep(STEP_S)
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))
