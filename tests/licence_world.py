@@ -1,0 +1,312 @@
+"""A market of a few people, and what the licences allow each of their keys: an oracle written from the rules alone.
+
+Everything somebody owns carries a price nobody else's has: each recording, each live feed, each alert. So an answer
+gives away what it was made of. The oracle reads grants and clocks and knows no line of `accounts.licences`:
+
+- one's own recordings and feeds are one's own keys' and nobody else's;
+- the operator's recordings are seen through a `completed` grant of the product and day, once its embargo has passed
+  since the close; the operator's feed through a `live` grant of the product;
+- a grant is for everyone, a tier, a user or a key;
+- a live answer goes before a delayed one, one's own before the operator's, a newer session before an older one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from typing import Any
+
+from tests.api.stage import MemoryAccounts
+from tests.live_views import (
+    CARRIED,
+    CLOSE_NS,
+    DAY,
+    LIVE,
+    NOW_NS,
+    OPEN_NS,
+    OPENING,
+    PRIOR,
+    PROFILE,
+    VIEW,
+    MemoryAlerts,
+    Shown,
+    alert_row,
+)
+
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.core.ladder import Bracket, Ladder
+from outcry.core.levels import Dated
+from outcry.core.live import LiveView
+from outcry.core.snapshot import dump
+from outcry.ports.live import AlertRow
+from outcry.ports.records import Quality
+from outcry.ports.store import GrantRow, KeyRow, SessionRow
+from outcry.services.live.board import Board
+
+HOUR = 3600 * 10**9
+OPERATOR = 0
+CONTRACTS = {
+    "ES": Contract("ES", 2026, 3),
+    "NQ": Contract("NQ", 2026, 3),
+    "GC": Contract("GC", 2026, 4),
+}
+TICKS_PER_POINT = {"ES": 4, "NQ": 4, "GC": 10}
+#: Trade dates recordings are of, newest first: Monday, Friday, Tuesday.
+DAYS = (date(2026, 1, 5), date(2026, 1, 2), date(2025, 12, 30))
+TIERS = ("free", "pro", "admin")
+#: How a feed may stand. `no_trades`: live, but nothing has traded yet.
+STANDINGS = (
+    "live",
+    "disconnected",
+    "closed",
+    "catching_up",
+    "stale_link",
+    "connecting",
+    "ended",
+    "no_trades",
+)
+UNLISTED = {"connecting", "ended"}
+_FIRST_PRICE = 10_000
+
+
+@dataclass(frozen=True)
+class Recording:
+    owner: int
+    root: str
+    day: date
+    complete: bool
+    price: int
+
+    @property
+    def close_ns(self) -> int:
+        return CLOSE_NS - (DAY - self.day) // timedelta(days=1) * 24 * HOUR
+
+
+@dataclass
+class Live:
+    owner: int
+    root: str
+    price: int
+    standing: str
+    alert: AlertRow
+    shown: Shown
+
+    def stand(self, standing: str) -> None:
+        self.standing = standing
+        self.shown.view = None if standing == "no_trades" else _view(self.root, self.price)
+        self.shown.channel.version += 1
+        if standing in {"live", "no_trades"}:
+            self.shown.board.stand(self.shown.channel, LIVE)
+        else:
+            self.shown.stop(standing)
+
+
+@dataclass
+class World:
+    """Everything there is, and what of it each key may see. `now_ns` moves."""
+
+    accounts: MemoryAccounts = field(default_factory=MemoryAccounts)
+    board: Board = field(default_factory=Board)
+    recordings: list[Recording] = field(default_factory=list)
+    feeds: list[Live] = field(default_factory=list)
+    archive: MemoryAlerts = field(default_factory=MemoryAlerts)
+    now_ns: int = NOW_NS
+    _prices: Iterator[int] = field(default_factory=lambda: iter(range(_FIRST_PRICE, 10**6, 2)))
+
+    # -- what there is
+
+    def record(self, owner: int, root: str, day: date, *, complete: bool = True) -> Recording:
+        """At most one of an owner, product and day."""
+        self.recordings = [
+            one for one in self.recordings if (one.owner, one.root, one.day) != (owner, root, day)
+        ]
+        made = Recording(owner, root, day, complete, next(self._prices))
+        self.recordings.append(made)
+        self.accounts.moves += 1
+        return made
+
+    def connect(self, owner: int, root: str, standing: str) -> Live:
+        """One feed of an owner and product; that there is one already moves it."""
+        for feed in self.feeds:
+            if (feed.owner, feed.root) == (owner, root):
+                feed.stand(standing)
+                return feed
+        price = next(self._prices)
+        seq = len(self.archive.rows) + 1
+        contract, name = CONTRACTS[root], f"feed-{owner}-{root}"
+        row = alert_row(
+            seq, owner=owner, feed=name, contract=contract.key, symbol=root, price_e9=price * 10**9,
+            key=f"{name}:{seq}", params={"vah": price * 10**9, "tolTicks": 2},
+        )  # fmt: skip
+        made = Live(owner, root, price, standing, row, Shown(self.board, owner, contract, name))
+        self.archive.rows.append(row)
+        self.board.post([row])
+        self.feeds.append(made)
+        made.stand(standing)
+        return made
+
+    def disconnect(self, feed: Live) -> None:
+        self.board.drop(feed.shown.channel.key)
+        self.feeds.remove(feed)
+
+    def grant(self, grantee: str, scope: Any, roots: Sequence[str], hours: int, first: date | None) -> int:
+        row = GrantRow(0, grantee, scope, tuple(roots), first, None, hours * HOUR, None)
+        return self.accounts.add_grant(row, self.now_ns)
+
+    # -- the part of a `SessionStore` that questions are put to
+
+    def revision(self) -> int:
+        return self.accounts.revision()
+
+    def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
+        return [_row(one) for one in self.recordings if one.owner in owners and one.root == root]
+
+    def roots(self, owners: Sequence[int]) -> Sequence[str]:
+        return sorted({one.root for one in self.recordings if one.owner in owners})
+
+    # -- the oracle
+
+    def granted(self, key: KeyRow) -> list[GrantRow]:
+        """Grants in force that name this key, its user, its tier or everyone."""
+        names = ("everyone", f"tier:{key.tier}", f"user:{key.user_id}", f"key:{key.id}")
+        return [one for one in self.accounts.granted if one.revoked_ns is None and one.grantee in names]
+
+    def shown_from(self, key: KeyRow, recording: Recording) -> int | None:
+        """From when this key may see a recording; None: never."""
+        if recording.owner == key.user_id:
+            return recording.close_ns
+        if recording.owner != OPERATOR:
+            return None
+        ends = [
+            recording.close_ns + one.embargo_ns
+            for one in self.granted(key)
+            if one.scope == "completed"
+            and (not one.roots or recording.root in one.roots)
+            and (one.from_date is None or recording.day >= one.from_date)
+        ]
+        return min(ends, default=None)
+
+    def sees_feed(self, key: KeyRow, owner: int, root: str) -> bool:
+        if owner == key.user_id:
+            return True
+        shared = [one for one in self.granted(key) if one.scope == "live"]
+        return owner == OPERATOR and any(not one.roots or root in one.roots for one in shared)
+
+    def feeds_seen(self, key: KeyRow, root: str) -> list[Live]:
+        """Its own first."""
+        seen = [one for one in self.feeds if one.root == root and self.sees_feed(key, one.owner, root)]
+        return sorted(seen, key=lambda one: one.owner == OPERATOR)
+
+    def live(self, key: KeyRow, root: str) -> Live | None:
+        return next((one for one in self.feeds_seen(key, root) if one.standing == "live"), None)
+
+    def completed(self, key: KeyRow, root: str) -> list[Recording]:
+        """One for each day, ascending; one's own before the operator's."""
+        best: dict[date, Recording] = {}
+        for one in self.recordings:
+            from_ns = self.shown_from(key, one)
+            if one.root == root and one.complete and from_ns is not None and from_ns <= self.now_ns:
+                held = best.get(one.day)
+                if held is None or held.owner == OPERATOR:
+                    best[one.day] = one
+        return [best[day] for day in sorted(best)]
+
+    def answer(self, key: KeyRow, root: str) -> tuple[str, str | None, int] | None:
+        """`dataSource`, `asOf` and the price of a levels answer; None: 409."""
+        feed = self.live(key, root)
+        if feed is not None:
+            return ("shared" if feed.owner == OPERATOR else "personal"), None, feed.price
+        sessions = self.completed(key, root)
+        return ("delayed", str(sessions[-1].day), sessions[-1].price) if sessions else None
+
+    def reasons(self, key: KeyRow, root: str) -> tuple[list[str], int | None]:
+        """Why there is no answer, and until when the embargo lasts if that is why."""
+        seen = self.feeds_seen(key, root)
+        of_root = [one for one in self.recordings if one.root == root and one.complete]
+        froms = [self.shown_from(key, one) for one in of_root if one.owner in (key.user_id, OPERATOR)]
+        early = [from_ns for from_ns in froms if from_ns is not None and from_ns > self.now_ns]
+        said = [seen[0].standing if seen else "no_connection"]
+        said += ["embargo"] * bool(early)
+        denied = bool(self.granted(key)) and None in froms
+        said += ["not_granted"] * (denied or not self.granted(key))
+        said += ["no_completed_session"] * (not early and not denied)
+        return said, min(early, default=None)
+
+    def alerts_now(self, key: KeyRow) -> list[int]:
+        """Prices of today's alerts, newest first."""
+        rows = [
+            one.alert
+            for root in CONTRACTS
+            for one in self.feeds_seen(key, root)
+            if one.standing not in UNLISTED
+        ]
+        return [row.price_e9 // 10**9 for row in sorted(rows, key=lambda row: -row.seq)]
+
+    def alerts_ever(self, key: KeyRow) -> list[int]:
+        """Prices of all alerts, newest first: also of feeds that are gone."""
+        rows = [row for row in self.archive.rows if self.sees_feed(key, row.owner, row.symbol)]
+        return [row.price_e9 // 10**9 for row in reversed(rows)]
+
+    def mine(self, key: KeyRow) -> set[int]:
+        """Every price an answer to this key may hold now."""
+        recorded = [(one.price, self.shown_from(key, one)) for one in self.recordings]
+        prices = {
+            price for price, from_ns in recorded if from_ns is not None and from_ns <= self.now_ns
+        }  # partial ones too
+        return prices | set(self.alerts_ever(key)) | {row.price for row in self._feeds_of(key)}
+
+    def _feeds_of(self, key: KeyRow) -> list[Live]:
+        return [one for root in CONTRACTS for one in self.feeds_seen(key, root)]
+
+
+def prices_in(answer: Any) -> set[int]:
+    """Every price of somebody's that an answer holds, wherever it stands in it."""
+    found: set[int] = set()
+
+    def walk(part: Any) -> None:
+        if isinstance(part, dict):
+            walk(list(part.values()))
+        elif isinstance(part, list):
+            for one in part:
+                walk(one)
+        elif isinstance(part, int | float) and not isinstance(part, bool) and part == int(part):
+            if _FIRST_PRICE <= part < 10**6:
+                found.add(int(part))
+        elif isinstance(part, str):  # sentences name prices too
+            found.update(_written(part.replace(",", " ").replace("(", " ").split()))
+
+    walk(answer)
+    return found
+
+
+def _written(words: Iterable[str]) -> set[int]:
+    numbers = [word.rstrip(".").partition(".")[0] for word in words]
+    return {int(one) for one in numbers if one.isdigit() and _FIRST_PRICE <= int(one) < 10**6}
+
+
+def _view(root: str, price: int) -> LiveView:
+    """A live session every level of which is at one price."""
+    ticks = price * TICKS_PER_POINT[root]
+    prior = replace(PRIOR, poc=ticks, vah=ticks, val=ticks, high=ticks, low=ticks, close=ticks)
+    opening = replace(
+        OPENING, contract=CONTRACTS[root].key, root=root, prior=prior,
+        carried=replace(CARRIED, naked_pocs=(Dated(ticks, PRIOR.trade_date),), poor_highs=()),
+    )  # fmt: skip
+    profile = replace(PROFILE, poc=ticks, poc_candidates=(ticks,), vah=ticks, val=ticks)
+    return replace(VIEW, opening=opening, profile=profile, last_ticks=ticks)
+
+
+def _row(recording: Recording) -> SessionRow:
+    """A session that traded at one price in each of its brackets."""
+    close_ns, ticks = recording.close_ns, recording.price * TICKS_PER_POINT[recording.root]
+    opened, step = close_ns - (CLOSE_NS - OPEN_NS), HOUR // 2
+    brackets = tuple(
+        Bracket(n, ticks, ticks, ticks, ticks, opened + n * step, opened + n * step + 1) for n in range(13)
+    )
+    return SessionRow(
+        owner=recording.owner, root=recording.root, contract=CONTRACTS[recording.root].key,
+        trade_date=recording.day, kind=SessionKind.RTH, open_ns=opened, close_ns=close_ns, source="dbn",
+        quality=Quality.TICKS, complete=recording.complete, short=False, rows=26, volume=26, off_tick=0,
+        out_of_order=0, first_ns=opened, last_ns=opened + 12 * step + 1, received_ns=recording.price,
+        profile=dump(Ladder(brackets, ticks, (26,), ((ticks, ticks),), "trades")),
+    )  # fmt: skip
