@@ -4,5 +4,13 @@ from tests.brokers.suite import FaultSuite
 from tests.brokers.tradovate_peer import TradovatePeer
 
 
+class OfSmallPages(TradovatePeer):
+    """As on a day when the vendor gives little at a time: history takes a page for every few minutes of trading."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.page = 200
+
+
 class TestTradovateFaults(FaultSuite):
-    peer = TradovatePeer
+    peer = OfSmallPages
