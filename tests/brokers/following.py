@@ -1,0 +1,177 @@
+"""A stream of an adapter, read beside the test; and what is left when all is closed."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from tests.brokers.peer import FakePeer
+
+from outcry.core.instruments import Contract
+from outcry.ports.adapters import Kit
+from outcry.ports.feed import Bars, Cursor, Event, Feed, FeedLost, Trades
+from outcry.ports.records import TRADE, Rows
+from outcry.store.reference import load_reference
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
+#: 2026-11-18 15:00 UTC.
+NOW_NS = 1_795_014_000 * SECOND
+RUSH = 20.0
+E = TypeVar("E", bound=Event)
+
+
+def tape(seed: int, step_ns: int, *, first_ns: int, end_ns: int) -> Rows:
+    """Trades at about every `step_ns`, to the millisecond, some alike in everything, some at one time."""
+    chance = np.random.default_rng(seed)
+    count = (end_ns - first_ns) // step_ns
+    rows = np.zeros(count, TRADE)
+    rows["ts_event"] = np.sort(chance.integers(first_ns // MS, end_ns // MS, count)) * MS
+    rows["price"] = (26_800 + np.cumsum(chance.integers(-2, 3, count))) * 250_000_000
+    rows["size"] = chance.integers(1, 20, count)
+    rows["side"] = chance.choice([b"A", b"B"], count)
+    rows["sequence"] = np.arange(1, count + 1)
+    rows[11::10] = rows[10:-1:10]
+    return rows
+
+
+@dataclass
+class PeerClock:
+    peer: FakePeer
+    off_ns: int = 0
+
+    def now_ns(self) -> int:
+        return self.peer.now_ns + self.off_ns
+
+
+@dataclass
+class Following:
+    """Events of one stream as they come, and what ended it."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    problem: BaseException | None = None
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def trades(self) -> Rows:
+        parts = [event.rows for event in self.of(Trades)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def bars(self) -> list[tuple[int, ...]]:
+        names = ("ts_event", "open", "high", "low", "close", "volume")
+        return [tuple(int(row[name]) for name in names) for bars in self.of(Bars) for row in bars.rows]
+
+    async def read(self, feed: Feed, contract: Contract, since: Cursor) -> None:
+        try:
+            async for event in feed.open(contract, since):
+                self.events.append(event)
+        except FeedLost as problem:
+            self.problem = problem
+
+
+@dataclass
+class Desk:
+    """A feed on a fake vendor."""
+
+    peer: FakePeer
+    feed: Feed
+    clock: PeerClock
+    tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
+
+    def follow(self, contract: Contract, since_ns: int) -> Following:
+        following = Following()
+        self.tasks.append(asyncio.create_task(following.read(self.feed, contract, Cursor(since_ns))))
+        return following
+
+    async def ended(self, contract: Contract = ES, since_ns: int = NOW_NS) -> FeedLost:
+        """What a stream ends with."""
+        following = self.follow(contract, since_ns)
+        await until(lambda: following.problem is not None, "an end")
+        assert isinstance(following.problem, FeedLost)
+        return following.problem
+
+
+async def until(met: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+    end_s = asyncio.get_running_loop().time() + seconds
+    while not met():
+        assert asyncio.get_running_loop().time() < end_s, f"{what} did not come to be"
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def desk(
+    peer: FakePeer,
+    given: Mapping[str, str] | None = None,
+    wanted: Sequence[Contract] = (ES, NQ),
+    places: Mapping[str, str] | None = None,
+) -> AsyncIterator[Desk]:
+    """The peer started, and a feed of it; at the end no task, socket or thread is left of either."""
+    before = asyncio.all_tasks()
+    await peer.start()
+    clock = PeerClock(peer)
+    kit = Kit(load_reference().universe, clock, lambda: wanted, places or peer.places, RUSH)
+    feed = peer.adapter.feed(given or peer.given, kit)
+    made = Desk(peer, feed, clock)
+    try:
+        yield made
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await feed.close()
+        await peer.stop()
+    await asyncio.sleep(0.01)
+    assert asyncio.all_tasks() <= before
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    """Run a test's work; afterwards there are the threads that were before."""
+    before = set(threading.enumerate())
+    asyncio.run(asyncio.wait_for(work(), 30))
+    assert {thread for thread in threading.enumerate() if thread.is_alive()} <= before
+
+
+class _Keeping(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(f"{record.name} {self.format(record)}")
+
+
+@contextmanager
+def all_logs() -> Generator[list[str]]:
+    """Whatever anything logs, at the finest level there is."""
+    keeping, root = _Keeping(), logging.getLogger()
+    names = [name for name in logging.root.manager.loggerDict if not name.startswith("_")]
+    levels = {logger: logger.level for logger in (root, *map(logging.getLogger, names))}
+    for logger in levels:
+        logger.setLevel(logging.DEBUG)
+    root.addHandler(keeping)
+    try:
+        yield keeping.said
+    finally:
+        root.removeHandler(keeping)
+        for logger, level in levels.items():
+            logger.setLevel(level)
+
+
+def told(problem: BaseException) -> str:
+    """All that an exception and those behind it say."""
+    parts: list[str] = []
+    seen: BaseException | None = problem
+    while seen is not None:
+        parts += [str(seen), repr(seen), *(str(note) for note in getattr(seen, "__notes__", []))]
+        seen = seen.__cause__ or seen.__context__
+    return " ".join(parts)
+
+
+def columns(rows: Rows, *names: str) -> list[tuple[Any, ...]]:
+    return list(zip(*(rows[name].tolist() for name in names), strict=True))
