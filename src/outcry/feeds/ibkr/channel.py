@@ -11,7 +11,7 @@ import numpy as np
 
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.ibkr.tws import Tick
-from outcry.ports.feed import LIVE_TRADE, Event, FeedLost, Heartbeat, Replaced, RowFlag, Trades
+from outcry.ports.feed import LIVE_TRADE, Event, FeedLost, Heartbeat, Replaced, RowFlag, Status, Trades
 from outcry.ports.records import Rows
 
 #: Rows that may wait for their reader.
@@ -42,6 +42,8 @@ class Channel:
         self.request = request
         #: Whether anything at all came for it.
         self.began = asyncio.Event()
+        #: Whether it may be that trades are made and do not come.
+        self.doubted = False
         self._ticks: list[Tick] = []
         self._events: deque[Event] = deque()
         self._weight = 0
@@ -73,6 +75,11 @@ class Channel:
         if not isinstance(event, Heartbeat):
             self.began.set()
         self._moved.set()
+
+    def doubt(self, why: Status) -> None:
+        """Trades may not come any more, and why."""
+        self.doubted = True
+        self.put(why)
 
     async def offer(self, event: Event) -> None:
         """Queue something that is not urgent, when little waits."""

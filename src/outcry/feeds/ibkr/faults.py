@@ -43,9 +43,13 @@ def is_notice(code: int) -> bool:
     return 2100 <= code < 2200 or code in (10167, 399, 366, 300)
 
 
-def concerns_futures(text: str) -> bool:
-    """Whether a message about a server of market data is about one that may have futures."""
-    farm = text.rpartition(":")[2].strip()
+def farm_of(text: str) -> str:
+    """The server that a message about one names."""
+    return text.rpartition(":")[2].strip()
+
+
+def has_futures(farm: str) -> bool:
+    """Whether a server of market data may have futures."""
     return not farm.startswith(_OTHER_FARMS)
 
 

@@ -47,7 +47,8 @@ class Session:
         self._channels: dict[int, Channel] = {}
         self._lost: FeedLost | None = None
         self._refusal: FeedRefused | None = None
-        self._broken = False
+        #: What is out of reach of TWS: servers of market data by name, or `_ALL`.
+        self._broken: set[str] = set()
         self._told_ns = 0
         #: The question what time it is that is on its way, shared by all who want to know.
         self._time: asyncio.Future[int] | None = None
@@ -172,8 +173,8 @@ class Session:
         """Ask for every trade from now on."""
         request = self._send(lambda: self._tws.subscribe(found))
         channel = self._channels[request] = Channel(request)
-        if self._broken:
-            channel.put(_BROKEN)
+        if _ALL in self._broken:
+            channel.doubt(_BROKEN)
         return channel
 
     def unsubscribe(self, channel: Channel) -> None:
@@ -197,17 +198,20 @@ class Session:
     def traded(self, request: int, tick: Tick) -> None:
         """A trade was made."""
         channel = self._channels.get(request)
-        if channel is not None:
-            channel.add(tick)
+        if channel is None:
+            return
+        if channel.doubted and _ALL not in self._broken:  # another server has taken over
+            channel.end(_missed())
+        channel.add(tick)
 
     def timed(self, at_s: int) -> None:
         """TWS says what time it is: its beat."""
         self._told_ns = at_s * NANOS_PER_SECOND
         self._tell_time()
-        if not self._broken:
-            received_ns = self._clock.now_ns()
-            for channel in self._channels.values():
-                channel.flush(received_ns)  # they came before it
+        received_ns = self._clock.now_ns()
+        for channel in self._channels.values():
+            channel.flush(received_ns)  # they came before it
+            if not channel.doubted:
                 channel.put(Heartbeat(self._told_ns - LAG_NS))
 
     def answered(self, request: int, parts: Sequence[Any], *, done: bool) -> None:
@@ -237,20 +241,29 @@ class Session:
             asked.done.set_result(asked.parts)
 
     def _noted_of_all(self, code: int, text: str) -> None:
-        farm = code in (faults.FARM_BROKEN, faults.FARM_WELL)
-        if farm and not faults.concerns_futures(text):
-            return
-        if code in faults.BROKEN or code == faults.FARM_BROKEN:
-            self._broken = True
-            for channel in self._channels.values():
-                channel.put(_BROKEN)
-        elif code in faults.RESTORED or (code == faults.FARM_WELL and self._broken):
-            self._broken = False
-            self._end_streams(FeedLost("disconnected", "TWS was without its own connection for a while"))
+        farm = faults.farm_of(text)
+        if code == faults.FARM_BROKEN and faults.has_futures(farm):
+            self._break(farm)
+        elif code in faults.BROKEN:
+            self._break(_ALL)
+        elif code == faults.FARM_WELL and farm in self._broken:
+            self._restore(farm)
+        elif code in faults.RESTORED:
+            self._restore(_ALL)
         elif code == faults.CLIENT_ID_TAKEN:
             self._refusal = FeedRefused("wrong_entry", "another program uses this client ID at the same TWS")
         elif (problem := faults.of_connection(code)) is not None:
             self._fail(problem)
+
+    def _break(self, what: str) -> None:
+        self._broken.add(what)
+        for channel in self._channels.values():
+            channel.doubt(_BROKEN)
+
+    def _restore(self, what: str) -> None:
+        """Every stream begins anew, for what was missed."""
+        self._broken.discard(what)
+        self._end_streams(_missed())
 
     def unreadable(self) -> None:
         """What came cannot be read."""
@@ -261,6 +274,12 @@ class Session:
         self._fail(FeedLost("disconnected", "TWS hung up"))
 
 
+#: Everything: the connection of TWS itself.
+_ALL = ""
 _BROKEN = Status(
     subscribed=False, code="unsubscribed", text="TWS has lost its own connection, and makes it again"
 )
+
+
+def _missed() -> FeedLost:
+    return FeedLost("disconnected", "TWS was without its own connection for a while")
