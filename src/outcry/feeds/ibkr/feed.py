@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from outcry.core.instruments import Contract
-from outcry.feeds.ibkr.adapter import CAPS
+from outcry.feeds.ibkr.broker import CAPS
 from outcry.feeds.ibkr.channel import NoLineFree
 from outcry.feeds.ibkr.contracts import Found, Query, chosen, query_of, unknown
 from outcry.feeds.ibkr.history import History

@@ -1,0 +1,47 @@
+"""What Interactive Brokers is to a person who connects it: what to enter, and what its feed can do.
+
+Rule kept: the host is the person's own machine, so this is never connected from a service for many (`hosted`).
+"""
+
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.ports.connections import Broker, BrokerField
+from outcry.ports.feed import Backfill, FeedCaps, Resume
+
+CAPS = FeedCaps(
+    resolution_ns=NANOS_PER_SECOND,
+    has_id=False,
+    has_side=False,
+    backfill=Backfill.BARS_1M,
+    reach_ns=14 * NANOS_PER_DAY,
+    resume=Resume.BY_TIME,
+    has_volume_counter=False,
+    hosted_allowed=False,
+    lag_ns=NANOS_PER_SECOND,  # times are cut to the whole second
+)
+
+BROKER = Broker(
+    id="ibkr",
+    name="Interactive Brokers",
+    fields=(
+        BrokerField(
+            "host",
+            "Host",
+            usual="127.0.0.1",
+            hint="Where TWS or IB Gateway runs, seen from where this connection is made.",
+        ),
+        BrokerField(
+            "port",
+            "Port",
+            usual="4001",
+            hint="The socket port in its API settings. IB Gateway: 4001, paper trading 4002. TWS: 7496, paper 7497.",
+        ),
+        BrokerField(
+            "client_id",
+            "Client ID",
+            usual="41",
+            hint="Any number from 1 that no other program at the same TWS or Gateway uses.",
+        ),
+    ),
+    hosted=False,
+    extra="ibkr",
+)
