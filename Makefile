@@ -54,6 +54,7 @@ format: $(READY) ## format and mend what can be mended
 docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
 	$(BIN)/python tests/arch/alerts_page.py > docs/alerts.md
+	$(BIN)/python tests/arch/connections_page.py > docs/connections.md
 	$(BIN)/python -m outcry.http.errors_page > docs/errors.md
 	$(BIN)/python -m outcry.api.openapi > tests/api/openapi.json
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from alerts_page import page as alerts_page
+from connections_page import page as connections_page
 from settings_page import commands, meanings, page
 
 from outcry.core.methods import PRESETS
@@ -31,6 +32,12 @@ def tracked() -> list[Path]:
     if done.returncode:
         pytest.skip("no git checkout: the files of the project cannot be listed")
     return [path for name in done.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_the_page_on_connections_is_what_the_program_does() -> None:
+    assert (DOCS / "connections.md").read_text() == connections_page(), (
+        "python tests/arch/connections_page.py > docs/connections.md"
+    )
 
 
 def test_the_page_on_settings_is_what_the_program_says() -> None:
