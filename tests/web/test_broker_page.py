@@ -238,6 +238,14 @@ def test_checks_are_counted(ann: Member, row: ConnectionRow) -> None:
     assert "vendors count" in Read(ann.follow(got)).text
 
 
+def test_the_account_says_what_waits_for_its_owner(
+    scripted: ScriptedConnections, ann: Member, row: ConnectionRow
+) -> None:
+    assert "waits for you" not in Read(ann.get("/account")).text
+    scripted.move(row.id, ConnectionPhase.FAILED, "not_entitled")
+    assert "1 waits for you" in Read(ann.get("/account")).text
+
+
 def test_an_operator_sees_how_many_stand_how_and_nothing_else(
     stage: WebStage, scripted: ScriptedConnections, row: ConnectionRow
 ) -> None:

@@ -16,7 +16,7 @@ from outcry.accounts.licences import Scope
 from outcry.ports.identity import Preferences, Theme
 from outcry.web.delivery_health import worries
 from outcry.web.desk import Desk, Page, Visit
-from outcry.web.feed_words import next_step
+from outcry.web.feed_words import WAITING, next_step
 from outcry.web.forms import Faults, forget_typed, line, note_of, prove_first, typed_before
 from outcry.web.language import LANGUAGES, Words
 from outcry.web.states import State, state_of
@@ -37,7 +37,8 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Front:
     """How a user's answers stand: symbols live and delayed (`shut`: neither), why they are not live by how many, and
-    how much there is of what can be changed here; `worries`: webhooks that bring nothing."""
+    how much there is of what can be changed here; `worries`: webhooks that bring nothing; `waiting`: connections that
+    rest until somebody acts."""
 
     live: int
     delayed: int
@@ -47,6 +48,7 @@ class Front:
     subscriptions: int
     worries: int
     connections: int
+    waiting: int
 
 
 async def front(desk: Desk, visit: Visit) -> Response:
@@ -95,6 +97,7 @@ def _stand(desk: Desk, visit: Visit) -> Front:
     not_live = [one for one in symbols if not one.live]
     codes = Counter(one.state for one in not_live).most_common()
     webhooks, worrying = worries(desk, user.id)
+    connections = services.connections.connections(user.id)
     return Front(
         live=len(symbols) - len(not_live),
         delayed=sum(one.data_source is not None for one in not_live),
@@ -103,7 +106,8 @@ def _stand(desk: Desk, visit: Visit) -> Front:
         keys=sum(row.is_live(desk.now_ns()) for row in services.keys.of(user.id)),
         subscriptions=webhooks,
         worries=worrying,
-        connections=len(services.connections.connections(user.id)),
+        connections=len(connections),
+        waiting=sum(row.phase in WAITING for row in connections),
     )
 
 

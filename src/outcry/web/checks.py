@@ -7,7 +7,7 @@ is kept in memory alone, for the newest connections that were checked.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from outcry.ports.connections import Finding
 
@@ -35,6 +35,8 @@ class Checks:
     def __init__(self) -> None:
         self._kept: OrderedDict[Place, Checked] = OrderedDict()
         self._running: dict[Place, asyncio.Task[None]] = {}
+        #: Checks, and what is told of those that have ended.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(
         self,
@@ -49,7 +51,8 @@ class Checks:
         self._keep(place, Checked(now_ns()))
         task = asyncio.get_running_loop().create_task(self._run(place, check, now_ns, tell))
         self._running[place] = task
-        task.add_done_callback(lambda _: self._running.pop(place, None))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return True
 
     async def _run(
@@ -60,14 +63,16 @@ class Checks:
         tell: Callable[[Sequence[Finding] | None], Awaitable[None]],
     ) -> None:
         found: Sequence[Finding] | None = None
+        began_ns = now_ns()
         try:
             async with asyncio.timeout(PATIENCE_S):
                 found = await check()
         except TimeoutError:
             pass  # it came to no end, which is what is kept
         finally:
-            if place in self._kept:
-                self._keep(place, replace(self._kept[place], ended_ns=now_ns(), findings=found))
+            if self._running.get(place) is asyncio.current_task():  # not forgotten meanwhile
+                del self._running[place]
+                self._keep(place, Checked(began_ns, now_ns(), found))
         await tell(found)
 
     def _keep(self, place: Place, checked: Checked) -> None:
@@ -82,7 +87,7 @@ class Checks:
 
     def forget(self, place: Place) -> None:
         """The connection is no more, or another one: what was found of it says nothing now."""
-        running = self._running.get(place)
+        running = self._running.pop(place, None)
         if running is not None:
             running.cancel()
         self._kept.pop(place, None)

@@ -23,6 +23,8 @@ _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
     ConnectionPhase.FAILED: ("error", later("Failed")),
     ConnectionPhase.PAUSED: ("closed", later("Paused")),
 }
+#: In which nothing more is tried until a person acts, who did not want it so.
+WAITING = frozenset({ConnectionPhase.NEEDS_SIGN_IN, ConnectionPhase.FAILED})
 PHASE_WORDS: Mapping[ConnectionPhase, str] = {phase: word for phase, (_, word) in _PHASES.items()}
 _DELAYED = later(
     "Until then its symbols are answered from completed sessions, delayed, unless another feed brings them."

@@ -1,0 +1,96 @@
+"""Checks beside the pages: how many at once, what is kept, and what is forgotten."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from unittest.mock import patch
+
+from outcry.ports.connections import CheckStep, Finding
+from outcry.web.checks import KEPT, Checks
+
+FOUND = [Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")]
+Found = Sequence[Finding] | None
+
+
+class Bench:
+    """Checks that wait until they are let go."""
+
+    def __init__(self) -> None:
+        self.checks = Checks()
+        self.go = asyncio.Event()
+        self.told: list[Found] = []
+        self._now = count(1)
+
+    async def wait(self) -> Found:
+        await self.go.wait()
+        return FOUND
+
+    async def tell(self, found: Found) -> None:
+        self.told.append(found)
+
+    def begin(self, user: int, connection: int, check: Callable[[], Awaitable[Found]] | None = None) -> bool:
+        return self.checks.begin((user, connection), check or self.wait, lambda: next(self._now), self.tell)
+
+    async def ended(self, number: int) -> None:
+        async with asyncio.timeout(5):
+            while len(self.told) < number:
+                await asyncio.sleep(0.001)
+
+
+async def test_a_user_has_two_and_a_connection_one() -> None:
+    bench = Bench()
+    assert bench.begin(1, 1)
+    assert not bench.begin(1, 1)
+    assert bench.begin(1, 2)
+    assert not bench.begin(1, 3)
+    assert bench.begin(2, 3)
+    kept = bench.checks.of((1, 1))
+    assert kept is not None
+    assert (kept.ended_ns, kept.findings) == (None, None)
+    bench.go.set()
+    await bench.ended(3)
+    assert bench.told == [FOUND, FOUND, FOUND]
+    kept = bench.checks.of((1, 1))
+    assert kept is not None
+    assert kept.ended_ns is not None
+    assert kept.findings == FOUND
+    assert bench.begin(1, 3)
+    bench.checks.forget((1, 3))
+
+
+async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
+    bench = Bench()
+    bench.begin(1, 1)
+    await asyncio.sleep(0)
+    bench.checks.forget((1, 1))
+    assert bench.checks.of((1, 1)) is None
+    assert bench.begin(1, 1)
+    await asyncio.sleep(0.01)
+    kept = bench.checks.of((1, 1))
+    assert kept is not None
+    assert kept.ended_ns is None
+    assert bench.told == []
+    bench.go.set()
+    await bench.ended(1)
+
+
+async def test_one_that_does_not_end_is_given_up() -> None:
+    bench = Bench()
+    with patch("outcry.web.checks.PATIENCE_S", 0.01):
+        bench.begin(1, 1)
+        await bench.ended(1)
+    kept = bench.checks.of((1, 1))
+    assert kept is not None
+    assert kept.ended_ns is not None
+    assert kept.findings is None
+    assert bench.told == [None]
+
+
+async def test_only_the_newest_are_kept() -> None:
+    bench = Bench()
+    bench.go.set()
+    for user in range(1, KEPT + 3):
+        bench.begin(user, 1)
+    await bench.ended(KEPT + 2)
+    assert bench.checks.of((1, 1)) is None
+    assert bench.checks.of((KEPT + 2, 1)) is not None
