@@ -6,6 +6,7 @@ once.
 """
 
 import asyncio
+import mmap
 import os
 import random
 import signal
@@ -15,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ from outcry.wiring import SystemClock, open_house
 
 ES = Contract("ES", 2026, 12)
 MINUTE, SECOND = 60_000_000_000, 1_000_000_000
-#: Thursday 2026-11-19 14:30 UTC, where the regular session before begins; then the present, 20:15 UTC on Friday; the end
-#: of that day's trading, 22:00 UTC; and when all of it is stored.
+#: Thursday 2026-11-19 14:30 UTC, where the regular session before begins; then the present, 20:15 UTC on Friday; the
+#: end of that day's trading, 22:00 UTC; and when all of it is stored.
 FIRST_NS = 1_795_098_600_000_000_000
 PRESENT_NS = FIRST_NS + (29 * 60 + 45) * MINUTE
 #: An hour in which nothing trades, from 22:00 UTC on Thursday.
@@ -62,15 +63,19 @@ SPEED, UNDISTURBED_SPEED = 300, 1200
 LASTS_S = 1.5
 
 
-@dataclass(frozen=True)
 class FastClock:
-    """`PRESENT_NS` at an instant of ours, and from there on `speed` times as fast."""
+    """Stands at `PRESENT_NS` until it is started, for every process; from there on it is `speed` times as fast."""
 
-    began_ns: int
-    speed: int
+    def __init__(self, speed: int) -> None:
+        self._speed = speed
+        self._began = mmap.mmap(-1, 8)  # shared with forks
+
+    def start(self) -> None:
+        self._began[:] = SystemClock().now_ns().to_bytes(8, "little")
 
     def now_ns(self) -> int:
-        return PRESENT_NS + (SystemClock().now_ns() - self.began_ns) * self.speed
+        began_ns = int.from_bytes(self._began[:], "little")
+        return PRESENT_NS + ((SystemClock().now_ns() - began_ns) * self._speed if began_ns else 0)
 
 
 def tape(seed: int) -> Rows:
@@ -155,7 +160,7 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
             while True:
                 await asyncio.sleep(0.05)
                 lines = list(agent.spool.lines.values())
-                if clock.now_ns() > DONE_NS and lines and not any(line.waiting > 3 for line in lines):
+                if lines and all(line.time_ns > DONE_NS and line.waiting <= 3 for line in lines):
                     break
             running.cancel()
             with suppress(asyncio.CancelledError):
@@ -191,7 +196,7 @@ class Campaign:
         with open_house(Settings(data=str(folder / "data"))) as house:
             self.key = house.keys.create("ann@example.com", "free", 0, role="ingest")
         self.port, self.starts = free_port(), 0
-        self.clock = FastClock(SystemClock().now_ns(), SPEED if kills else UNDISTURBED_SPEED)
+        self.clock = FastClock(SPEED if kills else UNDISTURBED_SPEED)
         self.service, self.agent = self.start_service(), self.start_agent()
         self.kills = {"agent": 0, "service": 0}
 
@@ -207,6 +212,10 @@ class Campaign:
 
     def run(self) -> None:
         """Kill both at any moment until it was often enough; then let the day end."""
+        log = self.folder / "agent.log"
+        while not (log.is_file() and "live" in log.read_text()):  # the feed is followed
+            time.sleep(0.02)
+        self.clock.start()
         while sum(self.kills.values()) < self.wanted and self.clock.now_ns() < DONE_NS - 3 * MINUTE:
             time.sleep(self.chance.uniform(0.05, 1.0))
             which = self.chance.choice(["agent", "service", "both"])

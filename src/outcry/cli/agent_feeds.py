@@ -58,7 +58,7 @@ def planned(number: int, table: dict[str, Any], folder: Path, means: Means) -> P
 def _file(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
     from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - with it comes what reads files
 
-    if unknown := sorted(set(table) - {"scid"}):
+    if unknown := sorted(set(table) - {"scid", "name"}):
         raise BadConfig(f"feed {number}: a file of Sierra Chart has no {unknown[0]}")
     path = folder / Path(str(table["scid"])).expanduser()
     today = datetime.fromtimestamp(means.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
@@ -67,7 +67,7 @@ def _file(number: int, table: dict[str, Any], folder: Path, means: Means) -> Pla
         return tail_of(path, means.universe, means.clock, today)
 
     try:
-        name = make().name
+        name = _name(number, table, make().name)
     except FileRefused as problem:
         raise BadConfig(f"feed {number}: {problem}") from None
     return Planned(name, path.name, make)
@@ -83,11 +83,7 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
         raise BadConfig(
             f"feed {number}: what {broker.name} needs is not installed: pip install 'outcry[{broker.extra}]'"
         )
-    name = str(table.get("name", broker.id))
-    if not is_feed_name(name):
-        raise BadConfig(
-            f"feed {number}: name is up to 24 letters, digits, - and _ in lower case, a letter first"
-        )
+    name = _name(number, table, broker.id)
     given = _given(number, table, adapter)
     kit = Kit(
         means.universe, means.clock, wanted_by(means.universe, _roots(number, table, means.universe), means.clock),
@@ -102,6 +98,15 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
 
     make()  # says now what is wrong with the entries
     return Planned(name, broker.name, make)
+
+
+def _name(number: int, table: dict[str, Any], usual: str) -> str:
+    name = str(table.get("name", usual))
+    if not is_feed_name(name):
+        raise BadConfig(
+            f"feed {number}: name is up to 24 letters, digits, - and _ in lower case, a letter first"
+        )
+    return name
 
 
 def _given(number: int, table: dict[str, Any], adapter: Adapter) -> dict[str, str]:
