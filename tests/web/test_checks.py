@@ -1,7 +1,8 @@
 """Checks beside the pages: how many at once, what is kept, and what is forgotten."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import wraps
 from itertools import count
 from unittest.mock import patch
 
@@ -10,6 +11,16 @@ from outcry.web.checks import KEPT, Checks
 
 FOUND = [Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")]
 Found = Sequence[Finding] | None
+
+
+def on_a_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """Run a test on an event loop of its own."""
+
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
 
 
 class Bench:
@@ -37,6 +48,7 @@ class Bench:
                 await asyncio.sleep(0.001)
 
 
+@on_a_loop
 async def test_a_user_has_two_and_a_connection_one() -> None:
     bench = Bench()
     assert bench.begin(1, 1)
@@ -58,6 +70,7 @@ async def test_a_user_has_two_and_a_connection_one() -> None:
     bench.checks.forget((1, 3))
 
 
+@on_a_loop
 async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
     bench = Bench()
     bench.begin(1, 1)
@@ -74,6 +87,7 @@ async def test_one_that_is_forgotten_says_nothing_of_the_next() -> None:
     await bench.ended(1)
 
 
+@on_a_loop
 async def test_one_that_does_not_end_is_given_up() -> None:
     bench = Bench()
     with patch("outcry.web.checks.PATIENCE_S", 0.01):
@@ -86,6 +100,7 @@ async def test_one_that_does_not_end_is_given_up() -> None:
     assert bench.told == [None]
 
 
+@on_a_loop
 async def test_only_the_newest_are_kept() -> None:
     bench = Bench()
     bench.go.set()
