@@ -128,6 +128,8 @@ class Line:
         if "fromTime" not in asked or (kind == "TimeAndSale" and not self.peer.grants):
             return
         from_ns = int(asked["fromTime"]) * MS - self.peer.take_repeat()
+        if kind == "TimeAndSale":
+            from_ns = max(from_ns, self.peer.now_ns - self.peer.keeps_ns)
         find = self.peer.sales_between if kind == "TimeAndSale" else self.peer.candles_between
         events = list(find(base, from_ns, self.peer.now_ns + self.peer.skew_ns))[::-1]
         events = [{**event, "eventSymbol": symbol} for event in events]
@@ -204,7 +206,8 @@ DEFAULTS: dict[str, Json] = {
 
 class TastytradePeer:
     """Implements `FakePeer`. `grants`: whether a past of sales is kept; `full`: data come with the names of fields;
-    `most_sales`: no longer a past is told; `tokens_s`: how long an access token lives; `level`: of market data."""
+    `most_sales`: no longer a past is told, and that is said; `keeps_ns`: nor of longer ago, and that is not;
+    `tokens_s`: how long an access token lives; `level`: of market data."""
 
     adapter = ADAPTER
     given: Mapping[str, str] = {
@@ -213,7 +216,7 @@ class TastytradePeer:
     history = Quality.TICKS
     resolution_ns = 1_000_000
     grants, full, level = True, False, "api"
-    most_sales = 10**9
+    most_sales = keeps_ns = 10**18
     tokens_s = 900
 
     def __init__(self) -> None:

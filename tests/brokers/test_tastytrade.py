@@ -414,6 +414,27 @@ def test_a_past_cut_short_begins_with_bars(universe: Universe) -> None:
     played(universe, work, tapes=tapes)
 
 
+@pytest.mark.parametrize(("keeps_ns", "first_ns"), [(0, None), (290 * SECOND, NOW - 240 * SECOND)])
+def test_a_past_that_is_not_what_was_traded_is_not_believed(
+    universe: Universe, keeps_ns: int, first_ns: int | None
+) -> None:
+    """The server says that it has told all, and has forgotten what its candles still tell of."""
+    tapes = {ES: walk(ES, 1)}
+
+    async def work(desk: Desk) -> None:
+        desk.peer.keeps_ns = keeps_ns
+        await desk.peer.advance(NOW + 7 * SECOND)
+        reader = Reader(desk.feed())
+        await reader.caught_up()
+        assert reader.of(CaughtUp)[0].quality is Quality.BARS_1M
+        bars = np.concatenate([event.rows for event in reader.of(Bars)])
+        told = bars[bars["ts_event"] >= NOW - 600 * SECOND]
+        assert told["ts_event"].tolist() == list(range(NOW - 600 * SECOND, first_ns or NOW, MINUTE))
+        assert alike(reader.rows) == alike(between(tapes[ES], first_ns or NOW * 2, NOW + 7 * SECOND))
+
+    played(universe, work, tapes=tapes)
+
+
 def test_older_than_a_day_is_told_by_bars_and_older_than_is_kept_is_a_gap(universe: Universe) -> None:
     async def work(desk: Desk) -> None:
         since_ns = NOW - int(timedelta(days=40).total_seconds()) * SECOND

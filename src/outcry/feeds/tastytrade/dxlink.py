@@ -66,6 +66,11 @@ class Connection:
         silent_s = asyncio.get_running_loop().time() - self._heard_s
         return self.open and silent_s <= 2 * self.pace.s(PING_S)
 
+    def promised(self, beat_s: object) -> None:
+        """The vendor says how often it will be heard of, in seconds."""
+        if isinstance(beat_s, int) and 0 < beat_s < KEEPALIVE_TIMEOUT_S:
+            self._beat_s = float(beat_s)
+
     def begin(self) -> None:
         """Read and beat from now on; the handshake is over."""
         loop = asyncio.get_running_loop()
@@ -215,6 +220,8 @@ async def _sign_in(connection: Connection, token: str) -> None:
     while True:
         message = await connection.receive()
         match (message or {}).get("type"):
+            case "SETUP":
+                connection.promised((message or {}).get("keepaliveTimeout"))
             case "AUTH_STATE" if (message or {}).get("state") == "AUTHORIZED":
                 return
             case "AUTH_STATE" if asked:

@@ -1,9 +1,10 @@
 """One contract's stream: its past by whatever the server keeps, then what is traded now.
 
 Rules kept: sales are asked for with their past; where the server has it, history is trades, and one subscription gives
-both. Where it has not, history is one-minute candles, of minutes that are over. What was traded since the last of them
-and before sales came is a gap, which the candles of those minutes fill when they are over in turn: they tell of all of
-their time, also where trades of it are known.
+both. It is believed as far back as candles do not tell of older trades. Where there is none, history is one-minute
+candles, of minutes that are over. What was traded since the last of them and before sales came is a gap, which the
+candles of those minutes fill when they are over in turn: they tell of all of their time, also where trades of it are
+known.
 """
 
 import asyncio
@@ -92,7 +93,7 @@ class Stream:
             yield event
         if self._lost_ns is not None:
             yield Gap(self._lost_ns, self._since_ns, "not_kept")
-        for event in self._by_trades() if self._sales.whole else self._by_bars():
+        for event in self._past():
             yield event
         async for event in self._live():
             yield event
@@ -124,18 +125,25 @@ class Stream:
 
     def _enough(self, waited_s: float) -> bool:
         sales, candles = self._sales, self._candles
+        doubt_s = self._pace.s(TRUST_S if self._grant.seen else DOUBT_S)
         if sales.whole:
             older = sales.short or self._ticks_ns > self._since_ns
-            return candles.whole or not older
-        doubt_s = self._pace.s(TRUST_S if self._grant.seen else DOUBT_S)
+            return candles.whole or (not older and waited_s > self._pace.s(DOUBT_S))
         return candles.whole and not sales.begun and waited_s > doubt_s
 
-    def _by_trades(self) -> Iterator[Event]:
-        """The past as trades, after bars where it reaches further back than they do."""
+    def _past(self) -> Iterator[Event]:
+        """The past, by the series that tells it."""
+        if not self._sales.whole:
+            return self._by_bars()
         rows = self._sales.past()
-        edge_ns = self._ticks_ns
-        if self._sales.short and len(rows):
-            edge_ns = int(rows["ts_event"][0])
+        edge_ns = int(rows["ts_event"][0]) if len(rows) else self._clock.now_ns() - _SETTLE_NS
+        lacks = len(self._candles.between(_edge_after(self._ticks_ns), _edge_before(edge_ns))) > 0
+        if lacks and not len(rows):
+            return self._by_bars()  # an empty past, of a time that was traded in, is none
+        return self._by_trades(rows, edge_ns if lacks or self._sales.short else self._ticks_ns)
+
+    def _by_trades(self, rows: Rows, edge_ns: int) -> Iterator[Event]:
+        """The past as trades from an instant on, after bars where what is asked for reaches further back."""
         older = edge_ns > self._since_ns
         if older:
             edge_ns = _edge_after(edge_ns)
