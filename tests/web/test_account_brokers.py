@@ -101,6 +101,15 @@ def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
         assert ann.send(f"/account/brokers/connect/{broker}", GIVEN).status == 404
 
 
+def test_a_feed_the_agent_sends_is_that_brokers(stage: WebStage, ann: Member) -> None:
+    key = StreamKey(ann.user.id, "homely", Contract("ES", 2026, 3))
+    show(stage.house.board, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
+    page = ann.get("/account/brokers")
+    assert 'broker = "homely"' not in page.text
+    assert "Subscribe to the exchange" in Read(page).text
+    stage.house.board.drop(key)
+
+
 def test_a_broker_is_connected_and_its_secrets_are_never_shown(
     stage: WebStage, scripted: ScriptedConnections, ann: Member
 ) -> None:

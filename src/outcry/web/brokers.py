@@ -26,6 +26,7 @@ from outcry.web.broker_forms import (
 from outcry.web.broker_page import LIST, ONE, Connected, connected, names_of, note, own, stream_of
 from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import site_of
+from outcry.web.feed_words import vendor_of
 from outcry.web.forms import Faults, forget_typed, note_of, prove_first, show_once, typed_before
 from outcry.web.keys import Shown, key_by_form, shown
 
@@ -79,7 +80,7 @@ async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
 
 
 def _offers(desk: Desk, rows: Sequence[ConnectionRow]) -> list[Offered]:
-    connections, taken = desk.services.connections, {row.broker for row in rows}
+    connections, taken = desk.services.connections, {vendor_of(row) for row in rows}
     found: list[Offered] = []
     for broker in connections.brokers():
         way: Way = (

@@ -105,18 +105,18 @@ def connection_state(words: Words, row: ConnectionRow) -> State:
     """How a connection stands, for a chip; one that nobody paused is over."""
     kind, word = _PHASES[row.phase]
     named = words("Ended") if row.code == "ended" else words(word)
-    return State(row.code, kind, named, _reason(words, row.code), guide_address(_vendor(row), row.code))
+    return State(row.code, kind, named, _reason(words, row.code), guide_address(vendor_of(row), row.code))
 
 
 def explained(words: Words, row: ConnectionRow) -> Explained:
     """How a connection stands, and what to do."""
-    vendor = _vendor(row)
+    vendor = vendor_of(row)
     cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
     return Explained(row.code, _reason(words, row.code), answers, cure, guide_address(vendor, row.code))
 
 
-def _vendor(row: ConnectionRow) -> str:
-    """Whose remedies hold: the agent pushes a feed under the name of its broker."""
+def vendor_of(row: ConnectionRow) -> str:
+    """Whose feed it is: the agent pushes one under the name of its broker."""
     return row.label if row.broker == PUSHED else row.broker
 
 
