@@ -319,6 +319,7 @@ def test_a_penalty_for_charts_is_waited_for(universe: Universe) -> None:
     ("status", "penalty", "kind", "code"),
     [
         (429, {}, FeedLost, "rate_limited"),
+        (401, {}, FeedLost, "login_expired"),
         (403, {}, FeedRefused, "not_allowed"),
         (500, {}, FeedLost, "vendor_error"),
         (200, {"p-ticket": "t", "p-time": 1, "p-captcha": True}, FeedRefused, "not_allowed"),
@@ -339,12 +340,54 @@ def test_charts_that_are_not_given(
     async def work() -> None:
         async with staged(universe) as stage:
             stage.peer.chart_status, stage.peer.chart_penalty = status, penalty
-            for _ in range(2):
-                stage.read(ES, NOW_NS)
-                problem = await stage.ended(ES)
-                assert (type(problem), problem.code) == (kind, code)
-            assert stage.peer.sockets == 1
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (kind, code)
+            stage.read(ES, NOW_NS)
+            problem = await stage.ended(ES)
+            assert (type(problem), problem.code) == (LoginRefused if status == 401 else kind, code)
+            # a token that is not taken for charts is replaced once
+            assert (stage.peer.sockets, stage.peer.logins) == ((2, 2) if status == 401 else (1, 1))
             assert len(stage.peer.asked) == (1 if status == 429 else 2)
+
+    run(work)
+
+
+def test_an_hour_of_rest_ends(universe: Universe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often it is asked for meanwhile; of one contract's stream the other's goes on."""
+
+    async def work() -> None:
+        monkeypatch.setattr("outcry.feeds.tradovate.feed.LOCKED_S", 10.0)
+        async with staged(universe) as stage:
+            stage.read(ZT, NOW_NS)
+            await stage.caught_up(ZT)
+            stage.peer.chart_status = 429
+            stage.read(ES, NOW_NS)
+            assert (await stage.ended(ES)).code == "rate_limited"
+            stage.peer.chart_status = 200
+            began_s = asyncio.get_running_loop().time()
+            while not stage.of(ES, CaughtUp):
+                stage.read(ES, NOW_NS)
+                await stage.until(lambda: ES in stage.ends or stage.of(ES, CaughtUp))
+            assert 0.4 < asyncio.get_running_loop().time() - began_s < 3.0
+            assert ZT not in stage.ends
+
+    run(work)
+
+
+def test_what_cannot_be_read_ends_one_stream(universe: Universe) -> None:
+    """A trade of half a lot, of one contract; the other's stream goes on."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            for contract in (ES, ZT):
+                stage.read(contract, NOW_NS)
+                await stage.caught_up(contract)
+            await stage.peer.garble("ZTZ6")
+            assert (await stage.ended(ZT)).code == "protocol"
+            await stage.peer.advance(NOW_NS + MINUTE)
+            await stage.until(lambda: len(stage.rows(ES)))
+            assert ES not in stage.ends
 
     run(work)
 

@@ -185,6 +185,14 @@ class TradovatePeer:
             await self._event(client, "shutdown", {"reasonCode": "ConnectionQuotaReached"})
             await client.ws.close()
 
+    async def garble(self, name: str) -> None:
+        """Send a tick of a contract that cannot be."""
+        for client in list(self._clients):
+            for number in [number for number, charted in client.charts.items() if charted == name]:
+                packet = self._packet(name, number, self._between(name, 0, self.now_ns)[:1])
+                packet["tks"][0]["s"] = 0.5
+                await self._event(client, "chart", {"charts": [packet]})
+
     def expire_quietly(self) -> None:
         """Refuse logins and tokens from now on; who is connected stays so."""
         self._expired = True

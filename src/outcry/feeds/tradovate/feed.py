@@ -22,6 +22,7 @@ from outcry.feeds.tradovate.session import LARGEST_FRAME, Session
 from outcry.feeds.tradovate.sides import Sides
 from outcry.feeds.tradovate.stream import Stream
 from outcry.feeds.tradovate.symbols import name_of
+from outcry.feeds.tradovate.wire import Locked
 from outcry.ports.adapters import Kit
 from outcry.ports.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
 
@@ -77,10 +78,12 @@ class TradovateFeed:
                         self._link.worked()
                         if since.since_ns < from_ns:
                             yield Gap(since.since_ns, from_ns, "not_kept")
-        except FeedLost as problem:
-            if problem.code == "rate_limited":
-                self._door().rest(LOCKED_S)
-            raise
+        except Locked as problem:
+            self._door().rest(LOCKED_S)
+            raise FeedLost(problem.code, str(problem)) from None
+        except Rejected as problem:
+            self._tokens.refused(session.token)
+            raise self._link.rejected(problem) from None
 
     async def _turn(self) -> None:
         await self._pace.turn()
@@ -132,7 +135,7 @@ class TradovateFeed:
         except aiohttp.ClientError as problem:
             text = f"Tradovate's market data cannot be reached ({type(problem).__name__})"
             raise FeedLost("unreachable", text) from None
-        session = Session(socket, self._kit.clock, self._kit.rush, self._keep)
+        session = Session(socket, token, self._kit.clock, self._kit.rush, self._keep)
         try:
             await session.begin(self._door().market_token(token))
         except BaseException:

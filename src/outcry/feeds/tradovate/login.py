@@ -32,7 +32,6 @@ LOCKED_S = 3600.0
 #: A token lives for eighty minutes. What the vendor says is believed within these, for its clock may be off.
 SHORTEST_LIFE_NS, LONGEST_LIFE_NS = 5 * NANOS_PER_MINUTE, 90 * NANOS_PER_MINUTE
 _LONGEST_TEXT = 200
-_LARGEST_ANSWER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +153,7 @@ class Login:
             async with self._http.request(
                 method, self._api + path, params=query, json=body, headers=headers, allow_redirects=False
             ) as response:
-                status, raw = response.status, await response.content.read(_LARGEST_ANSWER)
+                status, raw = response.status, await response.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             # what the client says of a request may quote it: only what kind of fault it was goes on
             raise FeedLost("unreachable", f"Tradovate cannot be reached ({type(problem).__name__})") from None

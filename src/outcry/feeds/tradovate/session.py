@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from outcry.feeds.link import Rejected
 from outcry.feeds.tradovate import wire
 from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, again
 from outcry.feeds.tradovate.present import Present
@@ -34,6 +33,7 @@ _KEEP_S = 10.0
 
 #: Codes of a login that was refused.
 _LOGIN = frozenset({"login_refused", "login_expired"})
+_BROKE = "disconnected", "the connection to Tradovate broke"
 _QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
 
 
@@ -46,16 +46,19 @@ class _Asked:
 
 
 class Session:
-    """Implements `feeds.link.Session`. keep: sees to it that the token lives on; raises `FeedRefused` if it cannot."""
+    """Implements `feeds.link.Session`. token: the one it was made with. keep: sees to it that this lives on; raises
+    `FeedRefused` if it cannot."""
 
     def __init__(
         self,
         socket: aiohttp.ClientWebSocketResponse,
+        token: str,
         clock: Clock,
         rush: float,
         keep: Callable[[], Awaitable[None]],
     ) -> None:
         self._socket, self._clock, self._rush, self._keep = socket, clock, rush, keep
+        self.token = token
         self._asked: dict[int, _Asked] = {}
         self._charts: dict[int, Chart] = {}
         self._quoted: dict[int, Chart] = {}
@@ -81,8 +84,6 @@ class Session:
         except TimeoutError:
             raise FeedLost("vendor_error", "Tradovate opened a socket and did not greet") from None
         answer = await self._answer("authorize", token)
-        if answer.s in {401, 403}:
-            raise Rejected("login_expired", "Tradovate does not accept the token any more")
         if answer.s != 200:
             raise wire.refusal(answer.s)
 
@@ -113,8 +114,8 @@ class Session:
     # -- asking
 
     async def subscribe(self, chart: Chart, name: str, from_ns: int, to_ns: int | None = None) -> wire.Answer:
-        """Ask for ticks; what comes of them is in the chart's inbox from now on. Raises `FeedLost` and `FeedRefused`;
-        what the vendor has against this contract is in the answer."""
+        """Ask for ticks; what comes of them is in the chart's inbox from now on. Raises `FeedLost`, `FeedRefused`, and
+        `Rejected` for the token; whether this contract is withheld is in the answer."""
         found = await self._charted(chart, wire.chart_of(name, from_ns, to_ns))
         if found.p_ticket and not found.p_captcha:  # a penalty: wait, then show the ticket
             await asyncio.sleep(found.p_time / self._rush)
@@ -139,13 +140,11 @@ class Session:
             raise wire.refusal(answer.s)
         return wire.read(answer.d, wire.Answer)
 
-    async def quote(self, chart: Chart, name: str, number: int) -> bool:
-        """Ask for the counts of a contract's volume as well; False where the vendor does not give them."""
+    async def quote(self, chart: Chart, name: str, number: int) -> None:
+        """Ask for the counts of a contract's volume as well; where the vendor does not give them there are none."""
         self._quoted[number] = chart
         chart.number = number
-        answer = await self._answer("md/subscribeQuote", {"symbol": name})
-        found = wire.read(answer.d, wire.Answer) if answer.s == 200 else None
-        return found is not None and not (found.withheld or found.errorText)
+        await self._answer("md/subscribeQuote", {"symbol": name})
 
     async def leave(self, chart: Chart, name: str) -> None:
         """Let go of a subscription."""
@@ -188,8 +187,8 @@ class Session:
         try:
             await self._socket.send_str(text)
         except (aiohttp.ClientError, OSError, RuntimeError):
-            self._lose(FeedLost("disconnected", "the connection to Tradovate broke"))
-            raise FeedLost("disconnected", "the connection to Tradovate broke") from None
+            self._lose(FeedLost(*_BROKE))
+            raise FeedLost(*_BROKE) from None
 
     # -- hearing
 
@@ -205,7 +204,7 @@ class Session:
         except FeedLost as fault:
             problem = fault
         except (aiohttp.ClientError, OSError):
-            problem = FeedLost("disconnected", "the connection to Tradovate broke")
+            problem = FeedLost(*_BROKE)
         finally:
             self._lose(problem)
 
@@ -253,15 +252,19 @@ class Session:
         if chart is None:
             if any(asked.chart for asked in self._asked.values()) and len(self._unclaimed) < _MOST_UNCLAIMED:
                 self._unclaimed.append(packet)
-            return
+            return None
         if packet.tks:
-            rows = wire.rows_of(packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0)
+            try:
+                rows = wire.rows_of(packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0)
+            except FeedLost as problem:  # one contract's fault is no other's
+                return chart.inbox.lose(problem)
             if not chart.history:
                 self.present.stamped(int(rows["ts_event"].max()))
             chart.inbox.put(Trades(rows))
         if packet.eoh and chart.history:
             chart.history = False
             chart.inbox.put(HISTORY_OVER)
+        return None
 
     def _quote(self, quote: wire.Quote) -> None:
         chart, total = self._quoted.get(quote.contractId), quote.entries.TotalTradeVolume

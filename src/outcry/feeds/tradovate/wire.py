@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
+from outcry.feeds.link import Rejected
 from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused
 from outcry.ports.records import Rows
 
@@ -194,14 +195,20 @@ def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
     return rows
 
 
-def refusal(status: int) -> FeedLost:
-    """What an answer's status says, but for those of a login."""
-    if status == 429:
-        return FeedLost("rate_limited", "too many requests: Tradovate asks to wait an hour")
-    if status in {401, 403}:
+class Locked(FeedLost):
+    """Nobody is to ask for an hour."""
+
+
+def refusal(status: int) -> Exception:
+    """What the status of an answer says, a success being none: `FeedLost`, `FeedRefused` or `Rejected`."""
+    if status == 401:
+        return Rejected("login_expired", "Tradovate does not accept the token any more")
+    if status == 403:
         return FeedRefused(
             "not_allowed", "Tradovate does not let this user ask for market data through its API"
         )
+    if status == 429:
+        return Locked("rate_limited", "too many requests: Tradovate asks to wait an hour")
     return FeedLost("vendor_error", f"Tradovate answered with status {status}")
 
 
