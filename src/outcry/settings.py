@@ -102,7 +102,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         for key, value in environment.items()
         if key.startswith("OUTCRY_")
     }
-    for other in ("url", "key", "config"):  # the client's, and the file's own
+    for other in ("url", "key", "databento_key", "config"):  # those of commands, and the file's own
         said.pop(other, None)
     data = str(spoken.get("data") or said.get("data") or "")
     folder = data or str(default_data_folder(environment))

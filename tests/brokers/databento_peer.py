@@ -12,6 +12,8 @@ import socket
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import zstandard
@@ -55,6 +57,13 @@ SIDES = {b"A": Side.ASK, b"B": Side.BID, b"N": Side.NONE}
 
 def symbol_of(contract: Contract) -> str:
     return f"{contract.root}{LETTERS[contract.month - 1]}{contract.year % 10}"
+
+
+def _named(symbol: str, number: int, *range_ns: int) -> SimpleNamespace:
+    """A symbol's number for the days of a request (UTC, the last not included), for the header of a file."""
+    first, last = (datetime.fromtimestamp(at_ns // 10**9, UTC).date() for at_ns in range_ns)
+    interval = SimpleNamespace(start_date=first, end_date=last + timedelta(days=1), symbol=str(number))
+    return SimpleNamespace(raw_symbol=symbol, intervals=[interval])
 
 
 @dataclass(eq=False)
@@ -106,6 +115,7 @@ class DatabentoPeer:
         #: What history is refused with: status and the service's case.
         self.history_error: tuple[int, str] | None = None
         #: Ranges of history asked for: symbol, start, end.
+        self.priced: list[tuple[str, int, int]] = []
         self.fetched: list[tuple[str, int, int]] = []
         self.replay_keeps_ns = DAY_NS
         #: Whether a replay that begins before what is kept is a fault, or begins at what is kept.
@@ -129,7 +139,7 @@ class DatabentoPeer:
         self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0)
         app = web.Application()
         app.router.add_post("/v0/timeseries.get_range", self._get_range)
-        app.router.add_get("/v0/metadata.get_cost", self._get_cost)
+        app.router.add_post("/v0/metadata.get_cost", self._get_cost)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
@@ -288,6 +298,7 @@ class DatabentoPeer:
         header = Metadata(
             dataset="GLBX.MDP3", start=start_ns, end=end_ns, stype_in=SType.RAW_SYMBOL,
             stype_out=SType.INSTRUMENT_ID, schema=Schema.TRADES, symbols=[symbol], ts_out=False, version=3,
+            mappings=[_named(symbol, self._number(symbol), start_ns, end_ns)],
         ).encode()  # fmt: skip
         body = header + b"".join(map(bytes, self._records([(symbol, rows)])))
         return web.Response(body=zstandard.compress(body), content_type="application/octet-stream")
@@ -295,6 +306,8 @@ class DatabentoPeer:
     async def _get_cost(self, request: web.Request) -> web.Response:
         if (refused := self._refused(request)) is not None:
             return refused
+        asked = await request.post()
+        self.priced.append((str(asked["symbols"]), int(str(asked["start"])), int(str(asked["end"]))))
         return web.json_response(1.25)
 
     # -- what tests do

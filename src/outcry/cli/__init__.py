@@ -13,6 +13,7 @@ from outcry.cli import (
     accounts,
     agent,
     endpoint,
+    fetching,
     importing,
     people,
     reading,
@@ -57,6 +58,7 @@ app = App(
 )
 app.command(serving.serve)
 app.command(importing.import_files, name="import")
+app.command(fetching.fetch)
 app.command(importing.refold)
 app.command(people.users)
 app.command(accounts.keys)

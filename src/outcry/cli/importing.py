@@ -91,12 +91,13 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
                 )
                 console.print(f"refused: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
-                _tell(report, console)
+                tell(report, console)
             bar.remove_task(task)
     return 1 if refused else 0
 
 
-def _tell(report: FileReport, console: Console) -> None:
+def tell(report: FileReport, console: Console) -> None:
+    """Print what came of a file: a line a session, and on the console what it was."""
     for session in report.sessions:
         values = (
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,

@@ -1,0 +1,111 @@
+"""Past sessions from Databento's historical service, to be imported: what is to be fetched, what it costs, the files.
+
+Rules kept: a file is one contract's trade date, so that what was fetched is kept whatever becomes of the rest; what is
+stored complete already is not paid for again; where a roll is near both contracts are fetched, so that it can be seen.
+"""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from pathlib import Path
+
+from databento.common.error import BentoError, BentoHttpError
+from databento.historical.api.metadata import MetadataHttpAPI
+from databento.historical.api.timeseries import TimeseriesHttpAPI
+
+from outcry.core.calendar import Calendar
+from outcry.core.instruments import Contract, Universe
+from outcry.core.units import NANOS_PER_MINUTE
+from outcry.feeds.databento.history import HISTORICAL, RECEIPT_NS
+from outcry.feeds.databento.symbols import DATASET, symbol_of
+
+#: Volume goes over to the next contract at most so long before the last day on which this one may be front.
+ROLL_DAYS = timedelta(days=14)
+#: A trade date is over so long after its last window.
+OVER_NS = 5 * NANOS_PER_MINUTE
+_UNAUTHORIZED, _TOO_MANY, _THEIR_FAULT = 401, 429, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One trade date of a contract: from its first window to the end of its last (ns UTC)."""
+
+    contract: Contract
+    symbol: str
+    trade_date: date
+    begin_ns: int
+    end_ns: int
+
+
+class FetchRefused(Exception):
+    """The service did not give what was asked for: why, and what to do."""
+
+
+def parts_of(
+    universe: Universe, calendar: Calendar, root: str, contract: Contract | None, first: date, last: date,
+    now_ns: int, stored: Container[tuple[Contract, date]],
+) -> list[Part]:  # fmt: skip
+    """Trade dates between two, both included, that are over and not stored: of one contract, or of the front one by the
+    calendar and, near a roll, the next. In order of contract and date. Raises `FeedRefused` for what there is none of.
+    """
+    found: list[Part] = []
+    for day in calendar.trading_days(root, first, last):
+        if day.close_ns + OVER_NS > now_ns:
+            continue
+        for each in [contract] if contract else _near(universe, root, day.trade_date):
+            if (each, day.trade_date) not in stored and day.trade_date <= universe.expiry(each):
+                symbol = symbol_of(universe, each, day.trade_date)
+                found.append(Part(each, symbol, day.trade_date, day.open_ns, day.close_ns))
+    return sorted(found, key=lambda part: (part.contract, part.trade_date))
+
+
+def _near(universe: Universe, root: str, day: date) -> list[Contract]:
+    front = universe.front(root, day)
+    rolls = universe.roll_deadline(front) - day <= ROLL_DAYS
+    return [front, universe.next_contract(front)] if rolls else [front]
+
+
+class Past:
+    """The service, by a key. `place`: where it is reached instead of its own address."""
+
+    def __init__(self, key: str, place: str = "") -> None:
+        self._key = key
+        self._prices = MetadataHttpAPI(key, place or HISTORICAL)
+        self._trades = TimeseriesHttpAPI(key, place or HISTORICAL)
+
+    def cost(self, parts: Sequence[Part]) -> float:
+        """What parts cost, in dollars, as the service estimates it now. Raises `FetchRefused`."""
+        total = 0.0
+        for symbol, group in groupby(parts, key=lambda part: part.symbol):
+            dates = list(group)
+            total += self._asked(symbol, dates[0].begin_ns, dates[-1].end_ns)
+        return total
+
+    def _asked(self, symbol: str, begin_ns: int, end_ns: int) -> float:
+        try:
+            return self._prices.get_cost(DATASET, begin_ns, end_ns, symbols=symbol, schema="trades")
+        except (BentoError, OSError) as problem:
+            raise self._refused(problem) from None
+
+    def save(self, part: Part, path: Path) -> None:
+        """Write a part to a file that is not there yet, as `.dbn.zst`. Raises `FetchRefused`."""
+        try:
+            self._trades.get_range(
+                DATASET, part.begin_ns, part.end_ns + RECEIPT_NS, part.symbol, "trades", path=path
+            )
+        except (BentoError, OSError, ValueError) as problem:
+            raise self._refused(problem) from None
+
+    def _refused(self, problem: Exception) -> FetchRefused:
+        """What went wrong, without the key."""
+        if not isinstance(problem, BentoHttpError):
+            return FetchRefused(
+                f"Databento cannot be reached, or broke off ({type(problem).__name__}): try again later"
+            )
+        if problem.http_status == _UNAUTHORIZED:
+            return FetchRefused("Databento does not take this key: look at the API keys of its portal")
+        if problem.http_status == _TOO_MANY or problem.http_status >= _THEIR_FAULT:
+            return FetchRefused(f"Databento answered {problem.http_status}: try again later")
+        said = " ".join(str(problem.message or problem.http_status).replace(self._key, "…").split())[:300]
+        return FetchRefused(f"Databento does not give this: {said}")
