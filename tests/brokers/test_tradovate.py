@@ -118,6 +118,28 @@ def test_after_a_drop_it_goes_on_from_the_cursor(universe: Universe) -> None:
     run(work)
 
 
+def test_who_leaves_lets_go(universe: Universe) -> None:
+    """Of every page of history when it has come, of a stream when its reader leaves; the other's stays."""
+
+    async def work() -> None:
+        async with staged(universe) as stage:
+            stage.peer.page = 50
+            for contract in (ES, ZT):
+                stage.read(contract, NOW_NS - 6000 * SECOND)
+            for contract in (ES, ZT):
+                await stage.caught_up(contract)
+            await stage.until(lambda: len(stage.peer.held) == 4)  # history and live, of each
+            assert len(stage.peer.asked) > 20
+            stage.tasks[0].cancel()
+            await stage.until(lambda: len(stage.peer.held) == 2)
+            assert stage.peer.watched == {"ZTZ6"}
+            await stage.peer.advance(NOW_NS + MINUTE)
+            await stage.until(lambda: len(past(stage.rows(ZT), NOW_NS, NOW_NS + MINUTE)))
+            assert not len(past(stage.rows(ES), NOW_NS, NOW_NS + MINUTE))
+
+    run(work)
+
+
 def test_a_tick_that_comes_again_is_the_same(universe: Universe) -> None:
     """Though history has no bid and ask beside it, by which its side was known when it came live."""
 

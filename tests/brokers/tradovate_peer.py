@@ -74,6 +74,8 @@ class TradovatePeer:
         self.devices: set[str] = set()
         self.withheld: set[str] = set()
         self.asked: list[dict[str, Any]] = []
+        #: Numbers of subscriptions given out and not let go of.
+        self.held: set[int] = set()
         self._tapes: dict[str, tuple[Rows, int]] = {}
         self._ids: dict[str, int] = {}
         self._tokens: dict[str, int] = {}
@@ -202,6 +204,11 @@ class TradovatePeer:
         """Take every token back, without a word to those who are connected."""
         self._tokens.clear()
 
+    @property
+    def watched(self) -> set[str]:
+        """Contracts of which something is sent to anybody."""
+        return {name for client in self._clients for name in (*client.charts.values(), *client.quotes)}
+
     # -- web requests
 
     async def _login(self, request: web.Request) -> web.Response:
@@ -306,6 +313,7 @@ class TradovatePeer:
                 await self._chart(client, number, asked)
             case "md/cancelChart":
                 client.charts.pop(asked["subscriptionId"], None)
+                self.held.discard(asked["subscriptionId"])
                 await self._answer(client, number, 200, {"ok": True})
             case "md/subscribeQuote":
                 client.quotes.add(asked["symbol"])
@@ -342,6 +350,7 @@ class TradovatePeer:
         found = self._between(name, first_ns, min(last_ns, self.now_ns))[-self.page :]
         live = next(self._numbers)
         past = live if self.shared_number else next(self._numbers)
+        self.held |= {live, past}
         if "closestTimestamp" not in reach:
             client.charts[live] = name
         if self.bare:

@@ -45,6 +45,7 @@ class Tradovate:
         for name, text in entries.items():
             if not text:
                 raise BadEntry("missing", name)
+        entries["password"] = given["password"]  # blanks at its ends may be meant
         if not (entries["cid"].isascii() and entries["cid"].isdecimal()):
             raise BadEntry("rejected", "cid")
         if entries["environment"] not in ENVIRONMENTS:
