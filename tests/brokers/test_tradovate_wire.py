@@ -7,10 +7,13 @@ from decimal import Decimal
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.brokers.tradovate_peer import TradovatePeer
 from tests.brokers.tradovate_stage import (
     ES,
     MINUTE,
+    SECOND,
     alike,
     past,
     run,
@@ -19,11 +22,13 @@ from tests.brokers.tradovate_stage import (
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tradovate import history, wire
 from outcry.feeds.tradovate.adapter import ADAPTER, FIELDS
+from outcry.feeds.tradovate.present import Present
 from outcry.feeds.tradovate.symbols import contract_of, name_of
 from outcry.ports.adapters import BadEntry, Kit
 from outcry.ports.feed import (
     LIVE_TRADE,
     FeedLost,
+    Heartbeat,
 )
 from outcry.ports.records import Rows
 from outcry.store.reference import load_reference
@@ -195,5 +200,60 @@ def test_a_pause_between_requests_for_pages() -> None:
         for _ in range(50):
             await pace.turn()
         assert asyncio.get_running_loop().time() - began_s > 0.3
+
+    run(work)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    times_s=st.lists(st.integers(0, 5 * 3600), max_size=120),
+    page=st.integers(7, 40),
+    upto=st.booleans(),
+    begin_s=st.integers(0, 3600),
+    end_s=st.integers(3601, 6 * 3600),
+)
+def test_whatever_the_vendor_means_by_until(
+    times_s: list[int], page: int, upto: bool, begin_s: int, end_s: int
+) -> None:
+    """Up to an instant or before it, in pages of any size: each tick once, in order, and nothing left out. No more than
+    six are in one millisecond, for more than a page of them nobody could ask for."""
+    times = sorted(at_s * 1000 for at_s in times_s)
+    times = [at for nth, at in enumerate(times) if nth < 6 or times[nth - 6] != at]
+    rows = np.zeros(len(times), LIVE_TRADE)
+    rows["ts_event"], rows["id"] = np.array(times, np.int64) * 1_000_000, np.arange(len(times)) + 1
+
+    async def fetch(first_ns: int, last_ns: int) -> Rows:
+        first, last = (at_ns // 1_000_000 * 1_000_000 for at_ns in (first_ns, last_ns))
+        return past(rows, first, last + int(upto))[-page:]
+
+    async def work() -> None:
+        begin_ns, end_ns = begin_s * SECOND, end_s * SECOND
+        got = [piece async for piece in history.stretches(fetch, begin_ns, end_ns)]
+        numbers = np.concatenate([np.zeros(0, LIVE_TRADE), *got])["id"].tolist()
+        assert numbers == past(rows, begin_ns, end_ns)["id"].tolist()
+
+    run(work)
+
+
+def test_a_heartbeat_lags_by_what_the_vendor_is_behind() -> None:
+    """A second in any case; three more for a clock that is three behind; none less for one that is ahead."""
+
+    class Clock:
+        at_ns = 100 * SECOND
+
+        def now_ns(self) -> int:
+            return self.at_ns
+
+    async def work() -> None:
+        for off_s, lag_s in ((0, 1), (-3, 4), (5, 1)):
+            present = Present(Clock(), 1.0)
+            for delay_ms in (900, 40, 0, 3000):  # what the network takes says nothing of clocks
+                present.stamped(100 * SECOND + off_s * SECOND - delay_ms * 1_000_000)
+            assert present.beat(idle=True) == Heartbeat((100 - lag_s) * SECOND)
+            assert present.beat(idle=True) is None, "no time has passed"
+            present.stamped(90 * SECOND)
+            Clock.at_ns += SECOND
+            assert present.beat(idle=True) == Heartbeat((101 - lag_s) * SECOND)
+            Clock.at_ns -= SECOND
 
     run(work)
