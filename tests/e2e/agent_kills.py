@@ -58,6 +58,8 @@ PRESENT_NS = FIRST_NS + (29 * 60 + 45) * MINUTE
 BREAK_NS = FIRST_NS + 450 * MINUTE
 LAST_NS = PRESENT_NS + 105 * MINUTE
 DONE_NS = LAST_NS + 7 * MINUTE
+#: Bytes of the service's journal when it has what was traded until the present.
+JOURNALLED = 60_000
 SPEED, UNDISTURBED_SPEED = 300, 1200
 #: A connection of the feed lasts about so long, in seconds of ours.
 LASTS_S = 1.5
@@ -212,8 +214,10 @@ class Campaign:
 
     def run(self) -> None:
         """Kill both at any moment until it was often enough; then let the day end."""
-        log = self.folder / "agent.log"
-        while not (log.is_file() and "live" in log.read_text()):  # the feed is followed
+        journal = self.folder / "data" / "live" / "1" / "tape" / ES.key
+        while (
+            sum(path.stat().st_size for path in journal.glob("*.log")) < JOURNALLED
+        ):  # what was before has come
             time.sleep(0.02)
         self.clock.start()
         while sum(self.kills.values()) < self.wanted and self.clock.now_ns() < DONE_NS - 3 * MINUTE:

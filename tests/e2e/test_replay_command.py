@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from outcry.bus.inprocess import SlidingLog
 from outcry.core.instruments import Contract
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.http.server import Binding, build_server
-from outcry.ports.feed import Bars, CaughtUp, Cursor, Ended, Event
+from outcry.ports.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedRefused
 from outcry.services.accounts import Licences
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
@@ -51,8 +51,9 @@ class Service:
         events = self.got.setdefault((owner, feed.name, contract), [])
 
         async def read() -> None:
-            async for event in feed.open(contract, Cursor(0)):
-                events.append(event)
+            with suppress(FeedRefused):  # another run goes on from it
+                async for event in feed.open(contract, Cursor(0)):
+                    events.append(event)
 
         self._tasks.add(asyncio.get_running_loop().create_task(read()))
 
@@ -63,7 +64,7 @@ class Service:
 
 
 @contextmanager
-def serving(data: Path) -> Iterator[Service]:
+def serving(data: Path, port: int = 0) -> Iterator[Service]:
     with open_house(read_settings({}, data=str(data))) as house:
         service = Service(house)
         parts = Services(
@@ -76,7 +77,7 @@ def serving(data: Path) -> Iterator[Service]:
             up.set()
 
         server = build_server(
-            create_app(parts, Options(log=io.BytesIO())), Binding(port=0, shutdown_s=2), started
+            create_app(parts, Options(log=io.BytesIO())), Binding(port=port, shutdown_s=2), started
         )
         thread = threading.Thread(target=server.run, daemon=True)
         thread.start()

@@ -47,6 +47,8 @@ _PASSED = {
     "ticks": "trade by trade", "bars_1s": "in bars of a second", "bars_1m": "in bars of a minute", "none": "none",
 }  # fmt: skip
 REFRESH_S = 1.0
+#: Columns where there is no terminal that says how many it has.
+_WIDE = 200
 
 
 def words_of(code: str) -> str:
@@ -122,9 +124,9 @@ def print_findings(rows: Sequence[tuple[str, str, str, bool | None, str]]) -> No
     """A table of what was looked at: feed, contract, step, whether it passed (None: not tried), code."""
     found = Table(box=None, pad_edge=False)
     for column in ("feed", "contract", "", "", ""):
-        found.add_column(column)
+        found.add_column(column, overflow="fold")
     marks = {True: "ok", False: "missing", None: "not tried"}
     for feed, contract, step, passed, code in rows:
         said = "" if code in {"ok", "not_tried"} else words_of(code)
         found.add_row(feed, contract, step.replace("_", " "), marks[passed], said)
-    Console(soft_wrap=True).print(found)
+    Console(width=None if sys.stdout.isatty() else _WIDE).print(found)

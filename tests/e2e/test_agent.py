@@ -1,0 +1,169 @@
+"""`outcry agent` as a person runs it: a file of Sierra Chart that grows, a service on a real socket, kills of both."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.e2e.test_replay_command import Service, command, outcry, serving
+from tests.feeds.made_files import scid, scid_ticks
+
+from outcry.ports.feed import Event, Status, Trades
+from outcry.store.reference import load_reference
+from outcry.wiring import SystemClock
+
+KILLS = 25
+NOW_S = SystemClock().now_ns() // 10**9
+ESZ = load_reference().universe.front("ES", datetime.fromtimestamp(NOW_S, UTC).date())
+FILE = f"{ESZ.short_key[:-1]}{ESZ.year % 100}_FUT_CME.scid"
+
+
+def ticks(*prices: float, ago_s: int) -> bytes:
+    """Records of one tick a second, without a header; the first so long ago."""
+    return scid_ticks(list(prices), (NOW_S - ago_s) * 1_000_000)[len(scid()) :]
+
+
+def add(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def until(done: Callable[[], object], longest_s: float = 20.0) -> None:
+    deadline_s = time.monotonic() + longest_s
+    while not done():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+class Stage:
+    """A folder with the agent's file, and a service to push to."""
+
+    def __init__(self, folder: Path, service: Service, role: str = "ingest") -> None:
+        self.folder, self.service = folder, service
+        self.key = service.house.keys.create("ann@example.com", "free", 0, role=role)  # pyright: ignore[reportArgumentType]
+        folder.mkdir()
+        self.config = folder / "agent.toml"
+        self.config.write_text(f'service = "{service.url}"\n[[feed]]\nscid = "{FILE}"\nname = "mine"\n')
+        self.file = folder / FILE
+        self.file.write_bytes(scid() + ticks(6000.0, 6000.25, 6000.5, ago_s=600))
+
+    def run(self, *more: str) -> "subprocess.Popen[str]":
+        call = command("agent", "--config", str(self.config), "--log", "json", *more, OUTCRY_KEY=self.key)
+        return subprocess.Popen(**call, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def check(self, **more: str) -> "subprocess.CompletedProcess[str]":
+        return outcry("agent", "check", "--config", str(self.config), **({"OUTCRY_KEY": self.key} | more))
+
+    @property
+    def events(self) -> list[Event]:
+        return self.service.got.get((1, "mine", ESZ), [])
+
+    def prices(self) -> list[float]:
+        rows = [event.rows["price"].tolist() for event in self.events if isinstance(event, Trades)]
+        return [price / 1e9 for some in rows for price in some]
+
+    def told(self) -> list[str]:
+        return [event.code for event in self.events if isinstance(event, Status)]
+
+
+def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> None:
+    """What is in the file, what is added to it, and after another start what was added meanwhile."""
+    with serving(tmp_path / "data") as service:
+        stage = Stage(tmp_path / "agent", service)
+        with stage.run() as agent:
+            until(lambda: stage.prices() == [6000.0, 6000.25, 6000.5])
+            until(lambda: stage.told()[-1:] == ["subscribed"])
+            add(stage.file, ticks(6000.75, ago_s=300))
+            until(lambda: stage.prices()[-1] == 6000.75)
+            second = outcry("agent", "--config", str(stage.config), OUTCRY_KEY=stage.key)
+            assert (second.returncode, second.stderr.count("\n")) == (1, 1)
+            assert "another agent runs" in second.stderr
+            agent.send_signal(signal.SIGTERM)
+            _, said = agent.communicate(timeout=20)
+        assert agent.returncode == 0
+        assert stage.told()[-1] == "agent_stopped"
+        lines = [json.loads(line) for line in said.splitlines()]
+        assert [line["event"] for line in lines if "contract" in line] == ["catching up", "live", "stopped"]
+        assert stage.key not in said
+        known = len(stage.prices())
+        add(stage.file, ticks(6001.0, 6001.25, ago_s=200))
+        with stage.run() as agent:
+            until(lambda: stage.prices()[-2:] == [6001.0, 6001.25])
+            agent.send_signal(signal.SIGINT)
+            agent.communicate(timeout=20)
+        assert agent.returncode == 0
+        again = stage.prices()[
+            known:
+        ]  # a new run repeats what it has, and the service tells what is new by its own log
+        assert again == [6000.0, 6000.25, 6000.5, 6000.75, 6001.0, 6001.25]
+
+
+def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as service:
+        stage = Stage(tmp_path / "agent", service)
+        address = service.url
+    with stage.run() as agent:
+        assert agent.stderr is not None
+        said: list[str] = []
+        for line in agent.stderr:
+            said.append(json.loads(line)["event"])
+            if {"live", "the service does not take what is sent"} <= set(said):
+                break
+        add(stage.file, ticks(6000.75, ago_s=300))
+        with serving(tmp_path / "data", port=int(address.rpartition(":")[2])) as later:
+            stage.service = later
+            until(lambda: stage.prices() == [6000.0, 6000.25, 6000.5, 6000.75])
+            agent.send_signal(signal.SIGTERM)
+            agent.communicate(timeout=20)
+    assert agent.returncode == 0
+
+
+def test_check_says_what_is_missing(tmp_path: Path) -> None:
+    with serving(tmp_path / "data") as service:
+        stage = Stage(tmp_path / "agent", service)
+        done = stage.check()
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "missing" not in done.stdout
+        reading = service.house.keys.create("ann@example.com", "free", 0)
+        done = stage.check(OUTCRY_KEY=reading)
+        assert done.returncode == 1
+        assert "make one for pushing" in done.stdout
+        stage.file.unlink()
+        done = stage.check()
+        assert done.returncode == 1
+        assert "the file is not there" in done.stdout
+        assert stage.events == []  # nothing was sent
+    done = stage.check()
+    assert done.returncode == 1
+    assert "does not answer" in done.stdout
+    assert stage.key not in done.stdout + done.stderr
+
+
+def test_it_begins_with_an_example(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    none = outcry("agent", "--config", str(path))
+    assert (none.returncode, none.stderr.count("\n")) == (2, 1)
+    assert "outcry agent init" in none.stderr
+    assert outcry("agent", "init", str(path)).returncode == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    again = outcry("agent", "init", str(path))
+    assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_whatever_is_killed_when_what_is_stored_is_the_tape(tmp_path: Path, seed: int) -> None:
+    """30,000 trades, one in eight like the one before, over a connection that breaks every second or so; the agent and
+    the service are killed 25 times. Three sessions are complete, and all of it equals a day without kills."""
+    call = [sys.executable, "-m", "tests.e2e.agent_kills", str(tmp_path), str(KILLS), str(seed)]
+    done = subprocess.run(
+        call, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=240, check=False
+    )
+    sys.stdout.write(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("complete: 3 of 4 sessions") == 2
+    assert "what was stored is the tape" in done.stdout
