@@ -137,7 +137,10 @@ class Supervisor:
             except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
                 self._parts.engine.tell("connections met a fault", problem=type(problem).__name__)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), LOOK_S / self._parts.rush)
+                async with asyncio.timeout(
+                    LOOK_S / self._parts.rush
+                ):  # `wait_for` may lose that we are to stop
+                    await self._changed.wait()
 
     async def ask(self, work: Callable[[], T]) -> T:
         """Do something that blocks, off the event loop."""

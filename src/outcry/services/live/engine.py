@@ -28,6 +28,7 @@ from outcry.services.listed import listed_ns
 from outcry.services.live import entries as log
 from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
+from outcry.services.live.ending import end
 from outcry.services.live.intake import Counts
 from outcry.services.live.outgoing import alert_row
 from outcry.services.live.recorder import RETRY_S, FanOutNow, Recorder, Tell, say_nothing, to_nobody
@@ -218,10 +219,8 @@ class Engine:
                 under_way = [task for task in streams.values() if not task.done()]
                 await asyncio.wait(under_way, timeout=CONTRACTS_S / self._rush)
         finally:
-            for task in streams.values():
-                task.cancel()
             try:
-                await asyncio.gather(*streams.values(), return_exceptions=True)
+                await end(streams.values())
             finally:  # also when cancelled twice
                 await feed.close()
 
@@ -408,7 +407,9 @@ class Engine:
             return False
         if runner.name in self._streams:
             return runner.lost_for_s(now_s) > LOST_FOR_GOOD_S
-        waited_ns = self._market.clock.now_ns() - runner.since_ns  # after a start its feed may be on the way back
+        waited_ns = (
+            self._market.clock.now_ns() - runner.since_ns
+        )  # after a start its feed may be on the way back
         return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
     def _settle(self, runner: Runner) -> None:
