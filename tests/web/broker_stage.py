@@ -92,6 +92,8 @@ class ScriptedConnections:
         now_ns: int,
     ) -> int:
         self._judge(given)
+        if any((row.user_id, row.broker) == (user_id, broker) for row in self.rows.values()):
+            raise ConnectionRefused("already_connected", "broker")
         number = max(self.rows, default=0) + 1
         self.put(
             ConnectionRow(

@@ -124,10 +124,10 @@ def judge_roots(
         faults.setdefault("roots", refusal_words(words, "roots"))
 
 
-def refused(refusal: ConnectionRefused, faults: Faults, words: Words) -> None:
-    """Put a refusal to the entry it is about."""
+def refused(refusal: ConnectionRefused, typed: Typed, faults: Faults, words: Words) -> None:
+    """Put a refusal to the entry it is about; to the whole form where it is about none."""
     field = "roots" if refusal.code == "roots" else refusal.field
-    faults[field] = refusal_words(words, refusal.code)
+    faults[field if field in {*typed.given, "roots"} else ""] = refusal_words(words, refusal.code)
 
 
 def refusal_words(words: Words, code: str) -> str:

@@ -183,7 +183,7 @@ async def choose(desk: Desk, visit: Visit) -> Response:
             if not await desk.ask(change, user.id, row.id, typed.roots, typed.label):
                 raise PageMissing
         except ConnectionRefused as refusal:
-            refused(refusal, faults, visit.words)
+            refused(refusal, typed, faults, visit.words)
     if faults:
         return await one(desk, visit, row, typed.kept, faults)
     await note(desk, visit, user, Event.CONNECTION_CHANGED, row, symbols=" ".join(typed.roots))
