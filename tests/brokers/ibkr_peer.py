@@ -38,6 +38,8 @@ class IbkrPeer:
         self.lines = 100
         self.refused: dict[str, int] = {}
         self.hurried = (0, 0)
+        #: Client IDs of connections that are gone, which TWS has not noticed.
+        self.held: set[int] = set()
         #: Every request: its first field, and the root it is about.
         self.asked: list[tuple[int, str]] = []
         self._tapes: dict[Contract, Rows] = {}
@@ -144,7 +146,7 @@ class IbkrPeer:
     @property
     def clients(self) -> set[int]:
         """Numbers of the programs that are connected."""
-        return {visit.client_id for visit in self._visits if visit.client_id is not None}
+        return self.held | {visit.client_id for visit in self._visits if visit.client_id is not None}
 
     def admits(self) -> bool:
         """Whether who comes now is let in."""

@@ -48,6 +48,37 @@ def test_bars_come_first_and_trades_take_their_place() -> None:
     run(work)
 
 
+def test_trades_take_the_place_of_bars_through_a_pause_and_a_rush() -> None:
+    """Half an hour without a trade, which ends a page, and a minute with more trades than a page holds."""
+
+    async def work(play: Play) -> None:
+        since, pause, on = (at(f"2026-11-18 {time}:00") for time in ("13:00", "13:30", "14:00"))
+        busy = at("2026-11-18 14:10:00")
+        rush = [
+            (busy + at_row // 60 * SECOND, (26_900 + at_row % 7) * 250_000_000, 1) for at_row in range(2_600)
+        ]
+        calm = walk(since, pause, 3) + walk(on, busy, 3) + walk(busy + MINUTE, NOW + 10 * MINUTE, 3)
+        trades = sorted(calm + rush)
+        play.peer.tape(ES, tape_of(*trades))
+        reader = play.open(play.feed(), ES, since)
+        await play.until(lambda: reader.caught, "caught up")
+        (bars,) = reader.of(Bars)
+        await play.until(lambda: reader.of(Replaced) and _end(reader) == _end_of(bars), "trades for all bars")
+        assert all(piece.from_ns % MINUTE == piece.to_ns % MINUTE == 0 for piece in reader.of(Replaced))
+        end = reader.rows()[-1][0]
+        assert sorted(reader.rows()) == [row for row in trades if row[0] <= end]
+
+    run(work)
+
+
+def _end(reader: Reader) -> int:
+    return int(reader.of(Replaced)[-1].to_ns)
+
+
+def _end_of(bars: Bars) -> int:
+    return int(bars.rows["ts_event"][-1]) + MINUTE
+
+
 def test_rows_say_what_they_are() -> None:
     """Backfill before the cut and not after it; no side, for none is told; received by our clock."""
 

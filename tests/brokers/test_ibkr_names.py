@@ -96,19 +96,21 @@ def test_what_cannot_be_entered() -> None:
 
 
 def test_history_is_asked_for_sixty_times_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a hundredth of the time: the first sixty at once, but for what lies between two; what is not urgent leaves
-    room."""
+    """At a thousandth of the time: the first sixty at once, but for what lies between two; what is not urgent leaves
+    room. Bars are not counted."""
     monkeypatch.setattr(pace, "APART_S", 0.0)
 
     async def work() -> None:
         loop, paced = asyncio.get_running_loop(), pace.Pace(rush=1000.0)
         began_s = loop.time()
         for _ in range(pace.MOST_UNHURRIED):
-            await paced.turn(urgent=False)
+            await paced.trades(urgent=False)
         for _ in range(pace.MOST - pace.MOST_UNHURRIED):
-            await paced.turn(urgent=True)
+            await paced.trades(urgent=True)
+        for _ in range(pace.MOST):
+            await paced.bars()
         at_once_s = loop.time() - began_s
-        await paced.turn(urgent=False)
+        await paced.trades(urgent=False)
         assert at_once_s < 0.5
         assert loop.time() - began_s >= 0.6
 

@@ -90,6 +90,27 @@ def test_a_client_id_that_is_in_use() -> None:
     run(work)
 
 
+def test_a_client_id_that_tws_still_takes_for_in_use() -> None:
+    """By a connection of ours that is gone: tried again, as it comes free by itself."""
+
+    async def work(play: Play) -> None:
+        play.peer.tape(ES, tape_of(*walk(NOW - MINUTE, NOW + 5 * MINUTE, 5)))
+        feed = play.feed()
+        first = play.open(feed, ES, NOW - MINUTE)
+        await play.until(lambda: first.caught, "caught up")
+        play.peer.held = {41}
+        await play.peer.drop()
+        await play.until(lambda: first.problem, "lost")
+        second = play.open(feed, ES, NOW - MINUTE)
+        await play.until(lambda: second.problem, "not let in")
+        assert type(second.problem) is FeedLost
+        play.peer.held = set()
+        third = play.open(feed, ES, NOW - MINUTE)
+        await play.until(lambda: third.caught, "caught up")
+
+    run(work)
+
+
 def test_a_tws_that_hangs_up_is_asked_twice() -> None:
     async def work(play: Play) -> None:
         play.peer.tape(ES, tape_of())

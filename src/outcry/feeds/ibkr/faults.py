@@ -28,7 +28,8 @@ _UNKNOWN = frozenset({200})
 _TOO_FAST = frozenset({100, 420})
 _UNREADABLE = frozenset({320, 503, 505, 506, 507})
 _DISCONNECTED = frozenset({502, 504, 509, 1300, 10182})
-_OUTSIDE_REQUEST = _TOO_FAST | _UNREADABLE | _DISCONNECTED
+#: History is being looked for; delayed data is shown; what was to be ended is not there any more.
+_NOTICES = frozenset({165, 10167, 300, 366})
 
 
 class Reply(Enum):
@@ -40,7 +41,7 @@ class Reply(Enum):
 
 def is_notice(code: int) -> bool:
     """Whether a message only tells something."""
-    return 2100 <= code < 2200 or code in (10167, 399, 366, 300)
+    return 2100 <= code < 2200 or code in _NOTICES
 
 
 def farm_of(text: str) -> str:

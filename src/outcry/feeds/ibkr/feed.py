@@ -37,6 +37,7 @@ class IbkrFeed:
         self._place, self._kit = (host, port, client_id), kit
         self._link = Link(self._sign_in, rush=kit.rush)
         self._pace = Pace(kit.rush)
+        self._greeted = False
         self._subscribed_s: dict[int, float] = {}
         #: Minutes that only bars have told of yet; they outlast the stream that brought them.
         self._owed: dict[Contract, list[int]] = {}
@@ -51,7 +52,15 @@ class IbkrFeed:
 
     async def _sign_in(self) -> Session:
         session = Session(self._kit.clock, self._kit.rush)
-        await session.begin(*self._place)
+        try:
+            await session.begin(*self._place)
+        except FeedRefused as problem:
+            if (
+                self._greeted and problem.code == "wrong_entry"
+            ):  # it is ours: TWS has not noticed that we are gone
+                raise FeedLost("disconnected", "TWS still holds the connection before this one") from problem
+            raise
+        self._greeted = True
         return session
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:

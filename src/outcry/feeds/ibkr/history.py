@@ -82,7 +82,7 @@ class History:
 
     async def _page(self, at_s: int, end_s: int, *, urgent: bool) -> tuple[list[Tick], int]:
         """Trades from a second on, those before `end_s`; and the second from which to go on, `end_s` for none."""
-        await self._pace.turn(urgent=urgent)
+        await self._pace.trades(urgent=urgent)
         page = await self._session.ticks(self._found, _stamp(at_s), PAGE)
         ticks = sorted((tick for tick in page if at_s <= tick[0] < end_s), key=lambda tick: tick[0])
         beyond = any(tick[0] >= end_s for tick in page)
@@ -98,7 +98,7 @@ class History:
         found: dict[int, Bar] = {}
         end_s = to_s
         while end_s > from_s:
-            await self._pace.turn(urgent=True)
+            await self._pace.bars()
             bars = await self._session.bars(self._found, _stamp(end_s), _DURATION)
             found.update((bar[0], bar) for bar in bars if from_s <= bar[0] < to_s and bar[5] > 0)
             end_s = min(

@@ -1,15 +1,16 @@
-"""How often history may be asked for: sixty times in ten minutes, by all streams together.
+"""How often history may be asked for: trades sixty times in ten minutes, by all streams together.
 
-Rule kept: what a stream needs to answer live goes first; what only makes history finer leaves room for it.
+Rules kept: what a stream needs to answer live goes first; what only makes history finer leaves room for it. Bars of a
+minute are not counted by the vendor, but nothing is asked for hastily.
 """
 
 import asyncio
 from collections import deque
 
-#: Requests in a window of this many seconds: at most, and those that are not urgent.
+#: Requests for trades in a window of this many seconds: at most, and those that are not urgent.
 WINDOW_S = 600.0
 MOST, MOST_UNHURRIED = 60, 45
-#: Between two requests. More than five of one contract in two seconds are refused.
+#: Between any two requests. More than five of one contract in two seconds are refused.
 APART_S = 0.4
 
 
@@ -19,20 +20,27 @@ class Pace:
     def __init__(self, rush: float = 1.0) -> None:
         self._window_s, self._apart_s = WINDOW_S / rush, APART_S / rush
         self._made: deque[float] = deque()
+        self._next_s = 0.0
 
-    async def turn(self, *, urgent: bool) -> None:
-        """Wait until a request may be made, and count it."""
+    async def bars(self) -> None:
+        """Wait until bars may be asked for."""
+        await self._wait(2**31)
+
+    async def trades(self, *, urgent: bool) -> None:
+        """Wait until trades may be asked for, and count it."""
+        await self._wait(MOST if urgent else MOST_UNHURRIED)
+        self._made.append(asyncio.get_running_loop().time())
+
+    async def _wait(self, most: int) -> None:
         loop = asyncio.get_running_loop()
-        while (wait_s := self._wait_s(loop.time(), MOST if urgent else MOST_UNHURRIED)) > 0:
-            await asyncio.sleep(wait_s)
-        self._made.append(loop.time())
+        while (now_s := loop.time()) < (free_s := self._free_s(now_s, most)):
+            await asyncio.sleep(free_s - now_s)
+        self._next_s = now_s + self._apart_s
 
-    def _wait_s(self, now_s: float, most: int) -> float:
+    def _free_s(self, now_s: float, most: int) -> float:
+        """When a request may be made, as it looks now: the window must hold fewer than `most`."""
         while self._made and now_s - self._made[0] >= self._window_s:
             self._made.popleft()
-        if not self._made:
-            return 0.0
-        wait_s = self._made[-1] + self._apart_s - now_s
-        if len(self._made) >= most:
-            wait_s = max(wait_s, self._made[len(self._made) - most] + self._window_s - now_s)
-        return wait_s
+        if len(self._made) < most:
+            return self._next_s
+        return max(self._next_s, self._made[len(self._made) - most] + self._window_s)
