@@ -17,6 +17,7 @@ from outcry.ports.feed import Bars, Event, FeedLost, Heartbeat, Trades
 
 #: Between two pings, and without an answer to one.
 BEAT_S, SILENT_S = 2.0, 12.0
+_LOOKS = 4
 #: A heartbeat stays this far behind the present at least, and at most whatever a late trade may have shown.
 LEAST_LAG_NS, MOST_LAG_NS = NANOS_PER_SECOND, 10 * NANOS_PER_SECOND
 _DELAYS_KEPT = 256
@@ -149,21 +150,28 @@ async def beating(
     ping: Callable[[], Awaitable[Awaitable[object]]],
     clock: Clock,
     rush: float,
+    heard: Callable[[], bool] = lambda: True,
 ) -> None:
     """Ask whether the other side is there, now and then, and tell the streams that it was when asked. Ends when it is
     not: the streams fail with `link_silent`, or with what the reader of the connection finds.
 
-    ping: sends a ping and gives what waits for its answer; a `TimeoutError` of it says that the link is silent.
+    ping: sends a ping and gives what waits for its answer. heard: whether anything else that must come has come.
     """
     while board.problem is None:
         asked_ns = clock.now_ns()
         try:
-            async with asyncio.timeout(SILENT_S / rush):
-                await (await ping())
-        except TimeoutError:
-            board.fail(FeedLost("link_silent", "nothing has come for longer than it may take"))
-            return
+            answer = asyncio.ensure_future(await ping())
+            for _ in range(_LOOKS):  # a moment in which nothing of ours could run is no silence of theirs
+                await asyncio.wait({answer}, timeout=SILENT_S / _LOOKS / rush)
+                if answer.done():
+                    break
+            silent = not answer.done() or not heard()
+            if answer.done():
+                answer.result()
         except Exception:  # noqa: BLE001 - the connection is gone, in whatever words; its reader tells
+            return
+        if silent:
+            board.fail(FeedLost("link_silent", "nothing has come for longer than it may take"))
             return
         board.beat(lag.before(asked_ns))
         await asyncio.sleep(BEAT_S / rush)

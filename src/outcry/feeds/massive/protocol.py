@@ -84,27 +84,39 @@ def next_page(answer: Answer) -> dict[str, str] | None:
 
 def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
     """Trades of the socket as `LIVE_TRADE` rows."""
-    found = ((m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t, m.p, m.s, m.q) for m in trades)
-    return _rows([_row(*trade, received_ns, 0) for trade in found if trade[1] is not None])
+    trades = [m for m in trades if m.p is not None]
+    times = [m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t for m in trades]
+    rows = _rows(
+        times, [m.p for m in trades if m.p is not None], [m.s for m in trades], [m.q for m in trades]
+    )
+    rows["ts_recv"] = received_ns
+    return rows
 
 
 def history_rows(trades: Sequence[Result], received_ns: int) -> Rows:
     """Trades of history as `LIVE_TRADE` rows."""
-    flags = int(RowFlag.BACKFILL)
-    return _rows([_row(r.timestamp, r.price, r.size, r.sequence_number, received_ns, flags) for r in trades])
+    rows = _rows(
+        [r.timestamp for r in trades],
+        [r.price for r in trades],
+        [r.size for r in trades],
+        [r.sequence_number for r in trades],
+    )
+    rows["ts_recv"], rows["flags"] = received_ns, int(RowFlag.BACKFILL)
+    return rows
 
 
-def _row(
-    at_ns: int, price: Decimal | None, size: Decimal, sequence: int, received_ns: int, flags: int
-) -> tuple[object, ...]:
-    price_e9 = int((price or Decimal(0)).scaleb(9).to_integral_value())
-    at_ns -= at_ns % NANOS_PER_MS
-    return at_ns, received_ns, price_e9, int(size), b"N", flags, sequence & 0xFFFFFFFF, 0
-
-
-def _rows(rows: list[tuple[object, ...]]) -> Rows:
-    table = np.array(rows, LIVE_TRADE)
-    return table[table["size"] > 0]
+def _rows(
+    times: Sequence[int], prices: Sequence[Decimal], sizes: Sequence[Decimal], sequences: Sequence[int]
+) -> Rows:
+    e9 = {price: int(price.scaleb(9).to_integral_value()) for price in set(prices)}  # there are few
+    rows = np.zeros(len(times), LIVE_TRADE)
+    rows["ts_event"] = times
+    rows["ts_event"] -= rows["ts_event"] % NANOS_PER_MS
+    rows["price"] = [e9[price] for price in prices]
+    rows["size"] = [int(size) for size in sizes]
+    rows["side"] = b"N"
+    rows["sequence"] = [number & 0xFFFFFFFF for number in sequences]
+    return rows[rows["size"] > 0]
 
 
 def complaint(status: str, text: str) -> FeedLost | Rejected:

@@ -7,7 +7,7 @@ lives is known by answers to pings and by the hub's own beats.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -192,16 +192,14 @@ class Hub:
         self.board.fail(FeedLost("disconnected", "ProjectX signed the user out"))
 
     async def _beat(self) -> None:
-        transport = self._client.transport
-        loop = asyncio.get_running_loop()
+        transport, loop = self._client.transport, asyncio.get_running_loop()
 
-        async def ping() -> Awaitable[Any]:
-            silent_s = loop.time() - transport.heard_s
-            if transport.connection is None or silent_s > SILENT_S / self._rush:
-                raise TimeoutError
-            return await transport.connection.ping()
+        def heard() -> bool:
+            return loop.time() - transport.heard_s < SILENT_S / self._rush
 
-        await beating(self.board, self._lag, ping, self._clock, self._rush)
+        if transport.connection is not None:
+            ping = transport.connection.ping
+            await beating(self.board, self._lag, ping, self._clock, self._rush, heard)
 
 
 def _complaint(text: str) -> FeedLost:

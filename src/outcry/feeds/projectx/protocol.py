@@ -5,21 +5,21 @@ are told by the vendor's own numbers.
 """
 
 import re
-from calendar import timegm
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.link import Rejected
 from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, VolumeCounter
 from outcry.ports.records import BAR, Rows
 
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))?")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Aggressors by the vendor's number: who bought, who sold.
 _SIDES = {0: b"B", 1: b"A"}
 
@@ -83,13 +83,9 @@ def ns_of(text: str) -> int:
     found = _TIME.fullmatch(text)
     if found is None:
         raise FeedLost("protocol", "ProjectX sent a time that cannot be read")
-    whole, fraction, sign, hours, minutes = found.groups()
-    at_ns = timegm(datetime.fromisoformat(whole).timetuple()) * NANOS_PER_SECOND
-    at_ns += int((fraction or "0").ljust(9, "0"))
-    if sign:
-        off_ns = (int(hours) * 60 + int(minutes)) * NANOS_PER_MINUTE
-        at_ns += -off_ns if sign == "+" else off_ns
-    return at_ns
+    whole, fraction, zone = found.groups()
+    at = datetime.fromisoformat(whole + (zone or "+00:00")) - _EPOCH
+    return (at.days * 86_400 + at.seconds) * NANOS_PER_SECOND + int((fraction or "0").ljust(9, "0"))
 
 
 def bar_rows(bars: Sequence[Bar]) -> Rows:
