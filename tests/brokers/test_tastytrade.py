@@ -380,7 +380,7 @@ def test_where_the_server_keeps_candles_only_history_is_bars(universe: Universe)
             assert (int(bar["high"]), int(bar["low"])) == (of_it["price"].max(), of_it["price"].min())
             assert (int(bar["open"]), int(bar["close"])) == (of_it["price"][0], of_it["price"][-1])
             assert int(bar["volume"]) == of_it["size"].sum()
-        assert reader.of(Gap) == [Gap(NOW, NOW + MINUTE, "reconnect")]
+        assert reader.of(Gap) == [Gap(NOW, NOW + 20 * SECOND, "reconnect")]
         for second in range(25, 90, 5):
             await desk.peer.advance(NOW + second * SECOND)
         await reader.until(lambda r: bool(r.of(Repaired)), "the gap mended")

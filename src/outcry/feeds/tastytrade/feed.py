@@ -6,6 +6,7 @@ not have ends its own stream and no other.
 
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 from outcry.core.instruments import Contract
 from outcry.feeds.link import Link, Rejected
@@ -49,9 +50,10 @@ class TastytradeFeed:
             stream = Stream(
                 channel, connection, future, self._kit.clock, sent, self._grant, since, self.caps.reach_ns
             )
-            async for event in stream.events():
-                self._link.worked()
-                yield event
+            async with aclosing(stream.events()) as events:
+                async for event in events:
+                    self._link.worked()
+                    yield event
         finally:
             await connection.forget(channel)
 

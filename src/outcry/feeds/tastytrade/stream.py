@@ -9,7 +9,8 @@ known.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
@@ -86,17 +87,19 @@ class Stream:
         self._lag = Lag()
         self._beaten_s = 0.0
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event]:
         """History, then what is traded now, without end. Raises `FeedLost`."""
         await self._subscribe()
-        async for event in self._gather():
-            yield event
+        async with aclosing(self._gather()) as gathering:
+            async for event in gathering:
+                yield event
         if self._lost_ns is not None:
             yield Gap(self._lost_ns, self._since_ns, "not_kept")
         for event in self._past():
             yield event
-        async for event in self._live():
-            yield event
+        async with aclosing(self._live()) as living:
+            async for event in living:
+                yield event
 
     # -- the past
 
@@ -107,7 +110,7 @@ class Stream:
     async def _end_candles(self) -> None:
         await self._channel.remove([{**self._candle_series, **_from(self._first_minute_ns)}])
 
-    async def _gather(self) -> AsyncIterator[Event]:
+    async def _gather(self) -> AsyncGenerator[Event]:
         """Take in the past until it is known which of the two series tells it, and that is whole."""
         loop = asyncio.get_running_loop()
         began_s = heard_s = loop.time()
@@ -135,18 +138,19 @@ class Stream:
         """The past, by the series that tells it."""
         if not self._sales.whole:
             return self._by_bars()
-        rows = self._sales.past()
-        edge_ns = int(rows["ts_event"][0]) if len(rows) else self._clock.now_ns() - _SETTLE_NS
-        lacks = len(self._candles.between(_edge_after(self._ticks_ns), _edge_before(edge_ns))) > 0
-        if lacks and not len(rows):
-            return self._by_bars()  # an empty past, of a time that was traded in, is none
-        return self._by_trades(rows, edge_ns if lacks or self._sales.short else self._ticks_ns)
+        rows, over_ns = self._sales.past(), _edge_before(self._clock.now_ns() - _SETTLE_NS)
+        oldest_ns = int(rows["ts_event"][0]) if len(rows) else over_ns
+        lacks = len(self._candles.between(_edge_after(self._ticks_ns), _edge_before(oldest_ns))) > 0
+        from_ns = oldest_ns if lacks or self._sales.short else self._ticks_ns
+        if from_ns > self._since_ns and (not len(rows) or _edge_after(from_ns) > over_ns):
+            return self._by_bars()  # it has nothing of a time that is over and was traded in
+        return self._by_trades(rows, from_ns)
 
-    def _by_trades(self, rows: Rows, edge_ns: int) -> Iterator[Event]:
+    def _by_trades(self, rows: Rows, from_ns: int) -> Iterator[Event]:
         """The past as trades from an instant on, after bars where what is asked for reaches further back."""
-        older = edge_ns > self._since_ns
+        older = from_ns > self._since_ns
         if older:
-            edge_ns = _edge_after(edge_ns)
+            edge_ns = _edge_after(from_ns)
             rows = rows[rows["ts_event"] >= edge_ns]
             yield from self._bars_between(self._first_minute_ns, edge_ns)
         for at in range(0, len(rows), PIECE):
@@ -161,7 +165,7 @@ class Stream:
         over_ns = max(_edge_before(now_ns - _SETTLE_NS), self._first_minute_ns)
         whole_ns = _edge_after(max(now_ns, self._candles.newest_ns) + _AHEAD_NS)
         yield from self._bars_between(self._first_minute_ns, over_ns)
-        yield Gap(over_ns, whole_ns, "reconnect")
+        yield Gap(over_ns, now_ns, "reconnect")
         self._owed = (over_ns, whole_ns)
         yield CaughtUp(self._caught_ns(), Quality.BARS_1M)
 
@@ -188,7 +192,7 @@ class Stream:
 
     # -- now
 
-    async def _live(self) -> AsyncIterator[Event]:
+    async def _live(self) -> AsyncGenerator[Event]:
         candles = True
         while True:
             rows, amends = self._sales.live()
