@@ -327,7 +327,7 @@ class DatabentoPeer:
 
     async def drop(self) -> None:
         for caller in list(self.callers):
-            if not self.frozen:
+            if caller.streams and not self.frozen:
                 half = np.frombuffer(
                     bytes(self._records([(s, self._tapes[s][:1]) for s in self._tapes])[0]), "u1"
                 )

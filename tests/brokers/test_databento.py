@@ -504,6 +504,50 @@ def test_after_a_break_all_find_their_place_on_one_connection(universe: Universe
     play(work())
 
 
+def test_a_connection_that_breaks_before_it_began_is_made_anew(universe: Universe) -> None:
+    """It waits for a second contract, and is cut off meanwhile."""
+
+    async def work() -> None:
+        async with staged(universe, (ES, NQ), rush=1.0) as stage:
+            reading = stage.read(ES, NOW_NS - HOUR)
+            await until(lambda: stage.peer.logins == 1, "signed in")
+            await stage.peer.drop()
+            await until(lambda: reading.problem is not None, "lost")
+            assert reading.problem is not None
+            assert reading.problem.code == "disconnected"
+            again = stage.read(ES, NOW_NS - HOUR)
+            await until(lambda: again.current, "caught up")
+            assert len(stage.peer.sessions) == 1
+
+    play(work())
+
+
+def test_a_place_nobody_comes_back_to_is_given_up(
+    universe: Universe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits there does not hold up those who have come back."""
+    monkeypatch.setattr(sessions, "MOST_ROWS", 100)
+
+    async def work() -> None:
+        async with staged(universe, (ES, NQ)) as stage:
+            readings = [stage.read(contract, NOW_NS - HOUR) for contract in (ES, NQ)]
+            await until(lambda: all(one.current for one in readings), "caught up")
+            await stage.peer.drop()
+            await until(lambda: all(one.problem is not None for one in readings), "lost")
+            again = stage.read(ES, NOW_NS - HOUR)
+            await until(lambda: again.current, "caught up")
+            await stage.play(NOW_NS + 8 * MINUTE)
+            truth = window(tape(ES), NOW_NS - HOUR, NOW_NS + 8 * MINUTE)
+            await until(lambda: len(again.rows) >= len(truth), "all rows of who is back")
+            assert same(again.rows, truth)
+            late = stage.read(NQ, NOW_NS - HOUR)
+            await until(lambda: late.current, "caught up")
+            assert same(late.rows, window(tape(NQ), NOW_NS - HOUR, NOW_NS + 8 * MINUTE))
+            assert len(stage.peer.callers) == 2
+
+    play(work())
+
+
 def test_a_contract_opened_later_has_a_connection_of_its_own_and_ends_it(universe: Universe) -> None:
     async def work() -> None:
         async with staged(universe, (ES, NQ)) as stage:
@@ -582,7 +626,6 @@ def test_whoever_does_not_read_is_let_go_of_and_others_go_on(
     universe: Universe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "MOST_ROWS", 300)
-    monkeypatch.setattr(sessions, "MOST_UNREAD", 50)
 
     async def work() -> None:
         async with staged(universe, (ES, NQ)) as stage:

@@ -128,10 +128,8 @@ def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "
 def _agreed(parts: "Sequence[Part]", dollars: float, *, yes: bool) -> bool:
     contracts = ", ".join(dict.fromkeys(part.contract.key for part in parts))
     days = sorted(part.trade_date for part in parts)
-    print(
-        f"{len(parts)} trade date{'s' * (len(parts) > 1)} of {contracts}, {days[0]} to {days[-1]}: ${dollars:,.2f} by Databento's estimate",
-        file=sys.stderr,
-    )
+    dates = f"{len(parts)} trade date{'s' if len(parts) > 1 else ''} of {contracts}, {days[0]} to {days[-1]}"
+    print(f"{dates}: ${dollars:,.2f} by Databento's estimate", file=sys.stderr)
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -7,7 +7,7 @@ anew by itself, takes a connection of its own, until the next time that all begi
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
 from outcry.core.instruments import Contract
@@ -155,7 +155,8 @@ class DatabentoFeed:
         for contract in self._kit.wanted():
             if contract in self._reached and contract not in elsewhere:
                 begin_ns = max(self._reached[contract] - EXPECTED_NS, now_ns - self._replay_ns)
-                session.expect(contract, self._symbol(contract), begin_ns)
+                with suppress(FeedRefused):  # it has ended meanwhile
+                    session.expect(contract, self._symbol(contract), begin_ns)
 
     def worked(self) -> None:
         """A session has caught up: the key is right, and what was short before need not be now."""

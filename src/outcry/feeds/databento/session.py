@@ -30,8 +30,8 @@ PULSE_S = 1.0
 LAG_NS = NANOS_PER_SECOND
 #: A replay is asked for from so long before its cursor, for clocks that differ: it must not begin in the future.
 EARLIER_NS = 60 * NANOS_PER_SECOND
-#: Rows that may wait, of all contracts together, before the vendor has to; and of a contract nobody has come back for.
-MOST_ROWS, MOST_UNREAD = 300_000, 20_000
+#: Rows that may wait, of all contracts together, before the vendor has to.
+MOST_ROWS = 300_000
 #: Somebody who reads nothing for so long, while the vendor waits, is let go of.
 STALL_S = 10.0
 
@@ -207,9 +207,10 @@ class Session:
     async def _watch(self) -> None:
         """Start when all are there; then see that the link lives, and that everybody reads."""
         rush = self._kit.rush
-        while not self._gathered():
+        while self.open and not self._gathered():
             await asyncio.sleep(GATHER_S / 10 / rush)
-        self._start()
+        if self.open:
+            self._start()
         while self.open:
             await asyncio.sleep(PULSE_S / 4 / rush)
             now_s = self._loop.time()
@@ -229,14 +230,17 @@ class Session:
         return waited_s > GATHER_S / self._kit.rush or all(c in self.lines for c in self._kit.wanted())
 
     def _let_go_of_idle(self, now_s: float) -> None:
-        """The vendor waits for us: whoever has much and takes nothing is not waited for any longer."""
-        for line in list(self.lines.values()):
-            idle_s = now_s - max(line.read_s, self._paused_s or now_s)
-            if not line.has_reader and line.rows > MOST_UNREAD:
-                self._let_go(line)
-            elif line.rows > MOST_UNREAD and idle_s > STALL_S / self._kit.rush:
-                line.drop(FeedLost("seam_overflow", f"{line.contract.key}: nobody takes what comes"))
-                self._let_go(line)
+        """The vendor waits for us: who has most and takes nothing is not waited for any longer."""
+        stall_s = STALL_S / self._kit.rush
+        idle = [
+            line
+            for line in self.lines.values()
+            if not line.has_reader or now_s - max(line.read_s, self._paused_s or now_s) > stall_s
+        ]
+        line = max(idle, key=lambda one: one.rows, default=None)
+        if line is not None and line.rows:
+            line.drop(FeedLost("seam_overflow", f"{line.contract.key}: nobody takes what comes"))
+            self._let_go(line)
 
     def lose(self, problem: FeedLost) -> None:
         """It is over, and why: every reader is told once it has what came before."""
