@@ -126,11 +126,15 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "Trader Workstation was closed, restarts as it does once a day, or lost its own line. It is connected "
             "again by itself once somebody is signed in there."
         ),
-        "login_refused": later("Trader Workstation is running, but nobody is signed in. Sign in there."),
+        "login_refused": later(
+            "Trader Workstation hangs up instead of answering. Sign in there, and in its API settings let the address "
+            "of the agent's machine in."
+        ),
         "not_entitled": later(
-            "The account has no data of this exchange for use through the API, or its allowance is used up: without "
-            "quote booster packs only a few contracts can be followed trade by trade at once. Subscribe under Market "
-            "Data Subscriptions in the Client Portal, or choose fewer products."
+            "The account has no data of this exchange for use through the API: subscribe under Market Data "
+            "Subscriptions in the Client Portal. Or its allowance is used up: few accounts can follow more than three "
+            "contracts trade by trade at once. Choose fewer products and close Time & Sales windows; it is tried "
+            "again each minute."
         ),
         "too_many_sessions": later(
             "The same user is signed in elsewhere, in another Trader Workstation or on the phone, and takes the data. "
