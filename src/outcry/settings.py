@@ -77,6 +77,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
     session_variants: dict[str, str] = {}
 
+    def __repr__(self) -> str:
+        """Where the data is, and none of the secrets beside it."""
+        return f"Settings(data={self.data!r})"
+
     @property
     def folder(self) -> Path:
         """The data folder."""
