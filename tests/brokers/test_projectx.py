@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import date
+from decimal import Decimal
 
 import pytest
 from tests.brokers.following import (
@@ -36,7 +37,7 @@ from outcry.feeds.projectx.protocol import (
     read_answer,
     trade_rows,
 )
-from outcry.feeds.projectx.symbols import chosen, contract_of, id_of
+from outcry.feeds.projectx.symbols import chosen, contract_of, id_of, quoted_alike
 from outcry.ports.adapters import BadEntry, Kit
 from outcry.ports.feed import (
     CaughtUp,
@@ -121,11 +122,45 @@ def test_a_name_means_the_year_nearest() -> None:
 def test_the_vendors_own_list_decides() -> None:
     universe = load_reference().universe
     ours, micro = Listed("CON.F.US.EP.Z26", "ESZ6"), Listed("CON.F.US.MES.Z26", "MESZ6")
-    assert chosen(universe, ES, [micro, ours]) == "CON.F.US.EP.Z26"
-    assert chosen(universe, ES, [micro, Listed("CON.F.US.EPX.Z26", "ESZ6")]) == "CON.F.US.EPX.Z26"
+    renamed = Listed("CON.F.US.EPX.Z26", "ESZ6")
+    assert chosen(universe, ES, [micro, renamed, ours]) is ours
+    assert chosen(universe, ES, [micro, renamed]) is renamed
     assert chosen(universe, ES, [Listed("CON.F.US.EPX.Z36", "ESZ6")]) is None  # ten years later
     assert chosen(universe, ES, [Listed("CON.F.US.EPX.Z26/../..", "ESZ6")]) is None
     assert chosen(universe, ES, []) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "id_", "tick"),
+    [
+        ("6BU5", "CON.F.US.BP6.U25", "0.0001"), ("6CU5", "CON.F.US.CA6.U25", "0.00005"),
+        ("6AU5", "CON.F.US.DA6.U25", "0.00005"), ("NQU5", "CON.F.US.ENQ.U25", "0.25"),
+        ("ESU5", "CON.F.US.EP.U25", "0.25"), ("6EU5", "CON.F.US.EU6.U25", "0.00005"),
+        ("GFQ5", "CON.F.US.GF.Q25", "0.025"), ("LEQ5", "CON.F.US.GLE.Q25", "0.025"),
+        ("METN5", "CON.F.US.GMET.N25", "0.5"), ("HEQ5", "CON.F.US.HE.Q25", "0.025"),
+        ("6JU5", "CON.F.US.JY6.U25", "0.0000005"), ("M2KU5", "CON.F.US.M2K.U25", "0.1"),
+        ("M6EU5", "CON.F.US.M6E.U25", "0.0001"), ("MBTN5", "CON.F.US.MBT.N25", "5"),
+        ("RTYU5", "CON.F.US.RTY.U25", "0.1"), ("6SU5", "CON.F.US.SF6.U25", "0.00005"),
+    ],
+)  # fmt: skip
+def test_names_and_ticks_are_as_the_vendors_documentation_has_them(name: str, id_: str, tick: str) -> None:
+    universe = load_reference().universe
+    contract = contract_of(universe, id_, date(2025, 7, 1))
+    assert contract is not None
+    assert contract.short_key == name
+    assert id_of(universe, contract) == id_
+    assert quoted_alike(universe, contract, Listed(id_, name, Decimal(tick)))
+    assert Decimal(tick).scaleb(9) == universe.products[contract.root].tick_e9
+
+
+def test_a_product_quoted_in_another_unit_is_refused() -> None:
+    universe = load_reference().universe
+    corn = Contract("ZC", 2026, 12)
+    assert quoted_alike(universe, corn, Listed("", "", Decimal("0.25")))
+    assert quoted_alike(universe, corn, Listed("", "", Decimal("0.125")))
+    assert quoted_alike(universe, corn, Listed("", ""))  # it does not say
+    assert not quoted_alike(universe, corn, Listed("", "", Decimal("0.0025")))
+    assert not quoted_alike(universe, corn, Listed("", "", Decimal(25)))
 
 
 # -- entries

@@ -17,7 +17,7 @@ from outcry.feeds.link import Link, Rejected
 from outcry.feeds.projectx.firms import Firm
 from outcry.feeds.projectx.hub import Hub
 from outcry.feeds.projectx.rest import Rest
-from outcry.feeds.projectx.symbols import chosen
+from outcry.feeds.projectx.symbols import chosen, quoted_alike
 from outcry.ports.adapters import Kit
 from outcry.ports.feed import (
     Bars,
@@ -126,9 +126,12 @@ class ProjectXFeed:
             for text in (contract.short_key, contract.root):
                 listed = await self._rest.contracts(text)
                 found = chosen(self._kit.universe, contract, listed)
-                if found is not None:
-                    self._ids[contract] = found
-                    break
+                if found is None:
+                    continue
+                if not quoted_alike(self._kit.universe, contract, found):
+                    raise FeedRefused("unknown_contract", f"ProjectX quotes {contract.root} in another unit")
+                self._ids[contract] = found.id
+                break
             else:
                 raise FeedRefused("unknown_contract", f"ProjectX does not list {contract.key}")
         return self._ids[contract]

@@ -25,10 +25,11 @@ _SIDES = {0: b"B", 1: b"A"}
 
 
 class Listed(msgspec.Struct):
-    """A contract as the vendor lists it. `name`: the exchange's key, `ESZ6`."""
+    """A contract as the vendor lists it. `name`: the exchange's key, `ESZ6`; `tickSize`: in the unit it quotes."""
 
     id: str
     name: str = ""
+    tickSize: Decimal = Decimal(0)  # noqa: N815 - the vendor's name
 
 
 class Bar(msgspec.Struct):

@@ -33,13 +33,19 @@ def contract_of(universe: Universe, contract_id: str, on: date) -> Contract | No
     return Contract(roots[0], year, MONTH_CODES.index(found[2]) + 1)
 
 
-def chosen(universe: Universe, contract: Contract, listed: Iterable[Listed]) -> str | None:
+def chosen(universe: Universe, contract: Contract, listed: Iterable[Listed]) -> Listed | None:
     """Which of those the vendor lists it is: the one of our name for it, or of the exchange's key and that month."""
     rows, ours, ending = list(listed), id_of(universe, contract), f".{_ending(contract)}"
-    if any(row.id == ours for row in rows):
-        return ours
-    named = (row.id for row in rows if row.name == contract.short_key)
-    return next((name for name in named if _ID.fullmatch(name) and name.endswith(ending)), None)
+    named = [row for row in rows if row.name == contract.short_key and _ID.fullmatch(row.id)]
+    found = [row for row in rows if row.id == ours] or [row for row in named if row.id.endswith(ending)]
+    return found[0] if found else None
+
+
+def quoted_alike(universe: Universe, contract: Contract, listed: Listed) -> bool:
+    """Whether the vendor quotes the product in our unit, by its tick: grains may be in cents or in dollars, a hundred
+    times apart. A tick that is changed now and then, by halves and fifths, is no other unit."""
+    tick_e9 = int(listed.tickSize.scaleb(9))
+    return not tick_e9 or 20 * tick_e9 > universe.products[contract.root].tick_e9 > tick_e9 // 20
 
 
 def _ending(contract: Contract) -> str:
