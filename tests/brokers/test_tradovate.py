@@ -52,7 +52,7 @@ def test_history_then_live_is_the_tape(universe: Universe, page: int, shared_num
 
     async def work() -> None:
         async with staged(universe) as stage:
-            stage.peer.page, stage.peer.shared_number = page, shared_number
+            stage.peer.page, stage.peer.shared_number, stage.peer.echo = page, shared_number, 5
             since_ns = NOW_NS - 6000 * SECOND
             for contract in (ES, ZT):
                 stage.read(contract, since_ns)

@@ -227,7 +227,7 @@ def test_whatever_the_vendor_means_by_until(
         return past(rows, first, last + int(upto))[-page:]
 
     async def work() -> None:
-        begin_ns, end_ns = begin_s * SECOND, end_s * SECOND
+        begin_ns, end_ns = begin_s * SECOND - 500_000, end_s * SECOND + 500_000
         got = [piece async for piece in history.stretches(fetch, begin_ns, end_ns)]
         numbers = np.concatenate([np.zeros(0, LIVE_TRADE), *got])["id"].tolist()
         assert numbers == past(rows, begin_ns, end_ns)["id"].tolist()

@@ -51,7 +51,7 @@ class Client:
 
 class TradovatePeer:
     """Implements `peer.FakePeer`. page: ticks in an answer, at most. shared_number: history and live under one number,
-    as some have seen. bare: history has no bid and ask."""
+    as some have seen. bare: history has no bid and ask. echo: so many ticks of history come once more as live ones."""
 
     adapter = ADAPTER
     given: Mapping[str, str] = {
@@ -70,6 +70,7 @@ class TradovatePeer:
         self.captcha = self.bare = False
         self.chart_penalty: dict[str, Any] = {}
         self.chart_status = 200
+        self.echo = 0
         self.status = 200
         self.devices: set[str] = set()
         self.withheld: set[str] = set()
@@ -366,6 +367,8 @@ class TradovatePeer:
         for packet in packets[1:]:
             await self._event(client, "chart", {"charts": [packet]})
         await self._event(client, "chart", {"charts": [{"id": past, "eoh": True}]})
+        if self.echo and found and "closestTimestamp" not in reach:
+            await self._event(client, "chart", {"charts": [self._packet(name, live, found[-self.echo :])]})
 
     # -- what is sent
 

@@ -71,10 +71,8 @@ async def _stretch(fetch: Fetch, from_ns: int, to_ns: int) -> tuple[Rows, int]:
     """A whole stretch, and how many pages it took."""
     pieces: list[Rows] = []
     known: set[int] = set()
-    newest_ns, pages = (
-        to_ns + NANOS_PER_MS,
-        0,
-    )  # whether the vendor means up to or before, in whole milliseconds
+    # a millisecond more, whether the vendor means up to an instant or before it
+    newest_ns, pages = to_ns + NANOS_PER_MS, 0
     while True:
         page = await fetch(from_ns - LOOKBACK_NS, newest_ns)
         pages += 1
