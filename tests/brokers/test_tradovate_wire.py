@@ -217,7 +217,7 @@ def test_whatever_the_vendor_means_by_until(
 ) -> None:
     """Up to an instant or before it, in pages of any size: each tick once, in order, and nothing left out. No more than
     six are in one millisecond, for more than a page of them nobody could ask for."""
-    times = sorted(at_s * 1000 for at_s in times_s)
+    times = sorted(at_s * 1000 for at_s in (*times_s, begin_s, end_s))
     times = [at for nth, at in enumerate(times) if nth < 6 or times[nth - 6] != at]
     rows = np.zeros(len(times), LIVE_TRADE)
     rows["ts_event"], rows["id"] = np.array(times, np.int64) * 1_000_000, np.arange(len(times)) + 1
