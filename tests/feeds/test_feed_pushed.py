@@ -445,6 +445,36 @@ def test_the_names_of_the_services_own_feeds_are_not_pushed() -> None:
     run(test)
 
 
+def test_a_feed_the_service_brings_a_user_itself_is_not_pushed_by_that_user() -> None:
+    """For as long as it does, and by nobody else's account."""
+    connected = {"ibkr"}
+
+    async def test() -> None:
+        service = PushedFeeds(UNIVERSE, reserved_of=lambda owner: connected if owner == 1 else ())
+        assert await refusal(service.take(1, "ibkr", push(0))) == "connected"
+        assert await service.take(1, "mine", push(0)) == 0
+        assert await service.take(2, "ibkr", push(0)) == 0
+        connected.clear()
+        assert await service.take(1, "ibkr", push(0)) == 0
+
+    run(test)
+
+
+def test_a_run_that_goes_on_from_another_need_not_wait_for_it() -> None:
+    """Its pusher was killed a moment ago. One that does not say whose run it goes on from waits for the silence."""
+
+    async def test() -> None:
+        service, _ = feeds()
+        assert await service.take(7, "replay", push(0)) == 0
+        assert await refusal(service.take(7, "replay", push(3, session=OTHER, again=Again(3)))) == "occupied"
+        strange = Again(3, after="c" * 20)
+        assert await refusal(service.take(7, "replay", push(3, session=OTHER, again=strange))) == "occupied"
+        assert await service.take(7, "replay", push(3, session=OTHER, again=Again(3, after=RUN))) == 3
+        assert await refusal(service.take(7, "replay", push(0))) == "occupied"
+
+    run(test)
+
+
 def test_a_user_has_so_many_streams_whether_pushed_now_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four, two were there; one of them is pushed again, and two new ones: then there is room for none that is new.
     The operator may have any number."""

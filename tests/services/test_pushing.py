@@ -22,6 +22,7 @@ from outcry.ports.feed import (
     Gap,
     Heartbeat,
     Repaired,
+    Replaced,
     Resume,
     Status,
     Trades,
@@ -78,16 +79,19 @@ def test_every_kind_of_event_comes_out_as_it_went_in() -> None:
         Amend(2**64 - 1, "cancel"), Amend(5, "correct", -250_000_000, 3), Heartbeat(AT_NS),
         VolumeCounter(AT_NS, 10**9), Status(subscribed=True, code="ok", text="Börse"), Ended(AT_NS),
     ]  # fmt: skip
-    sent = push(trades(), bars(), *events, again=Again(9, CaughtUp(AT_NS, Quality.TICKS)))
+    ticks = [Replaced(AT_NS, AT_NS + 1, trades().rows), Replaced(AT_NS, AT_NS + 1, trades().rows[:0])]
+    again = Again(9, CaughtUp(AT_NS, Quality.TICKS), "b" * 32)
+    sent = push(trades(), bars(), *ticks, *events, again=again)
     found = read_push(write_push(sent), UNIVERSE, NOW_NS)
-    assert found.events[2:] == tuple(events)
-    for event, was in zip(found.events[:2], sent.events[:2], strict=True):
-        assert isinstance(event, Trades | Bars)
-        assert isinstance(was, Trades | Bars)
+    assert found.events[4:] == tuple(events)
+    for event, was in zip(found.events[:4], sent.events[:4], strict=True):
+        assert type(event) is type(was)
+        assert isinstance(event, Trades | Bars | Replaced)
+        assert isinstance(was, Trades | Bars | Replaced)
         assert event.rows.dtype == was.rows.dtype
         assert event.rows.tobytes() == was.rows.tobytes()
     assert (found.session, found.contract, found.caps, found.first, found.again) == (
-        sent.session, ES, CAPS, 7, Again(9, CaughtUp(AT_NS, Quality.TICKS)),
+        sent.session, ES, CAPS, 7, again,
     )  # fmt: skip
 
 
@@ -109,6 +113,11 @@ def test_every_kind_of_event_comes_out_as_it_went_in() -> None:
         (bars(ts_event=[AT_NS + 1, AT_NS]), "rows"),
         (Trades(np.zeros(0, LIVE_TRADE)), "rows"),
         (Gap(AT_NS, AT_NS, "empty"), "gap"),
+        (Replaced(AT_NS, AT_NS, trades().rows), "gap"),
+        (Replaced(AT_NS - 5, AT_NS, trades().rows), "rows"),
+        (Replaced(AT_NS, AT_NS + 5, trades(ts_event=[AT_NS + 1, AT_NS, AT_NS]).rows), "rows"),
+        (Replaced(AT_NS, AT_NS + 5, trades(price=2**63 - 1).rows), "rows"),
+        (Replaced(1, AT_NS + 5, trades().rows), "times"),
         (Gap(AT_NS, AT_NS + 1, "line\nbreak"), "gap"),
         (Repaired(AT_NS + 1, AT_NS), "gap"),
         (Amend(-1, "cancel"), "amend"),

@@ -1,0 +1,279 @@
+"""The agent with feeds that break, repeat, refuse and lie, against a service on a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tests.e2e.test_replay_command import Service as Stage
+from tests.e2e.test_replay_command import serving
+
+from outcry.bus.log import FileLog
+from outcry.client.agent import Agent, Market, Source
+from outcry.client.outward import Service
+from outcry.client.spool import Spool
+from outcry.core.instruments import Contract
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    OVERLAP_NS,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Event,
+    FeedCaps,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Heartbeat,
+    LoginRefused,
+    Resume,
+    Status,
+    Trades,
+)
+from outcry.ports.records import Quality
+from outcry.store.reference import load_reference
+
+REFERENCE = load_reference()
+SECOND = 1_000_000_000
+NOW_NS = 1_795_186_800_000_000_000  # Friday 2026-11-20 15:00 UTC: the regular session is open
+ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False, True)
+#: A run of a feed: what it sends, and the error it ends with; without one it goes on in silence.
+Opening = Sequence[Event | Exception]
+
+
+class Stopped:
+    def now_ns(self) -> int:
+        return NOW_NS
+
+
+class Scripted:
+    """Sends what its script says, an opening after the other. `asked`: the cursors it was opened with."""
+
+    run = ""
+
+    def __init__(self, script: dict[Contract, list[Opening]], caps: FeedCaps = CAPS) -> None:
+        self.name, self.caps, self._script = "scripted", caps, script
+        self.asked: list[int] = []
+        self.closed = False
+
+    async def contracts(self) -> list[Contract]:
+        return list(self._script)
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        self.asked.append(since.since_ns)
+        openings = self._script[contract]
+        for what in openings.pop(0) if openings else ():
+            if isinstance(what, Exception):
+                raise what
+            yield what
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def trades(*seconds: float, price: int = 6000, caps_ns: int = 0) -> Trades:
+    """A trade at each of so many seconds before the present."""
+    rows = np.zeros(len(seconds), LIVE_TRADE)
+    rows["ts_event"] = rows["ts_recv"] = [NOW_NS - round(ago * SECOND) + caps_ns for ago in seconds]
+    rows["price"], rows["size"], rows["side"] = price * SECOND, 1, b"N"
+    return Trades(rows)
+
+
+class Play:
+    """An agent at work on sources, and what the service has of each."""
+
+    def __init__(self, stage: Stage, folder: Path, key: str, feeds: dict[str, Scripted]) -> None:
+        self.stage, self.feeds = stage, feeds
+        self._log = FileLog(folder)
+        market = Market(REFERENCE.universe, REFERENCE.calendar, Stopped())
+        self.said: list[tuple[str, dict[str, object]]] = []
+        self.agent = Agent(
+            [Source(name, feed) for name, feed in feeds.items()], Spool(self._log, folder, 1 << 30),
+            Service(stage.url, key), market, lambda event, **more: self.said.append((event, more)), rush=20.0,
+        )  # fmt: skip
+
+    def events(self, name: str, contract: Contract = ES) -> list[Event]:
+        return list(self.stage.got.get((1, name, contract), []))
+
+    async def until(self, done: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not done():
+                await asyncio.sleep(0.01)
+
+    async def __aenter__(self) -> "Play":
+        self._held = self._log.exclusively()
+        self._held.__enter__()
+        self._running = asyncio.create_task(self.agent.run())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        self._held.__exit__(None, None, None)
+
+
+def played(
+    folder: Path, feeds: dict[str, Scripted], test: Callable[[Play], Coroutine[Any, Any, None]]
+) -> None:
+    async def work(stage: Stage, key: str) -> None:
+        async with Play(stage, folder / "spool", key, feeds) as play:
+            await test(play)
+        assert all(feed.closed for feed in feeds.values())
+        assert len(asyncio.all_tasks()) == 1
+
+    with serving(folder / "data") as stage:
+        key = stage.house.keys.create("ann@example.com", "free", 0, role="ingest")
+        asyncio.run(work(stage, key))
+
+
+def ages(events: list[Event]) -> list[float]:
+    """Seconds before the present of every trade that came."""
+    rows = [event.rows["ts_event"].tolist() for event in events if isinstance(event, Trades)]
+    return [(NOW_NS - at_ns) / SECOND for some in rows for at_ns in some]
+
+
+CAUGHT_UP = CaughtUp(NOW_NS, Quality.TICKS)
+STANDS = Status(subscribed=True, code="subscribed")
+
+
+def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_whole_again(
+    tmp_path: Path,
+) -> None:
+    """Two equal trades before the break are two; after it the feed repeats the last two seconds of them, and has one
+    more like them, which is a third. It is opened two seconds before the newest, and what lies before is left out."""
+    early = CaughtUp(NOW_NS - 9 * SECOND, Quality.TICKS)
+    feed = Scripted(
+        {
+            ES: [
+                [STANDS, trades(20), early, trades(5, 4, 4), FeedLost("link_silent", "nothing came")],
+                [STANDS, Heartbeat(NOW_NS), trades(9, 5, 4, 4, 4, 3), CAUGHT_UP, trades(1)],
+            ]
+        }
+    )
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine"))[-1:] == [1])
+        await play.until(lambda: play.agent.followers["mine", ES].line.waiting == 0)
+        events = play.events("mine")
+        assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
+        assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
+        told = [event for event in events if isinstance(event, Status)]
+        assert told == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
+        assert events.index(CAUGHT_UP) < max(at for at, event in enumerate(events) if event == STANDS)
+        assert Heartbeat(NOW_NS) not in events  # history was still to come then
+        assert not any(isinstance(event, Gap) for event in events)
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
+    refused = LoginRefused("login_refused", "not these")
+    bad = Scripted({ES: [[refused]], NQ: [[refused]]})
+    good = Scripted({ES: [[STANDS, trades(3), CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("good")) == [3, 1])
+        await play.until(lambda: play.events("bad") and play.events("bad", NQ))
+        for contract in (ES, NQ):
+            assert play.events("bad", contract) == [
+                Status(subscribed=False, code="login_refused", text="not these")
+            ]
+            seen = play.agent.followers["bad", contract].seen
+            assert (seen.phase, seen.code) == ("needs_sign_in", "login_refused")
+        await asyncio.sleep(0.3)  # pauses are some hundredths of a second
+        assert len(bad.asked) == 2
+        assert play.agent.followers["good", ES].seen.phase == "live"
+
+    played(tmp_path, {"bad": bad, "good": good}, test)
+
+
+def test_a_contract_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> None:
+    feed = Scripted({ES: [[FeedRefused("not_entitled")]], NQ: [[STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine", NQ)) == [1])
+        await play.until(lambda: play.events("mine"))
+        assert [event.code for event in play.events("mine") if isinstance(event, Status)] == ["not_entitled"]
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
+    caps = FeedCaps(1, False, True, Backfill.NONE, 0, Resume.NONE, False, True)
+    early = CaughtUp(NOW_NS - 60 * SECOND, Quality.TICKS)
+    script: list[Opening] = [
+        [STANDS, early, trades(50), FeedLost("disconnected")],
+        [STANDS, CAUGHT_UP, trades(0)],
+    ]
+    feed = Scripted({ES: script}, caps)
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [50, 0])
+        gaps = [event for event in play.events("mine") if isinstance(event, Gap)]
+        assert gaps == [Gap(NOW_NS - 50 * SECOND, NOW_NS, "reconnect")]
+        (said,) = {line.caps.resume for line in play.agent.spool.lines.values()}
+        assert (
+            said is Resume.BY_TIME
+        )  # through the agent it can: a service that restarts notes no hole of its own
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -> None:
+    """One of 1970, one of tomorrow, one priced beyond all bounds, among good ones."""
+    odd = trades(3, 2, 1, 0.5, 0.25)
+    odd.rows["ts_event"][1] = 5
+    odd.rows["ts_event"][2] = NOW_NS + 86_400 * SECOND
+    odd.rows["price"][3] = 2**62
+    feed = Scripted({ES: [[STANDS, CAUGHT_UP, odd, Heartbeat(5), trades(0)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [3, 0.25, 0])
+        assert play.agent.followers["mine", ES].seen.set_aside == 4
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path: Path) -> None:
+    feed = Scripted({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: play.agent.outward.refused.get(("mine", ES.key)) == "connected")
+        assert play.agent.followers["mine", ES].line.waiting == 3
+
+    async def work(stage: Stage, key: str) -> None:
+        stage.pushes._reserved_of = lambda owner: {"mine"} if owner == 1 else ()
+        async with Play(stage, tmp_path / "spool", key, {"mine": feed}) as play:
+            await test(play)
+
+    with serving(tmp_path / "data") as stage:
+        key = stage.house.keys.create("ann@example.com", "free", 0, role="ingest")
+        asyncio.run(work(stage, key))
+
+
+def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path) -> None:
+    log = FileLog(tmp_path / "spool")
+    with log.exclusively():
+        line = Spool(log, tmp_path / "spool", 1 << 30).line("former", ES, CAPS)
+        line.add(trades(7))
+    feed = Scripted({ES: [[STANDS, CAUGHT_UP]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("former")) == [7])
+
+    played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) -> None:
+    feed = Scripted({ES: [[STANDS, RuntimeError("a bug")], [STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [1])
+        assert "a stream met a fault" in [event for event, _ in play.said]
+
+    played(tmp_path, {"mine": feed}, test)

@@ -1,0 +1,163 @@
+"""A pusher against services that lie, dawdle, point elsewhere, or are not who they say they are."""
+
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.deliver.certificates import certificate
+
+from outcry.client.errors import ApiError, Unreachable
+from outcry.client.pusher import _Line
+from outcry.client.sender import LONGEST_PAUSE_S, Sender
+from outcry.core.instruments import Contract
+from outcry.ports.feed import LIVE_TRADE, Backfill, FeedCaps, Resume, Trades
+
+ES = Contract("ES", 2026, 12)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+KEY = "outcry_secret"
+
+
+def whole(talk: socket.socket) -> bytes:
+    """A request: its head, and as much more as that says."""
+    said = b""
+    while b"\r\n\r\n" not in said:
+        said += heard_of(talk)
+    head, _, body = said.partition(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head, re.IGNORECASE)[1])  # pyright: ignore[reportOptionalSubscript]
+    while len(body) < length:
+        body += heard_of(talk)
+    return head
+
+
+def heard_of(talk: socket.socket) -> bytes:
+    """What comes next; raises `OSError` where the other end is gone."""
+    data = talk.recv(65536)
+    if not data:
+        raise ConnectionResetError
+    return data
+
+
+@contextmanager
+def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[tuple[int, list[bytes]]]:
+    """A server that says the same to everybody; yields its port and what it was sent first of each connection."""
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            while True:
+                try:
+                    near, _ = listener.accept()
+                except OSError:
+                    return
+                with suppress(OSError), near:
+                    near.settimeout(5)
+                    talk = context.wrap_socket(near, server_side=True) if context else near
+                    heard.append(whole(talk))
+                    talk.sendall(answer)
+                    talk.close()
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listener.getsockname()[1], heard
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+    thread.join(5)
+
+
+def line() -> _Line:
+    rows = np.zeros(1, LIVE_TRADE)
+    rows["size"], rows["side"] = 1, b"N"
+    made = _Line("a" * 20, ES, CAPS)
+    made.pending.append(Trades(rows))
+    return made
+
+
+def answer(body: bytes, status: str = "200 OK", *headers: bytes) -> bytes:
+    head = [f"HTTP/1.1 {status}".encode(), b"content-length: %d" % len(body), *headers]
+    return b"\r\n".join([*head, b"", body])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n", b"\x00" * 100_000, answer(b"{}"), answer(b"[1]"),
+        answer(b'{"next": -1}'), answer(b'{"next": 2}'), answer(b'{"next": 99999999999999999999}'),
+        answer(b'{"next": "1"}'), answer(b'{"next": 1.5}'), answer(b"x" * 1_000_000),
+        b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"\r\n",
+        answer(b"", "302 Found", b"location: http://127.0.0.1:1/elsewhere"),
+        answer(b'{"code": 5}', "422 No"), answer(b"<html>", "404 Not Found"),
+    ],
+)  # fmt: skip
+def test_nothing_but_an_answer_is_one(said: bytes) -> None:
+    """Nothing is taken, nobody else is asked, and the problem names no key."""
+    with answering(said) as (port, heard):
+        sender, sent = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5), line()
+        try:
+            assert sender.attempt("mine", sent) is not None
+            problem = sender.problem
+        except Unreachable as found:
+            problem = found
+        finally:
+            sender.close()
+        assert sent.next == 0
+        assert len(sent.pending) == 1
+        assert KEY not in f"{problem!s} {problem!r}"
+        assert len(heard) == 1
+
+
+@pytest.mark.parametrize("asked", ["-5", "1e300", '"soon"', "null", "NaN", "{}", "86400000"])
+def test_nobody_is_made_to_wait_for_ever(asked: str) -> None:
+    said = f'{{"code":"rate_limited","message":"no","request_id":"1","retry_after_ms":{asked}}}'
+    with answering(answer(said.encode(), "429 Too Many")) as (port, _):
+        sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
+        wait_s = sender.attempt("mine", line())
+        sender.close()
+    assert wait_s is not None
+    assert 0 <= wait_s <= LONGEST_PAUSE_S
+
+
+def test_a_refusal_is_told_as_one() -> None:
+    said = b'{"code":"forbidden","message":"no","request_id":"1"}'
+    with answering(answer(said, "403 Forbidden")) as (port, _):
+        sender = Sender(f"http://127.0.0.1:{port}", KEY, timeout_s=5)
+        with pytest.raises(ApiError, match="forbidden"):
+            sender.attempt("mine", line())
+        sender.close()
+
+
+def test_a_service_nobody_vouches_for_is_sent_nothing(tmp_path: Path) -> None:
+    """Not the key either; with its certificate trusted it is."""
+    made = certificate(tmp_path)
+    with answering(answer(b'{"next": 1}'), made.server) as (port, heard):
+        sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5)
+        assert sender.attempt("mine", line()) == 0.0
+        assert "CERTIFICATE_VERIFY_FAILED" in str(sender.problem)
+        sender.close()
+        assert heard == []
+        trust = ssl.create_default_context(cafile=str(made.path))
+        sender = Sender(f"https://127.0.0.1:{port}", KEY, timeout_s=5, trust=trust)
+        assert sender.attempt("mine", line()) is None
+        sender.close()
+        assert KEY.encode() in heard[0]
+
+
+def test_a_push_under_way_is_ended_from_another_thread() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = Sender(f"http://127.0.0.1:{listener.getsockname()[1]}", KEY, timeout_s=60)
+        waits: list[float | None] = []
+        pushing = threading.Thread(target=lambda: waits.append(sender.attempt("mine", line())))
+        pushing.start()
+        near, _ = listener.accept()
+        near.recv(100)
+        sender.abort()
+        pushing.join(5)
+        assert not pushing.is_alive()
+        assert waits == [0.0]
+        near.close()
+        sender.close()
