@@ -30,6 +30,7 @@ from tests.brokers.tastytrade_peer import (
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tastytrade import channel as channels
 from outcry.feeds.tastytrade import events, series
+from outcry.feeds.tastytrade import stream as streams
 from outcry.feeds.tastytrade.adapter import ADAPTER
 from outcry.feeds.tastytrade.rest import Entries, Streamer
 from outcry.feeds.tastytrade.symbols import (
@@ -435,17 +436,27 @@ def test_a_past_that_is_not_what_was_traded_is_not_believed(
     played(universe, work, tapes=tapes)
 
 
-def test_older_than_a_day_is_told_by_bars_and_older_than_is_kept_is_a_gap(universe: Universe) -> None:
+def test_more_than_can_be_held_is_bars_and_older_than_is_kept_a_gap(
+    universe: Universe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 300 sales, by the counts of candles: bars to the edge of a minute, at most so many trades from it on."""
+    monkeypatch.setattr(streams, "MOST_ASKED", 300)
+    tapes = {ES: walk(ES, 1)}
+
     async def work(desk: Desk) -> None:
         since_ns = NOW - int(timedelta(days=40).total_seconds()) * SECOND
         reader = Reader(desk.feed(), since_ns=since_ns)
         await reader.caught_up()
-        reach_ns = ADAPTER.caps.reach_ns
-        assert reader.of(Gap) == [Gap(since_ns, NOW - reach_ns, "not_kept")]
-        caught = reader.of(CaughtUp)[0]
-        assert caught.quality is Quality.BARS_1M
+        assert reader.of(Gap) == [Gap(since_ns, NOW - ADAPTER.caps.reach_ns, "not_kept")]
+        assert reader.of(CaughtUp)[0].quality is Quality.BARS_1M
+        bars = np.concatenate([event.rows for event in reader.of(Bars)])
+        edge_ns = int(bars["ts_event"][-1]) + MINUTE
+        assert int(bars["volume"].sum()) == between(tapes[ES], 0, edge_ns)["size"].sum()
+        assert alike(reader.rows) == alike(between(tapes[ES], edge_ns, NOW))
+        count = len(reader.rows)
+        assert count <= 300 < count + len(between(tapes[ES], edge_ns - MINUTE, edge_ns))
 
-    played(universe, work)
+    played(universe, work, tapes=tapes)
 
 
 def test_after_a_drop_it_goes_on_where_it_was(universe: Universe) -> None:

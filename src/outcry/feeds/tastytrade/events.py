@@ -22,7 +22,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
         "eventSymbol", "eventFlags", "index", "time", "timeNanoPart", "price", "size", "aggressorSide", "validTick",
         "type",
     ),
-    CANDLE: ("eventSymbol", "eventFlags", "index", "time", "open", "high", "low", "close", "volume"),
+    CANDLE: ("eventSymbol", "eventFlags", "index", "time", "count", "open", "high", "low", "close", "volume"),
 }  # fmt: skip
 
 #: Of a sale's index, the part that tells apart those of one millisecond.
@@ -64,11 +64,13 @@ class Sale:
 
 @dataclass(frozen=True, slots=True)
 class Candle:
-    """One bar, stamped at its start. `bar`: open, high, low, close (10⁻⁹) and lots; None where nothing was traded."""
+    """One bar, stamped at its start. `bar`: open, high, low, close (10⁻⁹) and lots; None where nothing was traded.
+    `count`: of how many sales."""
 
     flags: Flag
     at_ns: int
     bar: tuple[int, int, int, int, int] | None
+    count: int = 0
 
 
 def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Event]]:
@@ -112,7 +114,7 @@ def read_candle(event: Event, scale: Decimal) -> Candle:
     if flags & Flag.REMOVE_EVENT or lots < 1 or None in prices:
         return Candle(flags, at_ns, None)
     opened, high, low, close = cast("list[int]", prices)
-    return Candle(flags, at_ns, (opened, high, low, close, lots))
+    return Candle(flags, at_ns, (opened, high, low, close, lots), _lots(event.get("count")) or lots)
 
 
 def _flags(event: Event) -> Flag:

@@ -11,13 +11,14 @@ from decimal import Decimal
 
 import numpy as np
 
+from outcry.core.units import NANOS_PER_MINUTE
 from outcry.feeds.tastytrade.events import Candle, Event, Flag, Sale, read_candle, read_sale
 from outcry.ports.clock import Clock
 from outcry.ports.feed import LIVE_TRADE, Amend, FeedLost, RowFlag
 from outcry.ports.records import BAR, Rows
 
-#: Sales of a snapshot that are kept: a busy day has less.
-MOST_PAST = 2_000_000
+#: Sales of the past that are asked for, by the counts of candles: a busy day of the busiest future. And kept, at most.
+MOST_ASKED, MOST_PAST = 500_000, 1_000_000
 #: Sales that are put into rows at a time.
 _CHUNK = 4096
 #: Numbers of sales remembered as sent, for those that are amended while nobody listens.
@@ -140,6 +141,7 @@ class Candles:
         self.whole = self.short = False
         self._ended = False
         self._bars: dict[int, tuple[int, int, int, int, int]] = {}
+        self._counts: dict[int, int] = {}
         self.newest_ns = 0
 
     def take_in(self, event: Event) -> None:
@@ -148,7 +150,7 @@ class Candles:
         if candle.bar is None:
             self._bars.pop(candle.at_ns, None)
         else:
-            self._bars[candle.at_ns] = candle.bar
+            self._bars[candle.at_ns], self._counts[candle.at_ns] = candle.bar, candle.count
             self.newest_ns = max(self.newest_ns, candle.at_ns)
         self._note(candle)
 
@@ -161,6 +163,14 @@ class Candles:
     def oldest_ns(self) -> int | None:
         """The start of the oldest; None where there is none."""
         return min(self._bars, default=None)
+
+    def reached_by(self, sales: int) -> int:
+        """The edge of a minute since which there were no more sales than these (ns UTC); 0 where it is all there is."""
+        for at_ns in sorted(self._bars, reverse=True):
+            sales -= self._counts[at_ns]
+            if sales < 0:
+                return at_ns + NANOS_PER_MINUTE
+        return 0
 
     def between(self, from_ns: int, to_ns: int) -> Rows:
         """The bars of whole minutes between two edges, oldest first."""

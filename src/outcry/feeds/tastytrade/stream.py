@@ -1,24 +1,24 @@
 """One contract's stream: its past by whatever the server keeps, then what is traded now.
 
-Rules kept: sales are asked for with their past; where the server has it, history is trades, and one subscription gives
-both. It is believed as far back as candles do not tell of older trades. Where there is none, history is one-minute
-candles, of minutes that are over. What was traded since the last of them and before sales came is a gap, which the
-candles of those minutes fill when they are over in turn: they tell of all of their time, also where trades of it are
-known.
+Rules kept: candles are asked for first, and by their counts as many sales as are not too many, with their past; where
+the server has it, history is trades, and one subscription gives both. It is believed as far back as candles do not tell
+of older trades. Where there is none, history is one-minute candles, of minutes that are over. What was traded since the
+last of them and before sales came is a gap, which the candles of those minutes fill when they are over in turn: they
+tell of all of their time, also where trades of it are known.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.feeds.channel import Lag
 from outcry.feeds.tastytrade.channel import Channel
 from outcry.feeds.tastytrade.dxlink import Connection
 from outcry.feeds.tastytrade.events import CANDLE, SALE
-from outcry.feeds.tastytrade.series import MOST_SENT, Candles, Sales
+from outcry.feeds.tastytrade.series import MOST_ASKED, MOST_SENT, Candles, Sales
 from outcry.feeds.tastytrade.symbols import Future
 from outcry.ports.clock import Clock
 from outcry.ports.feed import (
@@ -36,8 +36,6 @@ from outcry.ports.feed import (
 )
 from outcry.ports.records import Quality, Rows
 
-#: How far back trades are asked for; older history is bars.
-TICKS_REACH_NS = NANOS_PER_DAY
 #: How long to wait, in seconds, for a past of sales to begin, where it is not known that the server keeps one, and
 #: where it is; and for anything at all of what was asked for.
 DOUBT_S, TRUST_S, PATIENCE_S = 3.0, 30.0, 45.0
@@ -77,19 +75,20 @@ class Stream:
         now_ns = clock.now_ns()
         self._since_ns = max(since.since_ns, now_ns - reach_ns)
         self._lost_ns = since.since_ns if since.since_ns < self._since_ns else None
-        self._ticks_ns = max(self._since_ns, now_ns - TICKS_REACH_NS)
         self._first_minute_ns = _edge_before(self._since_ns) - _AGAIN_NS
-        self._candle_series = {"type": CANDLE, "symbol": future.symbol + "{=1m}"}
-        self._sales = Sales(future.scale, clock, sent, self._ticks_ns)
+        candles = {"type": CANDLE, "symbol": future.symbol + "{=1m}"}
+        self._candle_series = {**candles, **_from(self._first_minute_ns)}
+        self._ticks_ns = self._since_ns
+        self._sales = Sales(future.scale, clock, sent, self._since_ns)
         self._candles = Candles(future.scale)
         #: The minutes whose bars are still to be sent.
         self._owed: tuple[int, int] | None = None
         self._lag = Lag()
         self._beaten_s = 0.0
+        self._stands = False
 
     async def events(self) -> AsyncGenerator[Event]:
         """History, then what is traded now, without end. Raises `FeedLost`."""
-        await self._subscribe()
         async with aclosing(self._gather()) as gathering:
             async for event in gathering:
                 yield event
@@ -103,36 +102,39 @@ class Stream:
 
     # -- the past
 
-    async def _subscribe(self) -> None:
-        sales = {"type": SALE, "symbol": self._symbol, **_from(self._ticks_ns)}
-        await self._channel.add([sales, {**self._candle_series, **_from(self._first_minute_ns)}])
-
-    async def _end_candles(self) -> None:
-        await self._channel.remove([{**self._candle_series, **_from(self._first_minute_ns)}])
-
     async def _gather(self) -> AsyncGenerator[Event]:
-        """Take in the past until it is known which of the two series tells it, and that is whole."""
+        """Take in the candles, then the sales of as long as there are not too many; until both are whole, or it is
+        known that there is no past of sales."""
+        await self._channel.add([self._candle_series])
+        async with aclosing(self._until(lambda _: self._candles.whole)) as waiting:
+            async for event in waiting:
+                yield event
+        self._ticks_ns = max(self._since_ns, self._candles.reached_by(MOST_ASKED))
+        await self._channel.add([{"type": SALE, "symbol": self._symbol, **_from(self._ticks_ns)}])
+        async with aclosing(self._until(self._decided)) as waiting:
+            async for event in waiting:
+                yield event
+
+    async def _until(self, met: Callable[[float], bool]) -> AsyncGenerator[Event]:
+        """Take in until something is so, by the seconds waited; meanwhile say that the subscription stands. Raises
+        `FeedLost` where nothing comes."""
         loop = asyncio.get_running_loop()
         began_s = heard_s = loop.time()
-        stands = False
-        while not self._enough(loop.time() - began_s):
+        while not met(loop.time() - began_s):
             if await self._take():
                 heard_s = loop.time()
-            if (not stands and heard_s > began_s) or self._beat_due():
-                stands = True
+                if not self._stands:
+                    self._stands = True
+                    yield Status(subscribed=True, code="subscribed")
+            if self._beat_due():
                 yield Status(subscribed=True, code="subscribed")
             if loop.time() - heard_s > self._pace.s(PATIENCE_S):
                 raise FeedLost("vendor_error", "dxLink sends no history")
-        if not stands:
-            yield Status(subscribed=True, code="subscribed")
 
-    def _enough(self, waited_s: float) -> bool:
-        sales, candles = self._sales, self._candles
+    def _decided(self, waited_s: float) -> bool:
+        """Whether the past of sales is whole, or none came in time."""
         doubt_s = self._pace.s(TRUST_S if self._grant.seen else DOUBT_S)
-        if sales.whole:
-            older = sales.short or self._ticks_ns > self._since_ns
-            return candles.whole or (not older and waited_s > self._pace.s(DOUBT_S))
-        return candles.whole and not sales.begun and waited_s > doubt_s
+        return self._sales.whole or (not self._sales.begun and waited_s > doubt_s)
 
     def _past(self) -> Iterator[Event]:
         """The past, by the series that tells it."""
@@ -204,7 +206,7 @@ class Stream:
             for event in self._filled():
                 yield event
             if candles and self._owed is None:
-                await self._end_candles()
+                await self._channel.remove([self._candle_series])
                 candles = False
             if self._beat_due():
                 yield Heartbeat(self._lag.before(self._clock.now_ns()))
