@@ -84,6 +84,10 @@ def test_a_key_nothing_is_sealed_under_is_made_anew_under_another_name(tmp_path:
     with opened(tmp_path) as (house, vault):
         assert vault.keys.kids == ("k2",)
         assert entered(house, vault, connected(house, vault)) == ENTRIES
+        assert [row.retired_ns is None for row in SqlVaultStore(house.database).vault_keys()] == [False, True]
+    assert vaulting.rotate(data=str(tmp_path)) == 0
+    with opened(tmp_path) as (_, vault):
+        assert vault.keys.kids == ("k3",)
 
 
 @pytest.mark.parametrize(

@@ -32,18 +32,25 @@ class BadVaultKeys(VaultBroken):
 
 def vault_of(settings: Settings, store: VaultStore, clock: Clock) -> Vault:
     """The vault, its keys tried on what the database knows of them. Raises `BadVaultKeys`."""
-    path = settings.folder / VAULT_FILE
-    if not settings.vault_keys and not path.exists() and not store.uses():
-        draft = _draft(path, {new_name(store): secrets.token_bytes(KEY_BYTES)})
-        with suppress(FileExistsError):  # another process was quicker: its key it is
-            path.hardlink_to(draft)  # whole: neither a crash nor a second process sees half of it
-        draft.unlink()
+    if not settings.vault_keys and not (settings.folder / VAULT_FILE).exists() and not store.uses():
+        _make_first(settings, store, clock.now_ns())
     vault = Vault(lambda: VaultKeys(read_keys(settings)))
     newest = vault.keys.newest
     store.add_vault_key(newest, vault.keys.canary(newest), clock.now_ns())
     if said := faults(settings, store, vault.keys):
         raise BadVaultKeys(said[0])
     return vault
+
+
+def _make_first(settings: Settings, store: VaultStore, now_ns: int) -> None:
+    """Make the file, where nothing is sealed: keys that were lost before anything was go out of use."""
+    lost, path = lost_keys(store, None), settings.folder / VAULT_FILE
+    draft = _draft(path, {new_name(store): secrets.token_bytes(KEY_BYTES)})
+    with suppress(FileExistsError):  # another process was quicker: its key it is
+        path.hardlink_to(draft)  # whole: neither a crash nor a second process sees half of it
+        for kid in lost:
+            store.retire(kid, now_ns)
+    draft.unlink()
 
 
 def read_keys(settings: Settings) -> Mapping[str, bytes]:
