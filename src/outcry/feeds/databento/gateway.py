@@ -9,12 +9,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 from databento.common.error import BentoError
 from databento.live.protocol import DatabentoLiveProtocol
-from databento_dbn import ErrorMsg, SymbolMappingMsg, SystemMsg, TradeMsg
+from databento_dbn import DBNDecoder, ErrorMsg, SymbolMappingMsg, SystemMsg, TradeMsg, VersionUpgradePolicy
 
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
@@ -71,36 +72,37 @@ class Gateway(DatabentoLiveProtocol):
         self.open = True
         #: Set once the connection is over.
         self.over = asyncio.Event()
-        self._trades: list[bytes] = []
+        self._records = DBNDecoder(upgrade_policy=VersionUpgradePolicy.UPGRADE_TO_V3)  # pyright: ignore[reportArgumentType] - typed as a number
         self._unread = False
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes came: decode them, and hand on what they hold."""
+        """Bytes came: decode them, and hand on what they hold.
+
+        Records are decoded here rather than by the class above, which handles them one by one: a replay holds millions.
+        """
         try:
-            super().buffer_updated(nbytes)
+            if not self.authenticated.done():
+                super().buffer_updated(nbytes)
+                return
+            records = self._records.write_and_decode(bytes(memoryview(self.get_buffer(nbytes))[:nbytes]))
         except Exception:  # noqa: BLE001 - the library's decoders raise what they like
             self._unread = True
             self.abort()
-        else:
-            self._flush()
-
-    def received_record(self, record: Any) -> None:
-        """One record was decoded."""
-        if isinstance(record, TradeMsg):
-            self._trades.append(bytes(record))
             return
-        self._flush()
+        for kind, group in groupby(records, type):
+            if kind is TradeMsg:
+                self.hear(np.frombuffer(b"".join(map(bytes, group)), RECORD))
+            else:
+                for record in group:
+                    self._told(record)
+
+    def _told(self, record: Any) -> None:
         if isinstance(record, SymbolMappingMsg):
             self.hear(Mapped(record.stype_in_symbol, record.instrument_id))
         elif isinstance(record, SystemMsg):
             self.hear(Told("heartbeat" if record.is_heartbeat() else str(record.code), record.ts_event))
         elif isinstance(record, ErrorMsg):
             self.hear(Fault(str(record.code), record.err[:_LONGEST_TEXT]))
-
-    def _flush(self) -> None:
-        if self._trades:
-            joined, self._trades = b"".join(self._trades), []
-            self.hear(np.frombuffer(joined, RECORD))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""
