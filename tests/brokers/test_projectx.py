@@ -291,7 +291,7 @@ def test_bars_then_trades_are_the_tape() -> None:
             for contract, one in ((ES, es), (NQ, nq)):
                 last = traded(made, contract, 0, made.now_ns)[-1]["ts_event"]
                 await until(lambda o=one, n=last: len(o.trades()) and o.trades()["ts_event"][-1] == n, "all")
-                assert NOW_NS - 5 * SECOND < equals_the_tape(made, contract, one) <= NOW_NS + 2 * SECOND
+                assert NOW_NS - 5 * SECOND < equals_the_tape(made, contract, one) <= NOW_NS + 5 * SECOND
                 beats = [beat.at_ns for beat in one.of(Heartbeat)]
                 assert beats
                 assert max(beats) <= made.now_ns - SECOND
@@ -334,15 +334,20 @@ def test_bars_that_come_late_are_waited_for() -> None:
     run(work)
 
 
-def test_bars_that_never_come_are_a_gap() -> None:
+def test_bars_that_are_kept_back_are_a_gap_from_where_they_end() -> None:
+    """Of some accounts history is fifteen minutes late: the last bar tells since when something is missing."""
+
     async def work() -> None:
         made = peer()
-        made.behind_s = 1000
+        made.behind_s = 900
         async with desk(made) as at:
             es = await caught_up(at)
-            await play(made, 12)
+            await play(made, 20)
             await until(lambda: bool(es.of(Gap)), "the gap")
-            assert es.of(Gap) == [Gap(NOW_NS - 10 * SECOND, NOW_NS + 2 * SECOND, "not_kept")]
+            last = traded(made, ES, 0, NOW_NS - 900 * SECOND)[-1]["ts_event"] // SECOND * SECOND
+            assert es.of(Gap) == [Gap(int(last) + SECOND, NOW_NS + 5 * SECOND, "not_kept")]
+            await until(lambda: len(es.trades()) > 0, "trades")
+            assert es.trades()["ts_event"].min() >= NOW_NS + 5 * SECOND
 
     run(work)
 
@@ -357,7 +362,7 @@ def test_the_vendors_clock_counts_and_not_ours(off_s: int) -> None:
             await play(made, 20)
             last = traded(made, ES, 0, made.now_ns)[-1]["ts_event"]
             await until(lambda: len(es.trades()) and es.trades()["ts_event"][-1] == last, "all")
-            assert NOW_NS - 5 * SECOND < equals_the_tape(made, ES, es) <= NOW_NS + 2 * SECOND
+            assert NOW_NS - 5 * SECOND < equals_the_tape(made, ES, es) <= NOW_NS + 5 * SECOND
 
     run(work)
 

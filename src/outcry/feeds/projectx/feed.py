@@ -36,8 +36,9 @@ from outcry.ports.records import Quality, Rows
 
 #: The vendor has a bar by then, at the latest; what is nearer to the present is asked for later.
 SETTLED_NS = 10 * NANOS_PER_SECOND
-#: From the answer that tells the vendor's time to the cut, and from the cut until its bars are asked for.
-CUT_NS, OVER_NS = 2 * NANOS_PER_SECOND, 2 * NANOS_PER_SECOND
+#: From the answer that tells the vendor's time until all that is traded is seen live, and until the cut; and from the
+#: cut until its bars are asked for.
+WHOLE_NS, CUT_NS, OVER_NS = NANOS_PER_SECOND, 5 * NANOS_PER_SECOND, 2 * NANOS_PER_SECOND
 #: How often bars are asked for again that are not there yet, and after how long.
 MOST_ASKED, AGAIN_S = 6, 2.0
 #: Bars handed over at a time.
@@ -47,29 +48,29 @@ PIECE = 5_000
 @dataclass(slots=True)
 class Seam:
     """Between bars and trades: bars up to `edge_ns` have been told, trades are told from `cut_ns` on, and the seconds
-    between as soon as they are over. `held`: what waits for that."""
+    between as soon as they are over. From `whole_ns` on the subscription has everything. `held`: what waits."""
 
     edge_ns: int
+    whole_ns: int
     cut_ns: int
     held: list[Event] = field(default_factory=list[Event])
     newest_ns: int = 0
-    #: Lots traded in the last second before the cut, of which the subscription had all.
-    witnessed: int = 0
+    #: Seconds before the cut in which something was traded: of each there must be a bar.
+    seen: set[int] = field(default_factory=set[int])
 
     def take(self, event: Trades) -> None:
         """Keep trades for later; those before the cut come as bars."""
         rows = event.rows
         times = rows["ts_event"]
-        last = (times >= self.cut_ns - NANOS_PER_SECOND) & (times < self.cut_ns)
-        self.witnessed += int(rows["size"][last].sum())
+        before = (times >= self.whole_ns) & (times < self.cut_ns)
+        self.seen.update((times[before] // NANOS_PER_SECOND * NANOS_PER_SECOND).tolist())
         self.newest_ns = max(self.newest_ns, int(times.max()))
         if (times >= self.cut_ns).any():
             self.held.append(Trades(rows[times >= self.cut_ns]))
 
-    def has(self, bars: Rows) -> bool:
-        """Whether bars tell of all that is known to have been traded before the cut."""
-        told = bars[bars["ts_event"] == self.cut_ns - NANOS_PER_SECOND]
-        return int(told["volume"].sum()) >= self.witnessed
+    def met_by(self, bars: Rows) -> bool:
+        """Whether there is a bar of every second in which something was seen live."""
+        return self.seen <= set(bars["ts_event"].tolist())
 
 
 class ProjectXFeed:
@@ -148,13 +149,15 @@ class ProjectXFeed:
         if first_ns < kept_ns:
             yield Gap(since.since_ns, kept_ns, "not_kept")
             first_ns = kept_ns
-        seam = Seam(min(max(first_ns, now_ns - SETTLED_NS), now_ns + CUT_NS), now_ns + CUT_NS)
+        seam = Seam(max(first_ns, now_ns - SETTLED_NS), now_ns + WHOLE_NS, now_ns + CUT_NS)
+        seam.edge_ns = min(seam.edge_ns, seam.cut_ns)
         rows = await channel.beside(self._rest.bars(contract_id, first_ns, seam.edge_ns))
         for at in range(0, len(rows), PIECE):
             yield Bars(rows[at : at + PIECE], Quality.BARS_1S, backfill=True)
+        told_ns = int(rows["ts_event"][-1]) + NANOS_PER_SECOND if len(rows) else first_ns
         self._link.worked()
         yield CaughtUp(seam.edge_ns, Quality.BARS_1S)
-        async for event in self._closed(contract_id, seam, channel):
+        async for event in self._closed(contract_id, seam, told_ns, channel):
             yield event
         async for event in channel.events():
             if not isinstance(event, Trades):
@@ -162,8 +165,11 @@ class ProjectXFeed:
             elif len(rows := event.rows[event.rows["ts_event"] >= seam.cut_ns]):
                 yield Trades(rows)
 
-    async def _closed(self, contract_id: str, seam: Seam, channel: Channel) -> AsyncGenerator[Event, None]:
-        """Close the seam as soon as its seconds are over."""
+    async def _closed(
+        self, contract_id: str, seam: Seam, told_ns: int, channel: Channel
+    ) -> AsyncGenerator[Event, None]:
+        """Close the seam as soon as its seconds are over. Bars that lack what was seen live are late, or kept back for
+        some time, as of some accounts they are: then what is missing begins where they end."""
         over_ns = seam.cut_ns + OVER_NS
         events = channel.events()
         while max(self._rest.vendor_ns(), seam.newest_ns) < over_ns:
@@ -177,12 +183,13 @@ class ProjectXFeed:
         await events.aclose()
         rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
         for _ in range(MOST_ASKED):
-            if seam.has(rows):
+            if seam.met_by(rows):
                 break
             await channel.beside(asyncio.sleep(AGAIN_S / self._kit.rush))
             rows = await channel.beside(self._rest.bars(contract_id, seam.edge_ns, seam.cut_ns))
         else:
-            yield Gap(seam.edge_ns, seam.cut_ns, "not_kept")
+            rows = rows[:0]
+            yield Gap(told_ns, seam.cut_ns, "not_kept")
         if len(rows):
             yield Bars(rows, Quality.BARS_1S, backfill=True)
         for event in seam.held:
