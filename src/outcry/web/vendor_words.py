@@ -147,8 +147,9 @@ _CURES: Mapping[str, Mapping[str, str]] = {
             "Interactive Brokers hands out history slowly: sixty requests in ten minutes. It goes on by itself."
         ),
         "unsubscribed": later(
-            "Trader Workstation has lost its own line to Interactive Brokers, and makes it again. If it stays so, look "
-            "at it there."
+            "Either Trader Workstation has lost its own line to Interactive Brokers, and makes it again: look there "
+            "if it stays so. Or the account's allowance is used up: few can follow more than three contracts trade by "
+            "trade at once. Then choose fewer products, and close Time & Sales windows."
         ),
         "unknown_contract": later(
             "Interactive Brokers does not know the contract, or the account may not trade futures. Leave the product "
