@@ -113,7 +113,8 @@ class PeerClock:
 
 @dataclass
 class Stage:
-    """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed."""
+    """One user, one connection, and what is seen of it. `seen`: (phase, code) whenever either changed; `answered`:
+    whether both products stood live, whenever that changed."""
 
     house: House
     peer: FakePeer
@@ -125,6 +126,7 @@ class Stage:
     tapes: dict[Contract, Rows]
     id: int = 0
     seen: list[tuple[ConnectionPhase, str]] = field(default_factory=list[tuple[ConnectionPhase, str]])
+    answered: list[bool] = field(default_factory=list[bool])
 
     @property
     def row(self) -> ConnectionRow:
@@ -142,6 +144,7 @@ class Stage:
     def forget(self) -> None:
         """What is seen from now on is of interest."""
         del self.seen[:-1]
+        del self.answered[:-1]
 
     def connect(self, roots: Sequence[str] = ROOTS) -> None:
         """As a person does on the page."""
@@ -313,4 +316,8 @@ async def _watch(stage: Stage) -> None:
             row = stage.row
             if not stage.seen or stage.seen[-1] != (row.phase, row.code):
                 stage.seen.append((row.phase, row.code))
+            runners = list(stage.engine.runners.values())
+            stands = len(runners) > 1 and all(runner.channel.standing.live for runner in runners)
+            if not stage.answered or stage.answered[-1] is not stands:
+                stage.answered.append(stands)
         await asyncio.sleep(0.005)
