@@ -17,7 +17,9 @@ from outcry.ports.connections import ConnectionPhase, ConnectionRow
 from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.identity import Preferences, UserRow
 from outcry.ports.outbox import Lane
+from outcry.ports.store import GrantRow
 from outcry.services.consent_links import ConsentLinks
+from outcry.services.datasets import ATTESTATION
 from outcry.services.identity.browsers import Origin
 from outcry.services.subscriptions import Wish
 from outcry.store.outbox import SqlOutbox
@@ -59,6 +61,7 @@ def furnish(
         _deliver(stage, people.subscriptions.of(operator.id)[0])
         _have_mailed(house, people.subscriptions.of(operator.id)[0])
         _connect(stage, operator, language)
+        _grant(house, operator)
     invitation = people.identity.invite(None, f"guest-of-{who}@example.com", "member", "free", Origin())
     reset = people.identity.reset_link(None, member.id, Origin())
     return Furnished(
@@ -71,6 +74,15 @@ def furnish(
         },
         invitation, reset, *_consent_links(house, people.subscriptions.of(operator.id)[-1]),
     )  # fmt: skip
+
+
+def _grant(house: House, operator: UserRow) -> None:
+    """Something granted on a licence, and withdrawn."""
+    row = GrantRow(0, f"user:{operator.id}", "live", ("ES", "NQ"), None, None, 0, None, licence="internal")
+    attested, now_ns = ATTESTATION.format(licence="internal"), house.clock.now_ns()
+    number = house.store.add_grant(row, now_ns, by=operator.email, attested=attested)
+    house.store.revoke_grant(number, now_ns, by="command")
+    house.store.add_grant(replace(row, scope="completed"), now_ns, by=operator.email, attested=attested)
 
 
 def _have_mailed(house: House, like: SubscriptionRow) -> None:
