@@ -1,42 +1,15 @@
-"""What Databento is and what it asks for. Its library is loaded when a feed is made."""
+"""The adapter: feeds of a key. The vendor's library is loaded when one is made."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from outcry.core.units import NANOS_PER_DAY
+from outcry.feeds.databento.broker import BROKER, CAPS
 from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.connections import Broker, BrokerField
-from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+from outcry.ports.connections import Broker
+from outcry.ports.feed import Feed, FeedCaps
 
 _KEY = re.compile(r"db-[0-9A-Za-z]{29}")
-
-BROKER = Broker(
-    id="databento",
-    name="Databento",
-    fields=(
-        BrokerField(
-            name="key",
-            label="API key",
-            secret=True,
-            hint="32 characters beginning with db-, from the page API keys of the Databento portal. "
-            "The account needs a live licence for CME Globex (GLBX.MDP3).",
-        ),
-    ),
-    hosted=True,
-    extra="databento",
-)
-
-CAPS = FeedCaps(
-    resolution_ns=1,
-    has_id=False,
-    has_side=True,
-    backfill=Backfill.TICKS,
-    reach_ns=5 * NANOS_PER_DAY,  # a whole session before a long weekend; older history is for `outcry fetch`
-    resume=Resume.BY_TIME,
-    has_volume_counter=False,
-    hosted_allowed=True,
-)
 
 
 @dataclass

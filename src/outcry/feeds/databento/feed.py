@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.feeds.databento.adapter import BROKER, CAPS
+from outcry.feeds.databento.broker import BROKER, CAPS
 from outcry.feeds.databento.gateway import CROWDED, connected
 from outcry.feeds.databento.history import History, NotKept
 from outcry.feeds.databento.line import Line

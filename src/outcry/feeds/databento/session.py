@@ -69,7 +69,7 @@ class Keeper(Protocol):
 class Session:
     """Contracts on one connection."""
 
-    def __init__(self, gateway: Gateway, kit: Kit, keeper: "Keeper") -> None:
+    def __init__(self, gateway: Gateway, kit: Kit, keeper: Keeper) -> None:
         self._gateway, self._kit, self._keeper = gateway, kit, keeper
         self.lines: dict[Contract, Line] = {}
         self._numbered: dict[int, Line] = {}

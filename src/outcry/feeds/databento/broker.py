@@ -1,0 +1,32 @@
+"""What Databento asks for, and what it can bring."""
+
+from outcry.core.units import NANOS_PER_DAY
+from outcry.ports.connections import Broker, BrokerField
+from outcry.ports.feed import Backfill, FeedCaps, Resume
+
+BROKER = Broker(
+    id="databento",
+    name="Databento",
+    fields=(
+        BrokerField(
+            name="key",
+            label="API key",
+            secret=True,
+            hint="32 characters beginning with db-, from the page API keys of the Databento portal. "
+            "The account needs a live licence for CME Globex (GLBX.MDP3).",
+        ),
+    ),
+    hosted=True,
+    extra="databento",
+)
+
+CAPS = FeedCaps(
+    resolution_ns=1,
+    has_id=False,
+    has_side=True,
+    backfill=Backfill.TICKS,
+    reach_ns=5 * NANOS_PER_DAY,  # a whole session before a long weekend; older history is for `outcry fetch`
+    resume=Resume.BY_TIME,
+    has_volume_counter=False,
+    hosted_allowed=True,
+)
