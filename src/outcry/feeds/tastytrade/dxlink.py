@@ -149,7 +149,7 @@ class Connection:
 
     def _take_in(self, message: Message) -> None:
         number, kind = message.get("channel"), message.get("type")
-        if number:
+        if isinstance(number, int) and number > 0:
             channel = self._channels.get(number)
             if channel is not None:
                 channel.take_in(message)

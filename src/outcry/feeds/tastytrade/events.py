@@ -8,7 +8,6 @@ in extended hours, are. (dxFeed, `TimeAndSale`, `IndexedEvent`.)
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from enum import IntFlag
 from typing import Any, cast
 
 from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
@@ -29,25 +28,25 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 _SEQUENCE = (1 << 22) - 1
 _SIDES = {"BUY": b"B", "SELL": b"A"}
 _MOST_LOTS = 2**31
+#: No number of an event is as large as this: rows hold 63 bits.
+_LIMIT = 2**63
 
 Event = Mapping[str, Any]
 
 
-class Flag(IntFlag):
-    """`eventFlags` of an event of a series."""
-
-    TX_PENDING = 0x01  # more of this change is to come
-    REMOVE_EVENT = 0x02  # there is no such event any more
-    SNAPSHOT_BEGIN = 0x04
-    SNAPSHOT_END = 0x08  # all that was asked for has been sent
-    SNAPSHOT_SNIP = 0x10  # the vendor sends no more, though there may be
+#: Bits of `eventFlags` of an event of a series. Plain numbers, for there are half a million events in a day.
+TX_PENDING = 0x01  # more of this change is to come
+REMOVE_EVENT = 0x02  # there is no such event any more
+SNAPSHOT_BEGIN = 0x04
+SNAPSHOT_END = 0x08  # all that was asked for has been sent
+SNAPSHOT_SNIP = 0x10  # the vendor sends no more, though there may be
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sale:
     """One sale. `trade`: whether it is one of the auction's (now); `kind`: `NEW`, `CORRECTION` or `CANCEL`."""
 
-    flags: Flag
+    flags: int
     id: int
     at_ns: int
     price_e9: int
@@ -62,12 +61,12 @@ class Sale:
         return self.id & _SEQUENCE
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Candle:
     """One bar, stamped at its start. `bar`: open, high, low, close (10⁻⁹) and lots; None where nothing was traded.
     `count`: of how many sales."""
 
-    flags: Flag
+    flags: int
     at_ns: int
     bar: tuple[int, int, int, int, int] | None
     count: int = 0
@@ -92,7 +91,7 @@ def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterato
 def read_sale(event: Event, scale: Decimal) -> Sale:
     """A sale as sent. Raises `FeedLost` for one that names no time or index."""
     flags, number = _flags(event), _whole(event, "index")
-    at_ns = _whole(event, "time") * NANOS_PER_MS + (_optional(event, "timeNanoPart") or 0)
+    at_ns = _time_ns(event) + (_optional(event, "timeNanoPart") or 0) % NANOS_PER_MS
     price_e9, lots = _e9(event.get("price"), scale), _lots(event.get("size"))
     kind = str(event.get("type") or "NEW")
     trade = (
@@ -100,7 +99,7 @@ def read_sale(event: Event, scale: Decimal) -> Sale:
         and price_e9 is not None
         and 0 < lots < _MOST_LOTS
         and kind != "CANCEL"
-        and not flags & Flag.REMOVE_EVENT
+        and not flags & REMOVE_EVENT
     )
     side = _SIDES.get(str(event.get("aggressorSide")), b"N")
     return Sale(flags, number, at_ns, price_e9 or 0, lots if trade else 0, side, trade, kind)
@@ -108,41 +107,52 @@ def read_sale(event: Event, scale: Decimal) -> Sale:
 
 def read_candle(event: Event, scale: Decimal) -> Candle:
     """A candle as sent. Raises `FeedLost` for one that names no time."""
-    flags, at_ns = _flags(event), _whole(event, "time") * NANOS_PER_MS
+    flags, at_ns = _flags(event), _time_ns(event)
     prices = [_e9(event.get(name), scale) for name in ("open", "high", "low", "close")]
     lots = _lots(event.get("volume"))
-    if flags & Flag.REMOVE_EVENT or lots < 1 or None in prices:
+    if flags & REMOVE_EVENT or lots < 1 or None in prices:
         return Candle(flags, at_ns, None)
     opened, high, low, close = cast("list[int]", prices)
     return Candle(flags, at_ns, (opened, high, low, close, lots), _lots(event.get("count")) or lots)
 
 
-def _flags(event: Event) -> Flag:
-    return Flag((_optional(event, "eventFlags") or 0) & 0x1F)
+def _flags(event: Event) -> int:
+    return _optional(event, "eventFlags") or 0
 
 
 def _whole(event: Event, name: str) -> int:
     found = _optional(event, name)
-    if found is None or found < 0:
+    if found is None or not 0 <= found < _LIMIT:
         raise FeedLost("protocol", f"dxLink sent an event without {name}")
     return found
 
 
+def _time_ns(event: Event) -> int:
+    at_ns = _whole(event, "time") * NANOS_PER_MS
+    if at_ns >= _LIMIT - NANOS_PER_MS:
+        raise FeedLost("protocol", "dxLink sent an event of no possible time")
+    return at_ns
+
+
 def _optional(event: Event, name: str) -> int | None:
     found = event.get(name)
-    if isinstance(found, Decimal) and found.is_finite() and found == found.to_integral_value():
-        return int(found)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    if type(found) is int:
+        return found
+    number = _number(found)
+    if number is None or abs(number) >= _LIMIT or number != number.to_integral_value():
+        return None
+    return int(number)
 
 
 def _number(told: object) -> Decimal | None:
-    if not isinstance(told, Decimal | int | str) or isinstance(told, bool):
-        return None
-    try:
-        number = Decimal(told)
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None
+    if type(told) is not Decimal:
+        if type(told) is not int and type(told) is not str:
+            return None
+        try:
+            told = Decimal(told)
+        except (InvalidOperation, ValueError):
+            return None
+    return told if told.is_finite() else None
 
 
 def _e9(told: object, scale: Decimal) -> int | None:
@@ -150,9 +160,10 @@ def _e9(told: object, scale: Decimal) -> int | None:
     number = _number(told)
     if number is None or abs(number) > PRICE_SCALE:
         return None
-    return int((number * scale * PRICE_SCALE).to_integral_value())
+    price_e9 = int((number * scale * PRICE_SCALE).to_integral_value())
+    return price_e9 if abs(price_e9) < _LIMIT else None
 
 
 def _lots(told: object) -> int:
     number = _number(told)
-    return int(number) if number is not None and abs(number) < 2**63 else 0
+    return int(number) if number is not None and abs(number) < _LIMIT else 0

@@ -12,7 +12,18 @@ from decimal import Decimal
 import numpy as np
 
 from outcry.core.units import NANOS_PER_MINUTE
-from outcry.feeds.tastytrade.events import Candle, Event, Flag, Sale, read_candle, read_sale
+from outcry.feeds.tastytrade.events import (
+    REMOVE_EVENT,
+    SNAPSHOT_BEGIN,
+    SNAPSHOT_END,
+    SNAPSHOT_SNIP,
+    TX_PENDING,
+    Candle,
+    Event,
+    Sale,
+    read_candle,
+    read_sale,
+)
 from outcry.ports.clock import Clock
 from outcry.ports.feed import LIVE_TRADE, Amend, FeedLost, RowFlag
 from outcry.ports.records import BAR, Rows
@@ -24,7 +35,7 @@ _CHUNK = 4096
 #: Numbers of sales remembered as sent, for those that are amended while nobody listens.
 MOST_SENT = 512
 
-_END = Flag.SNAPSHOT_END | Flag.SNAPSHOT_SNIP
+_END = SNAPSHOT_END | SNAPSHOT_SNIP
 
 
 class Sales:
@@ -46,7 +57,7 @@ class Sales:
     def take_in(self, event: Event) -> None:
         """A sale, of before or of now. Raises `FeedLost`."""
         sale = read_sale(event, self._scale)
-        if sale.flags & Flag.SNAPSHOT_BEGIN:
+        if sale.flags & SNAPSHOT_BEGIN:
             if self.begun:
                 raise FeedLost("vendor_error", "dxLink began time and sales anew")
             self.begun = True
@@ -55,7 +66,7 @@ class Sales:
             self._take_past(sale)
             return
         self._pending.append(sale)
-        if not sale.flags & Flag.TX_PENDING:
+        if not sale.flags & TX_PENDING:
             self._live += self._pending
             self._pending.clear()
 
@@ -71,9 +82,9 @@ class Sales:
                 self.amends.append(Amend(sale.id, "cancel"))
         if len(self._past) >= _CHUNK:
             self._pack()
-        self.short = self.short or bool(sale.flags & Flag.SNAPSHOT_SNIP)
+        self.short = self.short or bool(sale.flags & SNAPSHOT_SNIP)
         self._ended = self._ended or bool(sale.flags & _END)
-        self.whole = self._ended and not sale.flags & Flag.TX_PENDING
+        self.whole = self._ended and not sale.flags & TX_PENDING
 
     def _full(self, sale: Sale) -> bool:
         """Whether there is no room for a sale, which is older than those there are."""
@@ -124,7 +135,7 @@ def _is_new(sale: Sale) -> bool:
 
 
 def _is_change(sale: Sale) -> bool:
-    return sale.kind in {"CORRECTION", "CANCEL"} or bool(sale.flags & Flag.REMOVE_EVENT)
+    return sale.kind in {"CORRECTION", "CANCEL"} or bool(sale.flags & REMOVE_EVENT)
 
 
 def _amend(sale: Sale) -> Amend:
@@ -155,9 +166,9 @@ class Candles:
         self._note(candle)
 
     def _note(self, candle: Candle) -> None:
-        self.short = self.short or bool(candle.flags & Flag.SNAPSHOT_SNIP)
+        self.short = self.short or bool(candle.flags & SNAPSHOT_SNIP)
         self._ended = self._ended or bool(candle.flags & _END)
-        self.whole = self.whole or (self._ended and not candle.flags & Flag.TX_PENDING)
+        self.whole = self.whole or (self._ended and not candle.flags & TX_PENDING)
 
     @property
     def oldest_ns(self) -> int | None:

@@ -1,0 +1,198 @@
+"""A feed of the fake tastytrade, read beside a test, and a tape for it."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import numpy as np
+from aiohttp import web
+from tests.brokers.tastytrade_peer import (
+    CLIENT_SECRET,
+    MS,
+    REFRESH_TOKEN,
+    TastytradePeer,
+)
+
+from outcry.core.instruments import Contract, Universe
+from outcry.feeds.tastytrade import series
+from outcry.feeds.tastytrade.adapter import ADAPTER
+from outcry.ports.adapters import Kit
+from outcry.ports.feed import (
+    CaughtUp,
+    Cursor,
+    Event,
+    Feed,
+    FeedLost,
+    Trades,
+)
+from outcry.ports.records import TRADE, Rows
+from outcry.store.reference import load_reference
+
+SECOND = 1_000_000_000
+NOW = int(datetime(2026, 11, 18, 15, 0, tzinfo=UTC).timestamp()) * SECOND
+ES, NQ, ZN, ZC = (Contract(root, 2026, 12) for root in ("ES", "NQ", "ZN", "ZC"))
+#: Pauses and time limits are this many times shorter than in life.
+RUSH = 20.0
+SECRETS = (CLIENT_SECRET, REFRESH_TOKEN, "tt-access-", "tt-quote-")
+
+
+@cache
+def universe() -> Universe:
+    return load_reference().universe
+
+
+class FixedPeer:
+    now_ns = NOW
+
+
+@dataclass
+class PeerClock:
+    peer: TastytradePeer | FixedPeer
+
+    def now_ns(self) -> int:
+        return self.peer.now_ns
+
+
+@dataclass
+class Desk:
+    """A vendor, and a feed of it."""
+
+    peer: TastytradePeer
+    feeds: list[Feed] = field(default_factory=list)
+
+    def feed(self, **changed: str) -> Feed:
+        kit = Kit(universe(), PeerClock(self.peer), lambda: (ES, NQ), self.peer.places, RUSH)
+        made = ADAPTER.feed({**self.peer.given, **changed}, kit)
+        self.feeds.append(made)
+        return made
+
+
+class Reader:
+    """Reads a stream beside the test."""
+
+    def __init__(self, feed: Feed, contract: Contract = ES, since_ns: int = NOW - 600 * SECOND) -> None:
+        self.events: list[Event] = []
+        self.problem: BaseException | None = None
+        self._task = asyncio.ensure_future(self._read(feed.open(contract, Cursor(since_ns))))
+
+    async def _read(self, stream: AsyncIterator[Event]) -> None:
+        try:
+            async for event in stream:
+                self.events.append(event)
+        except FeedLost as problem:
+            self.problem = problem
+        finally:
+            await stream.aclose()  # type: ignore[attr-defined]
+
+    async def until(self, met: Callable[["Reader"], bool], what: str = "it") -> None:
+        for _ in range(1000):
+            if met(self):
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"{what} did not come to be: {self.problem!r}, {self.events[-5:]}")
+
+    async def rows_of(self, count: int) -> None:
+        await self.until(lambda r: len(r.rows) >= count, f"{count} rows")
+
+    async def caught_up(self) -> None:
+        await self.until(lambda r: any(isinstance(e, CaughtUp) for e in r.events), "caught up")
+
+    async def lost(self) -> FeedLost:
+        await self.until(lambda r: r.problem is not None, "the end")
+        assert isinstance(self.problem, FeedLost)
+        return self.problem
+
+    def of(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def rows(self) -> Rows:
+        return np.concatenate([np.zeros(0, series.LIVE_TRADE), *(event.rows for event in self.of(Trades))])
+
+    async def close(self) -> None:
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+
+def played(
+    work: Callable[[Desk], Awaitable[None]],
+    make: Callable[[], TastytradePeer] = TastytradePeer,
+    tapes: dict[Contract, Rows] | None = None,
+    seconds: float = 20,
+) -> None:
+    """Run a test with a vendor at 15:00, and see that it leaves nothing behind."""
+
+    @asynccontextmanager
+    async def desk() -> AsyncIterator[Desk]:
+        peer = make()
+        for contract, rows in (tapes or {ES: walk(ES, 1), NQ: walk(NQ, 2)}).items():
+            peer.tape(contract, rows)
+        peer.now_ns = NOW
+        await peer.start()
+        made = Desk(peer)
+        try:
+            yield made
+        finally:
+            for feed in made.feeds:
+                await feed.close()
+            await peer.stop()
+        assert peer.complaints == []
+
+    async def whole() -> None:
+        async with desk() as made:
+            await asyncio.wait_for(work(made), seconds)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left, left
+
+    threads = threading.active_count()
+    asyncio.run(whole())
+    assert threading.active_count() <= threads + 1  # aiohttp's resolver may keep the loop's own
+
+
+def walk(contract: Contract, seed: int, tick_e9: int = 250_000_000, step_ns: int = 700 * MS) -> Rows:
+    """Half an hour of trades around 15:00, some alike in everything, some of them in one millisecond."""
+    chance = np.random.default_rng(seed)
+    count = 1800 * SECOND // step_ns
+    rows = np.zeros(count, TRADE)
+    rows["ts_event"] = np.sort(NOW - 1200 * SECOND + chance.integers(0, 1800 * SECOND, count))
+    rows["ts_event"][10:13] = rows["ts_event"][10]
+    rows["price"] = (6_700 * 4 + np.cumsum(chance.integers(-2, 3, count))) * tick_e9
+    rows["size"] = chance.integers(1, 50, count)
+    rows["side"] = chance.choice([b"A", b"B", b"N"], count)
+    rows[50] = rows[49]
+    return rows
+
+
+async def exhausted(stream: AsyncIterator[Event]) -> None:
+    async for _ in stream:
+        pass
+
+
+def alike(rows: Rows) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in rows[["ts_event", "price", "size", "side"]].tolist()]
+
+
+def between(rows: Rows, from_ns: int, to_ns: int) -> Rows:
+    return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)]
+
+
+async def answers(routes: dict[str, web.Response]) -> tuple[web.AppRunner, str]:
+    """A server that says these things, and where it is."""
+    app = web.Application()
+
+    async def answer(request: web.Request) -> web.Response:
+        told = routes[request.path]
+        return web.Response(status=told.status, body=told.body, headers=told.headers)
+
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, handle_signals=False, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
