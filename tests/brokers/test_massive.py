@@ -334,8 +334,10 @@ def test_a_plan_without_futures_is_not_entitled() -> None:
         made = peer()
         made.entitled = False
         async with desk(made) as at:
-            problem = await at.ended()
-            assert (type(problem), problem.code) == (FeedRefused, "not_entitled")
+            for contract in (ES, NQ):  # the second is refused before anybody asks for it
+                problem = await at.ended(contract)
+                assert (type(problem), problem.code) == (FeedRefused, "not_entitled")
+            assert made.logins == 1
 
     run(work)
 

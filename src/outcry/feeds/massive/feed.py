@@ -12,7 +12,7 @@ from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.feeds.channel import LEAST_LAG_NS, Channel
 from outcry.feeds.link import Link, Rejected
-from outcry.feeds.massive.protocol import Answer, history_rows, next_page
+from outcry.feeds.massive.protocol import Page
 from outcry.feeds.massive.symbols import ticker_of
 from outcry.feeds.massive.told import Told
 from outcry.feeds.massive.wire import PAGE, REST, SOCKET, Rest, Socket
@@ -98,19 +98,17 @@ class MassiveFeed:
 
     async def _pages(self, ticker: str, since_ns: int, channel: Channel) -> AsyncGenerator[Rows, None]:
         """Pages of trades at or after an instant, oldest first."""
-        page: dict[str, str] | None = {
+        asked: dict[str, str] | None = {
             "timestamp.gte": str(since_ns), "limit": str(PAGE), "sort": "timestamp.asc",
         }  # fmt: skip
-        while page is not None:
-            answer = await channel.beside(self._answer(ticker, page))
-            now_ns = self._kit.clock.now_ns()
-            rows = await channel.beside(asyncio.to_thread(history_rows, answer.results, now_ns))
-            yield rows[rows["ts_event"] >= since_ns]
-            page = next_page(answer)
+        while asked is not None:
+            page = await channel.beside(self._page(ticker, asked))
+            yield page.rows[page.rows["ts_event"] >= since_ns]
+            asked = page.following
 
-    async def _answer(self, ticker: str, page: dict[str, str]) -> Answer:
+    async def _page(self, ticker: str, asked: dict[str, str]) -> Page:
         try:
-            return await self._rest.page(ticker, page)
+            return await self._rest.page(ticker, asked, self._kit.clock.now_ns())
         except Rejected as problem:
             raise self._link.rejected(problem) from None
 

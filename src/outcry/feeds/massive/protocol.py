@@ -6,6 +6,7 @@ ways, for the socket gives no more, and the same trade must look the same whiche
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
@@ -52,6 +53,13 @@ class Answer(msgspec.Struct):
     status: str = ""
     error: str = ""
     message: str = ""
+
+
+class Page(NamedTuple):
+    """A page of history read: its trades, and what to ask for the next one with."""
+
+    rows: Rows
+    following: dict[str, str] | None
 
 
 _FRAME = msgspec.json.Decoder(list[Message])

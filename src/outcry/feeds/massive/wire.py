@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -25,8 +26,11 @@ from outcry.feeds.massive.protocol import (
     WELL,
     Answer,
     Message,
+    Page,
     complaint,
+    history_rows,
     live_rows,
+    next_page,
     read_answer,
     read_frame,
 )
@@ -40,6 +44,8 @@ SIGN_IN_S, ANSWER_S = 15.0, 15.0
 _NOTICED_S = 2.0
 #: Complaints that may be about one subscription alone.
 _OF_ONE = frozenset({"not_entitled", "unknown_contract", "vendor_error"})
+#: Requests for history of one connection at a time.
+_THREADS = 2
 #: Trades a page of history, the most there may be.
 PAGE = 49_999
 
@@ -60,6 +66,7 @@ class Socket:
         self._signed_in = asyncio.Event()
         self._rejected: Rejected | None = None
         self._stands = {ticker: asyncio.Event() for ticker in tickers}
+        self._unfit: dict[str, FeedLost] = {}
         self._client = WebSocketClient(
             key,
             feed=host,
@@ -110,7 +117,10 @@ class Socket:
         self._beating = asyncio.create_task(self._beat())
 
     async def subscribed(self, ticker: str, channel: Channel) -> None:
-        """Wait until a subscription stands; it does so for as long as the connection does."""
+        """Wait until a subscription stands; it does so for as long as the connection does. One that was refused before
+        anybody waited for it is refused then."""
+        if ticker in self._unfit:
+            raise self._unfit[ticker]
         if ticker not in self._stands:
             self._stands[ticker] = asyncio.Event()
             self._client.subscribe(f"T.{ticker}")
@@ -139,13 +149,13 @@ class Socket:
         try:
             await self._client.connect(self._heard, logger=_UNHEARD, ping_interval=None, max_size=2**24)
         except AuthError:
-            problem = self._login_problem()
+            problem = FeedLost("login_refused")  # the status has said it, and more
         except FeedLost as found:
             problem = found
         except (ConnectionClosed, OSError) as found:
             problem = FeedLost("disconnected", f"the connection broke: {type(found).__name__}")
-        except (LookupError, TypeError, AttributeError, ValueError):
-            problem = FeedLost("protocol", "Massive answered the login in an unknown form")
+        except Exception as found:  # noqa: BLE001 - a supervisor: whatever it is, the streams must hear of it
+            problem = FeedLost("protocol", f"Massive and its client do not agree: {type(found).__name__}")
         self.board.fail(problem)
 
     async def _heard(self, text: Any) -> None:
@@ -182,13 +192,10 @@ class Socket:
             waiting = [ticker for ticker, stands in self._stands.items() if not stands.is_set()]
             concerned = named or waiting if self._signed_in.is_set() and problem.code in _OF_ONE else []
             for ticker in concerned:
+                self._unfit[ticker] = problem
                 self.board.fail(problem, ticker)
             if not concerned:
                 self.board.fail(problem)
-
-    def _login_problem(self) -> FeedLost:
-        """What the library's complaint about the login is: the status has said it before."""
-        return self.board.problem or FeedLost("login_refused")
 
     async def _beat(self) -> None:
         socket = self._client.websocket
@@ -197,17 +204,24 @@ class Socket:
 
 
 class Rest:
-    """History over HTTP. `base`: `https://host`."""
+    """History over HTTP, on threads of its own: a vendor that does not answer holds up nobody else's work. `base`:
+    `https://host`."""
 
     def __init__(self, key: str, base: str, rush: float) -> None:
         limit_s = max(1.0, ANSWER_S / rush)
         self._client = RESTClient(key, connect_timeout=limit_s, read_timeout=limit_s, retries=0, base=base)
+        self._threads = ThreadPoolExecutor(_THREADS, "outcry-massive")
 
-    async def page(self, ticker: str, asked: Mapping[str, str]) -> Answer:
+    async def page(self, ticker: str, asked: Mapping[str, str], received_ns: int) -> Page:
         """A page of trades. Raises `Rejected`, `FeedLost`, `FeedRefused`."""
-        return await asyncio.to_thread(self._page, ticker, asked)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._page, ticker, asked, received_ns)
 
-    def _page(self, ticker: str, asked: Mapping[str, str]) -> Answer:
+    def _page(self, ticker: str, asked: Mapping[str, str], received_ns: int) -> Page:
+        answer = self._answer(ticker, asked)
+        return Page(history_rows(answer.results, received_ns), next_page(answer))
+
+    def _answer(self, ticker: str, asked: Mapping[str, str]) -> Answer:
         try:
             answer = self._client.list_futures_trades(ticker, params=dict(asked), raw=True)
             return read_answer(answer.data if isinstance(answer, BaseHTTPResponse) else b"")
@@ -223,6 +237,7 @@ class Rest:
             raise FeedLost("unreachable", f"history: {type(problem).__name__}") from None
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Let go of its connections and threads; one that waits for an answer ends with its time limit."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.client.clear()
         self._client.vx.client.clear()

@@ -169,8 +169,8 @@ class Hub:
         except (WebSocketException, HubError, aiohttp.ClientError, OSError) as found:
             code = "disconnected" if self._ready.is_set() else "unreachable"
             problem = FeedLost(code, f"the hub: {type(found).__name__}")
-        except (LookupError, TypeError, AttributeError, ValueError):
-            problem = FeedLost("protocol", "ProjectX's hub sent what cannot be read")
+        except Exception as found:  # noqa: BLE001 - a supervisor: whatever it is, the streams must hear of it
+            problem = FeedLost("protocol", f"the hub and its client do not agree: {type(found).__name__}")
         self.board.fail(problem)
 
     async def _opened(self) -> None:
