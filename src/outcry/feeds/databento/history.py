@@ -14,9 +14,10 @@ import aiohttp
 import numpy as np
 from databento.common.dbnstore import DBNStore
 from databento.historical.api.timeseries import TimeseriesHttpAPI
+from databento_dbn import DBNError
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.feeds.databento.rows import Records
+from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.link import Rejected
 from outcry.ports.feed import FeedLost
@@ -30,6 +31,7 @@ PATIENCE_S = 60.0
 #: Requests at a time.
 AT_ONCE = 4
 _PAGE_ROWS = 20_000
+NOTHING: Records = np.zeros(0, RECORD)
 _OK, _UNAUTHORIZED, _TIMED_OUT, _TOO_MANY, _THEIR_FAULT = 200, 401, 408, 429, 500
 
 
@@ -71,25 +73,21 @@ class History:
         which all have come. Raises `NotKept`, `Rejected`, `FeedLost`."""
         while first_ns < end_ns:
             last_ns = min(first_ns + NANOS_PER_DAY, end_ns)
-            records = await self._fetched(symbol, first_ns, last_ns)
-            for at in range(0, len(records), _PAGE_ROWS):
-                yield records[at : at + _PAGE_ROWS], first_ns
+            try:
+                async with self._turns:
+                    store = await self._service.get_range_async(
+                        DATASET, first_ns - RECEIPT_NS, last_ns + RECEIPT_NS, symbol, "trades"
+                    )
+                # decoded by the page: a day of a busy contract would hold everybody up for a tenth of a second
+                for records in store.to_ndarray(count=_PAGE_ROWS):
+                    times = records["ts_event"]
+                    yield records[(times >= first_ns) & (times < last_ns)], first_ns
+            except (aiohttp.ClientPayloadError, ValueError, DBNError) as problem:
+                raise FeedLost("disconnected", f"history broke off: {type(problem).__name__}") from None
+            except (aiohttp.ClientError, OSError, TimeoutError) as problem:
+                raise FeedLost("unreachable", f"history: {type(problem).__name__}") from None
             first_ns = last_ns
-            yield records[:0], first_ns
-
-    async def _fetched(self, symbol: str, first_ns: int, end_ns: int) -> Records:
-        try:
-            async with self._turns:
-                store = await self._service.get_range_async(
-                    DATASET, first_ns - RECEIPT_NS, end_ns + RECEIPT_NS, symbol, "trades"
-                )
-            records = np.asarray(store.to_ndarray())
-        except (aiohttp.ClientPayloadError, ValueError) as problem:
-            raise FeedLost("disconnected", f"history broke off: {type(problem).__name__}") from None
-        except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            raise FeedLost("unreachable", f"history: {type(problem).__name__}") from None
-        times = records["ts_event"]
-        return records[(times >= first_ns) & (times < end_ns)]
+            yield NOTHING, first_ns
 
 
 def _refusal(status: int) -> Exception:
