@@ -8,6 +8,7 @@ from account_stage import Member, Read, account_stage, show, unconfirmed
 from broker_stage import GIVEN, ScriptedConnections, connected_by
 from webstage import WebStage
 
+from outcry.accounts.licences import Scope
 from outcry.core.instruments import Contract
 from outcry.ports.connections import ConnectionPhase
 from outcry.ports.live import StreamKey
@@ -85,6 +86,23 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
     board.drop(StreamKey(ann.user.id, "desk-replay", Contract("ES", 2026, 3)))
     (row,) = PushedConnections(board).connections(ann.user.id)
     assert (row.phase, row.code) == (ConnectionPhase.DEGRADED, "stale_link")
+
+
+def test_an_agent_says_itself_why_nothing_comes(stage: WebStage, ann: Member) -> None:
+    """Its feeds stand under their brokers' names; a refused login is mended by signing in, anything else passes."""
+    board = stage.house.board
+    show(board, ann.user.id, "ibkr", Contract("ES", 2026, 3), "unsubscribed")
+    (seen,) = (one for one in board.channels(Scope(ann.user.id, ())) if one.channel.key.feed == "ibkr")
+    for told, phase, said in (
+        ("login_refused", ConnectionPhase.NEEDS_SIGN_IN, "does not accept what was entered"),
+        ("agent_stopped", ConnectionPhase.DEGRADED, "The agent on your own machine was stopped."),
+        ("", ConnectionPhase.DEGRADED, "does not send"),
+    ):
+        seen.channel.told = told
+        (row,) = (row for row in PushedConnections(board).connections(ann.user.id) if row.label == "ibkr")
+        assert (row.phase, row.code) == (phase, told or "unsubscribed")
+        assert said in Read(ann.get("/account/brokers")).text
+    board.drop(seen.channel.key)
 
 
 def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:

@@ -93,6 +93,14 @@ _CODES: Mapping[str, tuple[str, str]] = {
         later("A program of yours sends a feed of this name already."),
         later("End that program, then try again."),
     ),
+    "agent_stopped": (
+        later("The agent on your own machine was stopped."),
+        later("Start it again there: outcry agent."),
+    ),
+    "no_room": (
+        later("The agent's machine has no room left for what comes."),
+        later("Make room on its disk: it goes on by itself."),
+    ),
 }
 #: Where a vendor has a remedy of its own.
 _CURES: Mapping[str, Mapping[str, str]] = {

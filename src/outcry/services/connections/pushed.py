@@ -12,6 +12,8 @@ from outcry.services.live.board import Board, Channel
 
 #: What a pushed feed goes by in the place of a broker.
 PUSHED = "pushed"
+#: What only signing in anew mends.
+LOGIN_CODES = frozenset({"login_refused", "login_expired"})
 _LIVE, _FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
 #: What a stream's reason means for the connection that brings it; any other is the feed's own, for why it refuses.
 #: A connection shows the best of its streams: the first of these phases.
@@ -46,9 +48,12 @@ class PushedConnections:
 
 def _row(user_id: int, name: str, channels: Sequence[Channel]) -> ConnectionRow:
     best = min(channels, key=lambda channel: _rank(channel.standing.reason))
+    reason = best.standing.reason
+    code = best.told or reason if reason in {"unsubscribed", "disconnected"} else reason  # the agent says why
+    phase = ConnectionPhase.NEEDS_SIGN_IN if code in LOGIN_CODES else _PHASES.get(reason, _FAILED)
     return ConnectionRow(
         id=crc32(name.encode()), user_id=user_id, broker=PUSHED, label=name,
-        phase=_PHASES.get(best.standing.reason, _FAILED), code=best.standing.reason,
+        phase=phase, code=code,
         since_ns=max(channel.standing.market_ns for channel in channels),
         symbols=tuple(sorted({channel.key.contract.root for channel in channels})),
     )  # fmt: skip

@@ -66,6 +66,8 @@ class Channel:
         self.key, self.invented = key, invented
         self.version = 0
         self.standing = Standing(live=False, reason="connecting", market_ns=0, trade_date=None)
+        #: Why the feed does not send this, in its own code; empty while it does.
+        self.told = ""
         #: What readers made of it, kept as long as it is shown; `services.living` owns what is in it.
         self.kept: dict[object, Any] = {}
         self._peek = peek

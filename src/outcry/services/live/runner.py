@@ -249,6 +249,7 @@ class Runner:
                 self._count(event)
             case ports.Status():
                 self.health.subscribed = event.subscribed
+                self.channel.told = "" if event.subscribed else event.code
             case ports.Ended():
                 await self._beat(event.at_ns)
                 self.health.take(Sign.ENDED)
