@@ -109,7 +109,9 @@ class Player:
         found: dict[Contract, list[Event]] = {}
         due_s = min(self._heard_s.values()) + KEEP_ALIVE_S - time.monotonic()
         try:
-            item = await asyncio.wait_for(self._waiting.get(), max(due_s, 0.01))
+            # not `wait_for`, which may lose a cancellation before Python 3.12
+            async with asyncio.timeout(max(due_s, 0.01)):
+                item = await self._waiting.get()
         except TimeoutError:
             pass
         else:

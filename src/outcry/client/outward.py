@@ -65,7 +65,9 @@ class Outward:
         while True:
             if not line.waiting:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(news.wait(), KEEP_ALIVE_S / self._rush)
+                    # not `wait_for`, which may lose a cancellation before Python 3.12
+                    async with asyncio.timeout(KEEP_ALIVE_S / self._rush):
+                        await news.wait()
             news.clear()
             if not line.end:
                 continue  # nothing was ever heard of it: nothing is to be kept alive

@@ -103,9 +103,12 @@ class Stream:
         """All that comes before the vendor says that history is over, in order."""
         pieces: list[Rows] = [np.zeros(0, LIVE_TRADE)]
         try:
-            while (
-                item := await asyncio.wait_for(chart.inbox.take(), PACKET_S / self._rush)
-            ) is not HISTORY_OVER:
+            while True:
+                # not `wait_for`, which may lose a cancellation before Python 3.12
+                async with asyncio.timeout(PACKET_S / self._rush):
+                    item = await chart.inbox.take()
+                if item is HISTORY_OVER:
+                    break
                 if isinstance(item, Trades):
                     pieces.append(item.rows)
         except TimeoutError:
