@@ -189,6 +189,18 @@ def test_a_login_refused_leaves_it_delayed_until_its_owner_signs_in_again(tmp_pa
     run(tmp_path, work)
 
 
+def test_a_connection_that_never_came_about_is_why_there_is_nothing(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key, bobs = Key(stage, "ann@example.com"), Key(stage, "bob@example.com")
+        stage.peer.given = {"key": "memory-mistyped"}
+        stage.connect()
+        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        await key.until(["login_refused", "no_completed_session"])
+        assert bobs.state() == ["no_connection", "no_completed_session"]
+
+    run(tmp_path, work)
+
+
 def test_a_pause_and_its_end(tmp_path: Path) -> None:
     async def work(stage: Stage) -> None:
         key = Key(stage, "ann@example.com")
