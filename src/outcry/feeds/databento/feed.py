@@ -46,6 +46,7 @@ class DatabentoFeed:
         self._late_lock = asyncio.Lock()
         #: Where each contract ever opened has come to (ns UTC).
         self._reached: dict[Contract, int] = {}
+        #: How many are about to join who have older history to bring first.
         self._fetching = 0
         self._crowded = False
         self._replay_ns = REPLAY_NS
@@ -62,12 +63,17 @@ class DatabentoFeed:
         if since.since_ns < begin_ns:
             yield Gap(since.since_ns, begin_ns, "not_kept")
         cut_ns = now_ns - self._replay_ns
-        if begin_ns < cut_ns:
-            await self._link.session()  # the key is right: else each contract would be refused by itself
-            async with aclosing(self._older(symbol, begin_ns, cut_ns)) as pages:
-                async for event in pages:
-                    yield event
-        session, line = await self._joined(contract, symbol, max(begin_ns, cut_ns))
+        begins_old = begin_ns < cut_ns
+        self._fetching += begins_old
+        try:
+            if begins_old:
+                await self._link.session()  # the key is right: else each contract would be refused by itself
+                async with aclosing(self._older(symbol, begin_ns, cut_ns)) as pages:
+                    async for event in pages:
+                        yield event
+            session, line = await self._joined(contract, symbol, max(begin_ns, cut_ns))
+        finally:
+            self._fetching -= begins_old
         try:
             async with aclosing(line.events()) as events:
                 async for event in events:
@@ -79,7 +85,6 @@ class DatabentoFeed:
 
     async def _older(self, symbol: str, begin_ns: int, cut_ns: int) -> AsyncGenerator[Event, None]:
         """What the gateway does not replay any more, as far as the account has it."""
-        self._fetching += 1
         whole_ns = begin_ns
         try:
             async with aclosing(self._history.pages(symbol, begin_ns, cut_ns)) as pages:
@@ -92,8 +97,6 @@ class DatabentoFeed:
             yield Gap(whole_ns, cut_ns, "not_kept")
         except Rejected as problem:
             raise self._link.rejected(problem) from None
-        finally:
-            self._fetching -= 1
 
     # -- connections
 
