@@ -42,6 +42,8 @@ class ProjectXPeer(HttpPeer):
         self.login_error = 0
         self.tokens: set[str] = set()
         self.names: dict[str, str] = {}
+        #: Which end of too many bars is given. Its documentation shows the newest.
+        self.oldest_first = False
         #: Seconds by which bars come late.
         self.behind_s = 0
         self.bar_requests: list[dict[str, object]] = []
@@ -119,7 +121,7 @@ class ProjectXPeer(HttpPeer):
         )
         over = (self.now_ns // SECOND - self.behind_s) * SECOND
         rows = self.past(asked["contractId"], first, min(end + SECOND, over))  # the end belongs to it
-        made = bars_by_hand(rows, SECOND)[::-1][: min(asked["limit"], 20_000)]  # newest first
+        made = bars_by_hand(rows, SECOND)[:: 1 if self.oldest_first else -1][: min(asked["limit"], 20_000)]
         bars = ",".join(
             f'{{"t":"{stamp(start)}","o":{price_text(o)},"h":{price_text(h)},"l":{price_text(low)},'
             f'"c":{price_text(c)},"v":{v}}}'

@@ -367,19 +367,23 @@ def test_the_vendors_clock_counts_and_not_ours(off_s: int) -> None:
     run(work)
 
 
-def test_full_pages_are_asked_for_until_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("oldest_first", [False, True])
+def test_full_pages_are_asked_for_until_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool
+) -> None:
     monkeypatch.setattr(rest, "PAGE", 100)
-    monkeypatch.setattr(rest, "MOST_ASKED", 1000)
 
     async def work() -> None:
         made = peer()
+        made.oldest_first = oldest_first
         async with desk(made) as at:
             es = await caught_up(at, ES, NOW_NS - 600 * SECOND)
             edge_ns = es.of(CaughtUp)[0].at_ns
             truth = bars_by_hand(traded(made, ES, NOW_NS - 600 * SECOND, edge_ns), SECOND)
-            assert len(truth) > 300
+            assert 300 < len(truth) < 400
             assert es.bars() == truth
-            assert len(made.bar_requests) > 4
+            # what time it is; the pages; once, whether there is anything beyond the first
+            assert len(made.bar_requests) <= 1 + 4 + 1
 
     run(work)
 
@@ -493,6 +497,21 @@ def test_a_token_that_has_ended_is_renewed() -> None:
             await made.drop()
             await caught_up(at)  # the hub does not take the old one either
             assert made.logins == 3
+
+    run(work)
+
+
+def test_a_token_is_renewed_at_four_fifths_of_its_day() -> None:
+    async def work() -> None:
+        made = peer()
+        async with desk(made) as at:
+            await caught_up(at)
+            at.clock.off_ns = 19 * HOUR
+            await caught_up(at, NQ)
+            assert made.logins == 1
+            at.clock.off_ns = 20 * HOUR
+            await caught_up(at, NQ)
+            assert made.logins == 2
 
     run(work)
 

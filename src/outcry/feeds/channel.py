@@ -5,6 +5,7 @@ is handed over before the break is told; a heartbeat lags as the vendor's trades
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -142,6 +143,14 @@ class Lag:
         """The time of trades of which none is still to come (ns UTC, the vendor's clock)."""
         late_ns = max(self._delays_ns, default=0)
         return now_ns - min(max(late_ns + LEAST_LAG_NS // 2, LEAST_LAG_NS), MOST_LAG_NS)
+
+
+def unheard(*names: str) -> logging.Logger:
+    """Loggers that say nothing, at whatever level and whoever sets logging up later; the last of them."""
+    found = [logging.getLogger(name) for name in names]
+    for logger in found:
+        logger.addFilter(lambda _record: False)
+    return found[-1]
 
 
 async def beating(

@@ -6,7 +6,6 @@ known by answers to pings, for the vendor sends nothing while nothing is traded.
 """
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from urllib3.response import BaseHTTPResponse
 from websockets.exceptions import ConnectionClosed
 
-from outcry.feeds.channel import Channel, Lag, Switchboard, beating
+from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
 from outcry.feeds.link import Rejected
 from outcry.feeds.massive.protocol import (
     WELL,
@@ -49,11 +48,7 @@ _THREADS = 2
 #: Trades a page of history, the most there may be.
 PAGE = 49_999
 
-_UNHEARD = logging.getLogger("outcry.feeds.massive.unheard")
-_UNHEARD.disabled = True
-for _name in ("WebSocketClient", "RESTClient"):  # as imported they print to standard output
-    logging.getLogger(_name).handlers.clear()
-    logging.getLogger(_name).disabled = True
+_UNHEARD = unheard("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
 
 
 class Socket:

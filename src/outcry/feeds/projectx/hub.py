@@ -6,7 +6,6 @@ lives is known by answers to pings and by the hub's own beats.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
@@ -20,7 +19,7 @@ from pysignalr.transport.websocket import WebsocketTransport
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from outcry.feeds.channel import Channel, Lag, Switchboard, beating
+from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
 from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import counted, trade_rows
 from outcry.ports.clock import Clock
@@ -29,10 +28,7 @@ from outcry.ports.feed import FeedLost, FeedRefused, Trades
 #: Time to connect, and for an answer; the hub beats every 15 s, and may be silent for ten more.
 CONNECT_S, ANSWER_S, SILENT_S = 15.0, 15.0, 25.0
 
-_UNHEARD = logging.getLogger("outcry.feeds.projectx.unheard")
-_UNHEARD.disabled = True
-for _name in ("pysignalr.client", "pysignalr.transport"):
-    logging.getLogger(_name).disabled = True
+_UNHEARD = unheard("pysignalr.client", "pysignalr.transport", "outcry.feeds.projectx.unheard")
 
 
 class _Transport(WebsocketTransport):

@@ -57,8 +57,11 @@ class Rest:
         rows = np.concatenate([np.zeros(0, BAR), *parts])
         return rows[np.argsort(rows["ts_event"], kind="stable")]
 
-    async def _parts(self, contract_id: str, first_ns: int, end_ns: int) -> list[Rows]:
-        """A full page is a piece of what was asked for, from either end or the middle: what it leaves is asked for."""
+    async def _parts(
+        self, contract_id: str, first_ns: int, end_ns: int, *, newest_first: bool = False
+    ) -> list[Rows]:
+        """A full page is a piece of what was asked for: what it leaves is asked for. The vendor seems to give the
+        newest bars; where it is seen to, nothing is looked for after them again."""
         if first_ns >= end_ns:
             return []
         page = await self._page(contract_id, first_ns, end_ns)
@@ -66,11 +69,12 @@ class Rest:
         if len(page) < PAGE or not len(rows):
             return [rows]
         oldest_ns, newest_ns = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
-        return [
-            *await self._parts(contract_id, first_ns, oldest_ns),
-            rows,
-            *await self._parts(contract_id, newest_ns + NANOS_PER_SECOND, end_ns),
-        ]
+        after: list[Rows] = []
+        if not newest_first:
+            after = await self._parts(contract_id, newest_ns + NANOS_PER_SECOND, end_ns)
+            newest_first = not any(len(part) for part in after)
+        before = await self._parts(contract_id, first_ns, oldest_ns, newest_first=newest_first)
+        return [*before, rows, *after]
 
     async def _page(self, contract_id: str, first_ns: int, end_ns: int) -> Rows:
         async with self._pace:
