@@ -94,9 +94,10 @@ def _complete(caught_up: CaughtUp, since: Cursor) -> CaughtUp:
 
 
 def _since(event: Event, since_ns: int) -> Event | None:
-    """Leave out rows from before the cursor: whoever set it has them."""
+    """Leave out rows from before the cursor: whoever set it has them. A bar is, when it is over before it."""
     if isinstance(event, Trades | Bars):
-        late = event.rows["ts_event"] < since_ns
+        length_ns = event.quality.length_ns if isinstance(event, Bars) else 0
+        late = event.rows["ts_event"] + length_ns < since_ns
         if late.all():
             return None
         if late.any():
