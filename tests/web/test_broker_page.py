@@ -13,9 +13,11 @@ from texts import all_texts
 from webstage import WebStage
 
 import outcry.feeds
+from outcry.accounts.licences import Scope
 from outcry.core.instruments import Contract
 from outcry.feeds.adapters import adapters
 from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRow, Finding
+from outcry.ports.live import StreamKey
 from outcry.ports.store import StoreBusy
 from outcry.services.wording import STATES
 from outcry.web.broker_forms import OURS
@@ -106,6 +108,13 @@ def test_streams_are_told_with_what_the_vendor_refuses(
     show(stage.house.board, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
     show(stage.house.board, ann.user.id, "another", Contract("CL", 2026, 4), "live")
     show(stage.house.board, 0, "acme", Contract("GC", 2026, 4), "live")
+    show(stage.house.board, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
+    gold = StreamKey(ann.user.id, "acme", Contract("GC", 2026, 4))
+    seen = stage.house.board.channels(Scope(ann.user.id, ()), "GC")
+    next(one.channel for one in seen if one.channel.key == gold).told = "too_many_sessions"
+    text = Read(ann.get(PLACE)).text
+    assert "in use by too many programs" in text
+    stage.house.board.drop(gold)
     text = Read(ann.get(PLACE)).text
     for part in ("ESH2026", "NQH2026", "no real-time data of this contract", "1 of 2"):
         assert part in text

@@ -4,7 +4,7 @@ Rule kept: somebody else's connection is one that does not exist.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.responses import Response
 
@@ -22,13 +22,15 @@ from outcry.web.feed_words import Explained, Found, connection_state, explained,
 from outcry.web.forms import Faults, forget_typed, note_of, number_in, prove_first, typed_before
 from outcry.web.moments import Moment, moment
 from outcry.web.states import State, state_of
-from outcry.web.vendor_words import cure_of, guide_address
+from outcry.web.vendor_words import code_means, cure_of, guide_address
 
 LIST = "/account/brokers"
 ONE = f"{LIST}/{{connection_id}}"
 _RUNS = frozenset(
     {ConnectionPhase.CONNECTING, ConnectionPhase.CATCHING_UP, ConnectionPhase.LIVE, ConnectionPhase.DEGRADED}
 )
+#: States of a stream for which its feed may have a code of its own.
+_SAID_BY_FEEDS = frozenset({"unsubscribed", "disconnected"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +88,20 @@ def connected(visit: Visit, row: ConnectionRow, names: Mapping[str, str]) -> Con
 
 
 def stream_of(visit: Visit, channel: Channel) -> Stream:
-    """A stream for a page."""
+    """A stream for a page. Where its feed says itself why it sends nothing, that is told."""
     standing, feed = channel.standing, channel.key.feed
-    state = state_of(visit.words, standing.reason)
+    state, code = state_of(visit.words, standing.reason), standing.reason
+    said = code_means(visit.words, channel.told) if code in _SAID_BY_FEEDS else None
+    if said is not None:
+        state, code = replace(state, reason=said), channel.told
     refuses = state.kind == "error"
     return Stream(
         feed=feed,
         contract=channel.key.contract.key,
         state=state,
         market=moment(visit, standing.market_ns or None),
-        cure=cure_of(visit.words, feed, standing.reason) if refuses else "",
-        href=guide_address(feed, standing.reason) if refuses else "",
+        cure=cure_of(visit.words, feed, code) if refuses else "",
+        href=guide_address(feed, code) if refuses else "",
     )
 
 
