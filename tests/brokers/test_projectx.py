@@ -367,6 +367,20 @@ def test_the_vendors_clock_counts_and_not_ours(off_s: int) -> None:
     run(work)
 
 
+def test_a_cursor_ahead_of_the_vendors_clock_leaves_nothing_out() -> None:
+    async def work() -> None:
+        made = peer()
+        async with desk(made) as at:
+            es = await caught_up(at, ES, NOW_NS + 60 * SECOND)
+            await play(made, 20)
+            last = traded(made, ES, 0, made.now_ns)[-1]["ts_event"]
+            await until(lambda: len(es.trades()) and es.trades()["ts_event"][-1] == last, "all")
+            equals_the_tape(made, ES, es, NOW_NS)
+            assert not es.of(Gap)
+
+    run(work)
+
+
 @pytest.mark.parametrize("oldest_first", [False, True])
 def test_full_pages_are_asked_for_until_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, *, oldest_first: bool

@@ -140,17 +140,14 @@ class ProjectXFeed:
     async def _stream(self, contract_id: str, since: Cursor, channel: Channel) -> AsyncGenerator[Event, None]:
         """Bars, then trades."""
         first_ns = since.since_ns - since.since_ns % NANOS_PER_SECOND
-        latest_ns = self._rest.vendor_ns()
-        await channel.beside(
-            self._rest.bars(contract_id, latest_ns - SETTLED_NS, latest_ns)
-        )  # tells the time
+        recent_ns = self._rest.vendor_ns()
+        await channel.beside(self._rest.bars(contract_id, recent_ns - SETTLED_NS, recent_ns))  # for the date
         now_ns = self._rest.vendor_ns() // NANOS_PER_SECOND * NANOS_PER_SECOND
-        kept_ns = now_ns - self.caps.reach_ns
+        first_ns, kept_ns = min(first_ns, now_ns), now_ns - self.caps.reach_ns
         if first_ns < kept_ns:
             yield Gap(since.since_ns, kept_ns, "not_kept")
             first_ns = kept_ns
         seam = Seam(max(first_ns, now_ns - SETTLED_NS), now_ns + WHOLE_NS, now_ns + CUT_NS)
-        seam.edge_ns = min(seam.edge_ns, seam.cut_ns)
         rows = await channel.beside(self._rest.bars(contract_id, first_ns, seam.edge_ns))
         for at in range(0, len(rows), PIECE):
             yield Bars(rows[at : at + PIECE], Quality.BARS_1S, backfill=True)
