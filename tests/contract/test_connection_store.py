@@ -18,6 +18,7 @@ from outcry.ports.connections import (
     SealedEntries,
     Sealing,
 )
+from outcry.ports.identity import IdentityStore
 from outcry.ports.store import StoreBusy
 from outcry.ports.vault import VaultKeyRow, VaultStore
 from outcry.store import migrate as migration
@@ -41,6 +42,7 @@ class Kept:
     """Both stores as two processes have them open, and the folder of their database."""
 
     store: ConnectionStore
+    people: IdentityStore
     vault: VaultStore
     elsewhere: ConnectionStore
     folder: Path
@@ -56,7 +58,7 @@ def sqlite(folder: Path) -> Iterator[Kept]:
         people.add_user(email, "member", "free", email.encode(), NOW)
     vault = SqlVaultStore(database)
     vault.add_vault_key("k1", b"canary", NOW)
-    yield Kept(SqlConnectionStore(database), vault, SqlConnectionStore(there), folder)
+    yield Kept(SqlConnectionStore(database), people, vault, SqlConnectionStore(there), folder)
     there.close()
     database.close()
 
@@ -90,6 +92,16 @@ def test_a_connection_is_kept_as_it_was_given_under_a_number_of_its_own(store: C
     assert store.rows(ANN) == [replace(ROW, id=first), replace(ROW, id=third, broker="tastytrade")]
     assert [row.id for row in store.rows()] == [first, second, third]
     assert store.entries(second) == SealedEntries(2, "k1", b"wrapped a2.1", b"sealed a2.1", 1)
+
+
+def test_connections_of_a_disabled_account_are_not_among_everybodys_until_it_is_enabled(kept: Kept) -> None:
+    anns = kept.store.add(ROW, sealing(), NOW)
+    bobs = kept.store.add(replace(ROW, user_id=BOB), sealing(), NOW)
+    kept.people.change_user(BOB, disabled_ns=NOW + 1)
+    assert [row.id for row in kept.store.rows()] == [anns]
+    assert [row.id for row in kept.store.rows(BOB)] == [bobs]
+    kept.people.change_user(BOB, disabled_ns=0)
+    assert [row.id for row in kept.store.rows()] == [anns, bobs]
 
 
 def test_a_user_has_one_connection_of_a_broker(kept: Kept) -> None:

@@ -26,6 +26,7 @@ from outcry.services.answers import LevelsAnswer
 from outcry.services.connections.lifecycle import RESTING
 from outcry.services.connections.wanted import wanted_by
 from outcry.services.errors import NoLicensedSource
+from outcry.store.identity import SqlIdentityStore
 
 LIVE_ONLY = ("updated_at", "last_price", "bias", "developing", "overnight", "playbook")
 MONDAY, TUESDAY = date(2026, 11, 16), date(2026, 11, 17)
@@ -197,6 +198,19 @@ def test_a_connection_that_never_came_about_is_why_there_is_nothing(tmp_path: Pa
         await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
         await key.until(["login_refused", "no_completed_session"])
         assert bobs.state() == ["no_connection", "no_completed_session"]
+
+    run(tmp_path, work)
+
+
+def test_a_disabled_account_is_not_signed_in_anywhere_until_it_is_enabled(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        key, people = Key(stage, "ann@example.com"), SqlIdentityStore(stage.house.database)
+        stage.connect()
+        await key.until(LIVE)
+        assert people.change_user(stage.user, disabled_ns=stage.clock.now_ns())
+        await stage.until(lambda: not stage.peer.calls, "the session at the vendor ended")
+        assert people.change_user(stage.user, disabled_ns=0)
+        await key.until(LIVE)
 
     run(tmp_path, work)
 

@@ -178,7 +178,7 @@ class ConnectionStore(Protocol):
     All methods may raise `StoreBusy`."""
 
     def rows(self, user_id: int | None = None) -> Sequence[ConnectionRow]:
-        """A user's connections, or everybody's, oldest first."""
+        """A user's connections, or those of everybody whose account is not disabled, oldest first."""
         ...
 
     def add(self, row: ConnectionRow, seal: "Sealing", now_ns: int) -> int:

@@ -35,6 +35,8 @@ class SqlConnectionStore:
         query = select(_CONNECTIONS).order_by(_CONNECTIONS.c.id)
         if user_id is not None:
             query = query.where(_CONNECTIONS.c.user_id == user_id)
+        else:  # nobody signs in at a broker's in the name of somebody who may not come in here
+            query = query.join(schema.users).where(schema.users.c.disabled_ns.is_(None))
         with self._database.reading() as connection:
             return [read_connection(row) for row in connection.execute(query).mappings()]
 
