@@ -80,6 +80,7 @@ def until(so: Callable[[], bool]) -> None:
         (ConnectionPhase.CONNECTING, "unreachable", "cannot be reached", {"pause"}),
         (ConnectionPhase.CATCHING_UP, "catching_up", "the session so far", {"pause"}),
         (ConnectionPhase.LIVE, "live", "answered live while", {"pause"}),
+        (ConnectionPhase.LIVE, "no_prior", "Import a session from before it.", {"pause"}),
         (ConnectionPhase.DEGRADED, "not_entitled", "its other symbols are answered delayed", {"pause"}),
         (ConnectionPhase.NEEDS_SIGN_IN, "login_refused", "After two refusals", {"resume", "renew"}),
         (ConnectionPhase.FAILED, "too_many_sessions", "End the others", {"resume"}),

@@ -58,6 +58,8 @@ _STEPS: Mapping[str, tuple[str, str]] = {
         (later("See what the vendor refuses, and what to do"), "/account/brokers"),
     ),
 }  # fmt: skip
+#: Steps that are the reader's own to take, whichever feed it is.
+_OF_THE_READER = frozenset({"no_prior", "ended"})
 #: What a check looks at.
 STEPS: Mapping[CheckStep, str] = {
     CheckStep.SIGN_IN: later("Reached and signed in"),
@@ -112,6 +114,8 @@ def explained(words: Words, row: ConnectionRow) -> Explained:
     """How a connection stands, and what to do."""
     vendor = vendor_of(row)
     cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
+    if not cure and row.code in _OF_THE_READER:
+        cure = f"{words(_STEPS[row.code][0])}."
     return Explained(row.code, _reason(words, row.code), answers, cure, guide_address(vendor, row.code))
 
 
