@@ -1,16 +1,19 @@
 """The agent with feeds that break, repeat, refuse and lie, against a service on a real socket."""
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 from tests.e2e.test_replay_command import Service as Stage
 from tests.e2e.test_replay_command import serving
 
 from outcry.bus.log import FileLog
+from outcry.cli.agent_words import table
 from outcry.client.agent import Agent, Market, Source
 from outcry.client.outward import Service
 from outcry.client.spool import Spool
@@ -188,6 +191,14 @@ def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
         await asyncio.sleep(0.3)  # pauses are some hundredths of a second
         assert len(bad.asked) == 2
         assert play.agent.followers["good", ES].seen.phase == "live"
+        shown = Console(width=200, file=io.StringIO(), record=True)
+        shown.print(table(play.agent))
+        lines = shown.export_text().splitlines()
+        assert [line.split()[:3] for line in lines[1:4]] == [
+            ["bad", "ESZ2026", "needs"], ["bad", "NQZ2026", "needs"], ["good", "ESZ2026", "live"],
+        ]  # fmt: skip
+        assert "correct them in the file" in lines[1]
+        assert "takes what is sent" in lines[4]
 
     played(tmp_path, {"bad": bad, "good": good}, test)
 
@@ -265,6 +276,7 @@ def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("former")) == [7])
+        await play.until(lambda: not (tmp_path / "spool" / "0" / "former" / ES.key).exists())
 
     played(tmp_path, {"mine": feed}, test)
 

@@ -7,8 +7,9 @@ stays for the next start.
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from outcry.client.following import Follower
 from outcry.client.outward import Outward, Service
@@ -25,6 +26,8 @@ from outcry.services.live.engine import CONTRACTS_S, FIRST_PAUSE_S, GOOD_SESSION
 #: How long the end may take, to send what is left.
 FLUSH_S = 3.0
 _SYNC_S = 1.0
+#: Of what is refused so a service never takes anything.
+_NEVER = frozenset({"expired", "unknown_contract"})
 #: The spool bridges what a feed by itself could not.
 _REACH_NS = 2**62
 
@@ -63,6 +66,7 @@ class Agent:
         self.disk = ""
         self._news: dict[tuple[str, Contract], asyncio.Event] = {}
         self._carrying: dict[tuple[str, Contract], asyncio.Task[None]] = {}
+        self._clearing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Run until cancelled; then end cleanly, the spool kept."""
@@ -75,7 +79,7 @@ class Agent:
         finally:
             await _end(following)
             await self._say_goodbye()
-            await _end([keeping, *self._carrying.values()])
+            await _end([keeping, *self._clearing, *self._carrying.values()])
             self.outward.close()
             await asyncio.to_thread(self._sync)
 
@@ -168,13 +172,35 @@ class Agent:
                 c for source in self.sources if source.name == feed for c in await source.feed.contracts()
             ]
             if feed not in named or contract not in wanted:
-                await self._line(feed, contract, caps)
+                self._begin(self._clear(feed, contract, caps))
+
+    async def _clear(self, feed: str, contract: Contract, caps: FeedCaps) -> None:
+        """Send what a line has, then forget it; also where the service will never take it."""
+        place = feed, contract
+        line = await self._line(feed, contract, caps)
+        if line is None:
+            return
+        while line.waiting and self.outward.refused.get((feed, contract.key)) not in _NEVER:
+            await asyncio.sleep(_SYNC_S / self._rush)
+        await _end([self._carrying.pop(place)])
+        try:
+            await asyncio.to_thread(self.spool.forget, feed, contract)
+        except OSError as problem:
+            self._tell("a spool cannot be removed", feed=feed, contract=contract.key, problem=str(problem))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._clearing.add(task)
+        task.add_done_callback(self._clearing.discard)
 
     async def _keep(self) -> None:
         """Put the spool on the disk itself every second, and keep it within its limit."""
         while True:
             await asyncio.sleep(_SYNC_S / self._rush)
-            await asyncio.to_thread(self._sync)
+            try:
+                await asyncio.to_thread(self._sync)
+            except Exception as problem:  # noqa: BLE001 - a supervisor: what is on disk is looked after again
+                self._tell("the spool met a fault", problem=repr(problem))
 
     def _sync(self) -> None:
         try:

@@ -60,7 +60,7 @@ class Spool:
         """Let go of the oldest where there is more than was allowed; return how many pieces went. Raises `OSError`."""
         gone = 0
         while self.size > self._limit_bytes:
-            largest = max(self.lines.values(), key=lambda line: line.size)
+            largest = max(list(self.lines.values()), key=lambda line: line.size)
             if not largest.drop_oldest():
                 return gone
             gone += 1

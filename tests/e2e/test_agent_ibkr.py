@@ -1,0 +1,161 @@
+"""Interactive Brokers through the agent: TWS on this machine, a service elsewhere, and both agent and TWS come and go.
+
+History comes as bars of a minute, and its trades take their place afterwards; so what the service has stored in the end
+is the tape, trade by trade, whatever was interrupted.
+"""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from tests.brokers.ibkr_peer import IbkrPeer
+from tests.brokers.stage import (
+    BEGIN_NS,
+    CLOSE_NS,
+    DAY,
+    ES,
+    MINUTE,
+    OPEN_NS,
+    RUSH,
+    SECOND,
+    PeerClock,
+    in_window,
+    tape_of,
+)
+
+from outcry.bus.log import FileLog
+from outcry.client.agent import Agent, Market, Source
+from outcry.client.outward import Service
+from outcry.client.spool import Spool
+from outcry.core.calendar import SessionKind
+from outcry.http.server import Binding, build_server
+from outcry.ports.adapters import Kit
+from outcry.ports.records import TRADE, Rows
+from outcry.settings import Settings
+from outcry.store.reference import load_reference
+from outcry.wiring import House, open_house
+
+
+@contextmanager
+def served(folder: Path, clock: PeerClock) -> Iterator[tuple[House, str]]:
+    """A whole service with a clock of its own; yields its address."""
+    up, found = threading.Event(), [0]
+
+    def started(_host: str, port: int) -> None:
+        found[0] = port
+        up.set()
+
+    with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
+        server = build_server(house.application(), Binding(port=0, shutdown_s=2), started)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        assert up.wait(20)
+        try:
+            yield house, f"http://127.0.0.1:{found[0]}"
+        finally:
+            server.stop()
+            thread.join(20)
+
+
+class Desk:
+    """TWS and an agent beside it."""
+
+    def __init__(self, folder: Path, url: str, key: str, peer: IbkrPeer, clock: PeerClock) -> None:
+        self.folder, self.url, self.key, self.peer, self.clock = folder, url, key, peer, clock
+        self.agent: Agent | None = None
+
+    async def run(self, meanwhile: Callable[[Agent], Awaitable[None]]) -> None:
+        """An agent for as long as something goes on."""
+        reference, log = load_reference(), FileLog(self.folder)
+        kit = Kit(reference.universe, self.clock, lambda: [ES], self.peer.places, rush=RUSH)
+        with log.exclusively():
+            agent = Agent(
+                [Source("ibkr", self.peer.adapter.feed(self.peer.given, kit))], Spool(log, self.folder, 1 << 30),
+                Service(self.url, self.key), Market(reference.universe, reference.calendar, self.clock),
+                lambda *_said, **_more: None, rush=RUSH,
+            )  # fmt: skip
+            running = asyncio.create_task(agent.run())
+            try:
+                await meanwhile(agent)
+            finally:
+                running.cancel()
+                with suppress(asyncio.CancelledError):
+                    await running
+
+    async def advance(self, to_ns: int, step_ns: int) -> None:
+        while self.peer.now_ns < to_ns:
+            await self.peer.advance(min(self.peer.now_ns + step_ns, to_ns))
+            await asyncio.sleep(0.01)
+
+    async def live(self, agent: Agent) -> None:
+        """Let time pass until the feed is up to date, and the service has all of it."""
+        async with asyncio.timeout(60):
+            while True:
+                await self.advance(self.peer.now_ns + SECOND // 2, SECOND // 2)
+                follower = agent.followers.get(("ibkr", ES))
+                if follower and follower.seen.phase == "live" and follower.line.waiting < 3:
+                    return
+                await asyncio.sleep(0.05)
+
+
+def counted(rows: Rows) -> Counter[tuple[int, int, int]]:
+    columns = (rows[name].tolist() for name in ("ts_event", "price", "size"))
+    return Counter(zip(*columns, strict=True))
+
+
+def stored(house: House) -> Rows:
+    found = [
+        rows
+        for row in house.store.all_recordings()
+        for rows in house.tape.read(row.path, row.quality)
+        if rows.dtype == TRADE
+    ]
+    return in_window(np.concatenate(found), OPEN_NS, CLOSE_NS) if found else np.zeros(0, TRADE)
+
+
+def test_what_is_stored_in_the_end_is_the_tape(tmp_path: Path) -> None:
+    rows = tape_of(ES, IbkrPeer.resolution_ns, 7)
+
+    async def work() -> None:
+        peer = IbkrPeer()
+        peer.now_ns = BEGIN_NS
+        clock = PeerClock(peer)  # pyright: ignore[reportArgumentType]
+        peer.tape(ES, rows)
+        await peer.start()
+        try:
+            await play(peer, clock)
+        finally:
+            await peer.stop()
+
+    async def play(peer: IbkrPeer, clock: PeerClock) -> None:
+        with served(tmp_path / "data", clock) as (house, url):
+            key = house.keys.create("ann@example.com", "free", 0, role="ingest")
+            desk = Desk(tmp_path / "spool", url, key, peer, clock)
+
+            async def morning(agent: Agent) -> None:
+                await desk.live(agent)
+                await desk.advance(BEGIN_NS + 5 * MINUTE, 5 * SECOND)
+                await peer.drop()
+                await desk.advance(BEGIN_NS + 8 * MINUTE, 5 * SECOND)
+                await desk.live(agent)
+
+            async def afternoon(agent: Agent) -> None:
+                await desk.live(agent)
+                await desk.advance(BEGIN_NS + 20 * MINUTE, 5 * SECOND)
+                await desk.advance(CLOSE_NS + 60 * MINUTE, 5 * MINUTE)
+                async with asyncio.timeout(90):
+                    while counted(stored(house)) != counted(in_window(rows, OPEN_NS, CLOSE_NS)):
+                        await desk.advance(peer.now_ns + SECOND, SECOND)
+                        await asyncio.sleep(0.2)
+
+            await desk.run(morning)
+            await peer.advance(BEGIN_NS + 12 * MINUTE)  # nobody reads meanwhile
+            await desk.run(afternoon)
+            sessions = [row for row in house.store.sessions([1], "ES") if row.trade_date == DAY]
+            assert [row.complete for row in sessions if row.kind is SessionKind.RTH] == [True]
+
+    asyncio.run(work())
