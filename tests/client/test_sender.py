@@ -92,6 +92,7 @@ def answer(body: bytes, status: str = "200 OK", *headers: bytes) -> bytes:
         b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000 + b"\r\n",
         answer(b"", "302 Found", b"location: http://127.0.0.1:1/elsewhere"),
         answer(b'{"code": 5}', "422 No"), answer(b"<html>", "404 Not Found"),
+        answer(b"[" * 60_000), answer(b"[" * 60_000, "422 No"), answer(b'{"code": "invalid_request"}', "422 No"),
     ],
 )  # fmt: skip
 def test_nothing_but_an_answer_is_one(said: bytes) -> None:

@@ -29,5 +29,5 @@ def refusal(status: int, body: bytes) -> ApiError | Unreachable:
     try:
         said = json.loads(body)
         return ApiError(said["code"], status, said["message"], said["request_id"], said)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Unreachable(f"the answer has status {status} and is not from this service")

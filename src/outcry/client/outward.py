@@ -39,7 +39,8 @@ class Service:
 
 @dataclass(slots=True)
 class Reached:
-    """How the service was found last: `code` is `ok`, `unreachable`, or what it refuses with; `text` for a person."""
+    """How the service was found last: `code` is `ok`, `service_unreachable`, `fault` (one of ours), or what it refuses
+    with; `text` for a person."""
 
     code: str = "connecting"
     text: str = ""
@@ -95,6 +96,10 @@ class Outward:
             pause_s = await asyncio.wrap_future(pushed)
         except ApiError as problem:
             return self._refusal(place, line, problem)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one line's fault is no other's
+            self.refused[place] = "fault"
+            self._show("fault", repr(problem))
+            return REFUSED_PAUSE_S
         if pause_s is None:
             self.refused.pop(place, None)
             self._show("ok", "")
@@ -102,7 +107,7 @@ class Outward:
             self.refused[place] = _code(sender.problem)
             self._show("ok", "")
         else:
-            self._show("unreachable", str(sender.problem))
+            self._show("service_unreachable", str(sender.problem))
         return pause_s
 
     def _refusal(self, place: tuple[str, str], line: SpooledLine, problem: ApiError) -> float:

@@ -106,7 +106,7 @@ class Sender:
             raise refusal(status, said)
         try:
             taken = msgspec.json.decode(said, type=_Answer).next
-        except msgspec.DecodeError as problem:
+        except (msgspec.DecodeError, RecursionError) as problem:
             self.close()  # cut short, perhaps: nothing that follows belongs to what is asked next
             raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
         self.worked = True
