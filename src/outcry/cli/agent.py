@@ -50,6 +50,9 @@ def run(*, config: _Config = None, log: Literal["text", "json"] = "text", insecu
     insecure
         Let key and trades go unencrypted to a service that is not on this machine.
     """
+    if sys.platform == "win32":
+        print("outcry agent: run it in WSL 2, where it reaches TWS too (docs/agent.md)", file=sys.stderr)
+        return 2
     try:
         plan, means = _plan(config, insecure=insecure)
         return asyncio.run(_run(plan, means, log))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from outcry.client.agent import Agent
 from outcry.core.units import NANOS_PER_SECOND
@@ -104,16 +105,20 @@ def table(agent: Agent) -> Table:
             f"{seen.rows:,}",
             newest,
             f"{line.waiting:,}",
-            said,
+            _plain(said),
         )
     reached = agent.outward.reached
     said = "" if reached.code == "ok" else words_of(reached.code) if reached.code in WORDS else reached.text
-    found.add_row(
-        "service", "", "takes what is sent" if reached.code == "ok" else reached.code, "", "", "", said
-    )
+    how = "takes what is sent" if reached.code == "ok" else reached.code
+    found.add_row("service", "", _plain(how), "", "", "", _plain(said))
     if agent.disk:
-        found.add_row("spool", "", "cannot be written", "", "", "", agent.disk)
+        found.add_row("spool", "", "cannot be written", "", "", "", _plain(agent.disk))
     return found
+
+
+def _plain(text: str) -> Text:
+    """As it is: what others have said is no markup, and moves no cursor."""
+    return Text("".join(sign for sign in text if sign.isprintable()))
 
 
 def _time(at_ns: int) -> str:
@@ -128,5 +133,5 @@ def print_findings(rows: Sequence[tuple[str, str, str, bool | None, str]]) -> No
     marks = {True: "ok", False: "missing", None: "not tried"}
     for feed, contract, step, passed, code in rows:
         said = "" if code in {"ok", "not_tried"} else words_of(code)
-        found.add_row(feed, contract, step.replace("_", " "), marks[passed], said)
+        found.add_row(feed, contract, step.replace("_", " "), marks[passed], _plain(said))
     Console(width=None if sys.stdout.isatty() else _WIDE).print(found)
