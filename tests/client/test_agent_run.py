@@ -1,6 +1,7 @@
 """The agent with feeds that break, repeat, refuse and lie, against a service on a real socket."""
 
 import asyncio
+import errno
 import io
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from rich.console import Console
 from tests.e2e.test_replay_command import Service as Stage
 from tests.e2e.test_replay_command import serving
@@ -41,6 +43,7 @@ from outcry.store.reference import load_reference
 REFERENCE = load_reference()
 SECOND = 1_000_000_000
 NOW_NS = 1_795_186_800_000_000_000  # Friday 2026-11-20 15:00 UTC: the regular session is open
+THURSDAY_OPEN_NS = 1_795_098_600_000_000_000  # 14:30 UTC
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False, True)
 #: A run of a feed: what it sends, and the error it ends with; without one it goes on in silence.
@@ -164,6 +167,7 @@ def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_who
         await play.until(lambda: play.agent.followers["mine", ES].line.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
+        assert feed.asked[0] == THURSDAY_OPEN_NS  # what the session is measured against is wanted too
         assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
         told = [event for event in events if isinstance(event, Status)]
         assert told == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
@@ -289,3 +293,46 @@ def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) ->
         assert "a stream met a fault" in [event for event, _ in play.said]
 
     played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes while it is full goes through memory; when there is room again it is on disk after all."""
+    append, full = FileLog.append, [False]
+
+    def sometimes(log: FileLog, key: str, first: int, count: int, blob: bytes) -> None:
+        if full[0] and key.startswith("0/mine"):
+            raise OSError(errno.ENOSPC, "no space left")
+        append(log, key, first, count, blob)
+
+    more = asyncio.Event()
+
+    class Growing(Scripted):
+        async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+            async for event in self._first():
+                yield event
+            await more.wait()
+            yield trades(2, 1)
+            await asyncio.Event().wait()
+
+        async def _first(self) -> AsyncIterator[Event]:
+            for event in (STANDS, trades(3), CAUGHT_UP):
+                yield event
+
+    async def test(play: Play) -> None:
+        monkeypatch.setattr(FileLog, "append", sometimes)
+        await play.until(lambda: ages(play.events("mine")) == [3])
+        full[0] = True
+        more.set()
+        await play.until(lambda: ages(play.events("mine")) == [3, 2, 1])
+        await play.until(lambda: play.agent.disk)
+        line = play.agent.followers["mine", ES].line
+        assert line.unsaved
+        full[0] = False
+        await play.until(lambda: not line.unsaved and not play.agent.disk)
+        assert play._log.last(f"0/mine/{ES.key}") == line.end
+        said = [event for event, _ in play.said if "spool" in event]
+        assert said == [
+            "the spool cannot be written; what comes waits in memory", "the spool can be written again",
+        ]  # fmt: skip
+
+    played(tmp_path, {"mine": Growing({ES: []})}, test)
