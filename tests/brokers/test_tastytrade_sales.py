@@ -1,5 +1,6 @@
 """What tastytrade's adapter makes of single sales: changed, marked, or not to be read."""
 
+import asyncio
 import contextlib
 from collections import deque
 from decimal import Decimal
@@ -13,6 +14,7 @@ from tests.brokers.tastytrade_desk import (
     ES,
     NOW,
     NQ,
+    RUSH,
     SECOND,
     Desk,
     FixedPeer,
@@ -28,6 +30,7 @@ from tests.brokers.tastytrade_peer import (
 
 from outcry.feeds.tastytrade import channel as channels
 from outcry.feeds.tastytrade import events, series
+from outcry.feeds.tastytrade import stream as streams
 from outcry.ports.feed import (
     Amend,
     CaughtUp,
@@ -113,6 +116,25 @@ def test_a_sale_corrected_while_nobody_listened_is_amended() -> None:
     played(work, tapes=tapes)
 
 
+def test_a_past_that_begins_when_nobody_expects_it_is_waited_for_the_next_time() -> None:
+    """A server too slow to begin within the time of doubt is taken for one without a past, once."""
+
+    async def work(desk: Desk) -> None:
+        desk.peer.grants = False
+        feed = desk.feed()
+        reader = Reader(feed)
+        await reader.caught_up()
+        sale = {"index": 1, "time": NOW // MS, "price": 6700.25, "size": 1}
+        await desk.peer.say("/ESZ26:XCME", {**sale, "eventFlags": events.SNAPSHOT_BEGIN})
+        assert (await reader.lost()).code == "vendor_error"
+        again = Reader(feed)
+        await asyncio.sleep(2 * streams.DOUBT_S / RUSH)
+        assert not again.of(CaughtUp)
+        await again.caught_up()
+
+    played(work)
+
+
 def test_a_past_told_anew_is_asked_for_again() -> None:
     async def work(desk: Desk) -> None:
         reader = Reader(desk.feed())
@@ -147,7 +169,7 @@ def test_a_price_is_read_from_its_text(text: str, price_e9: int) -> None:
 
 _values = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.decimals(allow_nan=True, allow_infinity=True),
-    st.text(max_size=9), st.sampled_from(["NaN", "-Infinity", "NEW", "CANCEL", "CORRECTION", "BUY"]),
+    st.text("0123456789-+.eENainf", max_size=9), st.sampled_from(["NaN", "-Infinity", "NEW", "CANCEL", "CORRECTION", "BUY"]),
 )  # fmt: skip
 _sensible = {"index": 5, "time": NOW // MS, "price": Decimal("6700.25"), "size": 3, "count": 2, "volume": 3}
 

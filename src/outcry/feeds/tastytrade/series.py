@@ -46,7 +46,7 @@ class Sales:
         self._scale, self._clock, self._sent, self._since_ns = scale, clock, sent, since_ns
         self.begun = self.whole = self.short = False
         self.amends: list[Amend] = []
-        self._ended = False
+        self._ended = self._asked = False
         self._gone: set[int] = set()
         self._chunks: list[Rows] = []
         self._past: list[Sale] = []
@@ -58,9 +58,9 @@ class Sales:
         """A sale, of before or of now. Raises `FeedLost`."""
         sale = read_sale(event, self._scale)
         if sale.flags & SNAPSHOT_BEGIN:
-            if self.begun:
+            again, self.begun = self.begun or self._asked, True
+            if again:
                 raise FeedLost("vendor_error", "dxLink began time and sales anew")
-            self.begun = True
             self._live.clear()  # the past has them too
         if self.begun and not self.whole:
             self._take_past(sale)
@@ -76,7 +76,7 @@ class Sales:
                 self.amends.append(Amend(sale.id, "correct", sale.price_e9, sale.size_lots))
             elif not self._full(sale):
                 self._past.append(sale)
-        elif not sale.trade:
+        elif not sale.trade and _is_change(sale):
             self._gone.add(sale.id)
             if sale.id in self._sent:
                 self.amends.append(Amend(sale.id, "cancel"))
@@ -107,15 +107,13 @@ class Sales:
         self._chunks.clear()
         if self._gone:
             rows = rows[~np.isin(rows["id"], np.array(sorted(self._gone), np.uint64))]
-        _, last = np.unique(
-            rows["id"][::-1], return_index=True
-        )  # of one told twice, what it is told to be last
-        rows = rows[::-1][last]
+        newest_first = rows[::-1]  # of one told twice, what it was told to be last
+        rows = newest_first[np.unique(newest_first["id"], return_index=True)[1]]
         return rows[np.argsort(rows["ts_event"], kind="stable")]
 
     def live(self) -> tuple[Rows, list[Amend]]:
         """Trades of now, and what became of others, since it was asked last."""
-        sales, self._live = self._live, []
+        sales, self._live, self._asked = self._live, [], True
         rows = self._rows([sale for sale in sales if _is_new(sale)], RowFlag(0))
         return rows, [_amend(sale) for sale in sales if _is_change(sale)]
 

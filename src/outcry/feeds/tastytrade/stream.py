@@ -219,12 +219,14 @@ class Stream:
     async def _take(self) -> bool:
         """Take in what has come, waiting for it no longer than a beat; whether there was anything."""
         taken = await self._channel.take(self._pace.s(BEAT_S) / 4)
-        for kind, event in taken:
-            if kind == SALE:
-                self._sales.take_in(event)
-            elif kind == CANDLE:
-                self._candles.take_in(event)
-        self._grant.seen = self._grant.seen or self._sales.begun
+        try:
+            for kind, event in taken:
+                if kind == SALE:
+                    self._sales.take_in(event)
+                elif kind == CANDLE:
+                    self._candles.take_in(event)
+        finally:
+            self._grant.seen = self._grant.seen or self._sales.begun
         return bool(taken)
 
     def _beat_due(self) -> bool:
