@@ -169,7 +169,8 @@ def test_a_price_is_read_from_its_text(text: str, price_e9: int) -> None:
 
 _values = st.one_of(
     st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.decimals(allow_nan=True, allow_infinity=True),
-    st.text("0123456789-+.eENainf", max_size=9), st.sampled_from(["NaN", "-Infinity", "NEW", "CANCEL", "CORRECTION", "BUY"]),
+    st.text("0123456789-+.eENainf", max_size=9),
+    st.sampled_from(["NaN", "-Infinity", "NEW", "CANCEL", "CORRECTION", "BUY"]),
 )  # fmt: skip
 _sensible = {"index": 5, "time": NOW // MS, "price": Decimal("6700.25"), "size": 3, "count": 2, "volume": 3}
 
