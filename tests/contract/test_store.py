@@ -51,6 +51,8 @@ def test_what_is_committed_is_read_back_whole(store: SqlStore) -> None:
     assert store.sessions_of(0, "ESU2024", DAY, DAY) == [SESSION]
     assert store.roots([0]) == ["ES"]
     assert store.tape_paths() == {"operator/ES/a.dbn.zst"}
+    assert store.tape_named(["operator/ES/b", "operator/ES/a.dbn.zst"]) == {"operator/ES/a.dbn.zst"}
+    assert store.tape_named([]) == frozenset()
     assert store.import_known(0, "digest")
 
 

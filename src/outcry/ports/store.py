@@ -251,7 +251,11 @@ class SessionStore(Protocol):
         ...
 
     def tape_paths(self) -> frozenset[str]:
-        """Every tape file a recording names, so that what a crash left over can be told from what is kept."""
+        """Every tape file a recording names."""
+        ...
+
+    def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
+        """Those of these tape files that a recording names: what a crash left over is none of them."""
         ...
 
     def commit_import(

@@ -3,7 +3,7 @@
 A file is written whole, then named by a recording in the store; what no recording names is nobody's and may be swept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from typing import Protocol
@@ -57,9 +57,9 @@ class Tape(Protocol):
         """Note that the store is about to name a file no more: the next `sweep` removes it if that came true."""
         ...
 
-    def sweep(self, kept: frozenset[str]) -> int:
+    def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
         """Remove those files that were begun or retired and no recording names; return how many. So does a crash leave
-        none of them behind.
+        none of them behind. `named`: says which of some files recordings name.
 
         No other file is touched, whatever the store says: it may be another store. Only inside `exclusively()`."""
         ...

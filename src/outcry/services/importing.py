@@ -87,7 +87,7 @@ class Importer:
         """Import one file; raise `FileRefused`, `StoreBusy`, `TapeInUse` or `OSError`, and then nothing is kept."""
         tape, store = self._parts.tape, self._parts.store
         with tape.exclusively():
-            tape.sweep(store.tape_paths())
+            tape.sweep(store.tape_named)
             before = _identity(path)
             reading = self._library.open(path, self._parts.universe, options)
             if reading is None:
@@ -110,7 +110,7 @@ class Importer:
         Sessions over by then are complete where the reading covers them. Raises as `run` does.
         """
         with self._parts.tape.exclusively():
-            self._parts.tape.sweep(self._parts.store.tape_paths())
+            self._parts.tape.sweep(self._parts.store.tape_named)
             return self._take(reading, owner, "", settled_ns, lambda _done, _of: None, lambda: None)
 
     def _take(
@@ -123,7 +123,7 @@ class Importer:
         except BaseException:
             intake.spool.abandon()
             raise
-        self._parts.tape.sweep(self._parts.store.tape_paths())
+        self._parts.tape.sweep(self._parts.store.tape_named)
         return report
 
     def refold(self, now_ns: int) -> Iterator[tuple[str, int]]:

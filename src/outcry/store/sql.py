@@ -21,6 +21,7 @@ from outcry.store.fan_out import forget_alerts
 from outcry.store.grants import SqlGrants
 from outcry.store.keys import SqlKeys
 
+_AT_ONCE = 500  # values in one statement: fewer than any database takes
 HANDLE_BYTES = 32  # of what passkeys know a user by
 
 
@@ -83,6 +84,18 @@ class SqlStore(SqlKeys, SqlGrants):
         """See `SessionStore`."""
         with self._database.reading() as connection:
             return frozenset(connection.execute(select(schema.recordings.c.path)).scalars())
+
+    def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
+        """See `SessionStore`."""
+        path = schema.recordings.c.path
+        with self._database.reading() as connection:
+            return frozenset(
+                found
+                for at in range(0, len(paths), _AT_ONCE)
+                for found in connection.execute(
+                    select(path).where(path.in_(paths[at : at + _AT_ONCE]))
+                ).scalars()
+            )
 
     def commit_import(
         self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],

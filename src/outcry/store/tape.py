@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import date, timedelta
@@ -85,12 +85,13 @@ class TapeFolder:
         with self._begun.open("a", encoding="utf-8") as begun:
             begun.write(relative + "\n")
 
-    def sweep(self, kept: frozenset[str]) -> int:
+    def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
         """See `Tape`."""
         try:
             begun = self._begun.read_text(encoding="utf-8").splitlines()
         except FileNotFoundError:
             return 0
+        kept = named(begun)
         left = [name for name in begun if name not in kept and (self._folder / name).is_file()]
         for name in left:
             self.remove(name)

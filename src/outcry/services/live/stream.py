@@ -98,13 +98,17 @@ class Stream:
         return held.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
 
     def covered(self) -> list[Span]:
-        """What this stream has all trades of."""
+        """What this stream has all trades of. A hole is told as no shorter than spans of several recordings are joined
+        over: this one is known, and no file of ours may close it."""
         spans = [(self.covered_ns, self.time_ns)] if self.covered_ns else []
         for hole_from, hole_to in self.holes:
             spans = [
                 piece
                 for start, end in spans
-                for piece in ((start, min(end, hole_from)), (max(start, hole_to), end))
+                for piece in (
+                    (start, min(end, hole_from, hole_to - GRACE_NS - 1)),
+                    (max(start, hole_to), end),
+                )
                 if piece[0] < piece[1]
             ]
         return spans
