@@ -112,7 +112,12 @@ async def _played(house: House, days: int) -> None:
     found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
     opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in ROOTS]
     clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(ROOTS))
-    stores = Stores(house.log, house.alerts, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at))
+    stores = Stores(
+        house.log,
+        house.alerts,
+        house.store,
+        Archive(lambda: house.importer, house.reference.calendar.session_at),
+    )
     engine = Engine(stores, Market(universe, calendar, clock, house.licences.of_user), house.board, rush=RUSH)
     said: list[str] = []
     engine.tell = lambda event, **details: said.append(f"{event} {details}")

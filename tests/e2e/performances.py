@@ -125,7 +125,12 @@ def prepare(folder: Path) -> None:
 
 def engine_of(house: House, tell: Callable[..., object], rush: float = RUSH) -> Engine:
     """The live engine over a house."""
-    stores = Stores(house.log, house.alerts, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at))
+    stores = Stores(
+        house.log,
+        house.alerts,
+        house.store,
+        Archive(lambda: house.importer, house.reference.calendar.session_at),
+    )
     universe, calendar = house.reference.universe, house.reference.calendar
     market = Market(universe, calendar, house.clock, lambda user: resolve(user, 0, "free", ()))
     return Engine(stores, market, house.board, tell, rush=rush)

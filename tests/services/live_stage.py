@@ -120,7 +120,9 @@ def stage(house: House, board: Board | None = None) -> Stage:
         house.reference.universe, house.reference.calendar, house.clock,
         lambda user: resolve(user, 0, "free", (Grant("everyone", "completed", (), None, None),)),
     )  # fmt: skip
-    stores = Stores(log, live, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at))
+    stores = Stores(
+        log, live, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at)
+    )
     return Stage(house, Engine(stores, market, board, tell, rush=1000.0), board, live, log, told)
 
 
