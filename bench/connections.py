@@ -27,7 +27,7 @@ from bench.vendor import RATES, Ahead
 from outcry.feeds.adapters import adapters
 from outcry.ports.connections import ConnectionPhase
 from outcry.ports.live import FanOut
-from outcry.services.connections.service import BrokerConnections, Rules
+from outcry.services.connections.service import BrokerConnections
 from outcry.services.connections.supervisor import Parts, Supervisor
 from outcry.services.live.archive import Archive
 from outcry.services.live.engine import Engine, Market, Stores
@@ -103,13 +103,8 @@ def _figures(
 ) -> Iterator[Figure]:
     name = f"{vendor}, {people} × {len(RATES)}"
     before, after = memory
-    wanted = people * sum(RATES.values())
     yield Figure(f"{name}: all live after", live_s, "s")
-    yield (
-        Figure(f"{name}: trades a second taken of those made", alone.trades / STRETCH_S / wanted, "x")
-        if (people == PEOPLE)
-        else Figure(f"{name}: trades taken", alone.trades, "")
-    )
+    yield Figure(f"{name}: trades a second", alone.trades / alone.seconds, "trades/s")
     yield Figure(f"{name}: trade to answer, p50", alone.at(50), "ms", target=20, at_least=False)
     yield Figure(f"{name}: trade to answer, p99", alone.at(99), "ms", target=100, at_least=False)
     yield Figure(f"{name}: of one core", alone.cpu, "x", target=1, at_least=False)
@@ -132,7 +127,7 @@ async def _measured(
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
     parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
     supervisor = Supervisor(parts)
-    connections = BrokerConnections(parts, supervisor, house.board, Rules())
+    connections = BrokerConnections(parts, supervisor, house.board)
     watch = Watch(clock)
     await parts.engine.start()
     await supervisor.start()

@@ -19,8 +19,8 @@ from outcry.ports.live import FanOut
 from outcry.ports.records import TRADE, Quality, Rows
 from outcry.ports.store import SessionRow
 from outcry.services.answers import LevelsAnswer
-from outcry.services.connections.service import BrokerConnections, Rules
-from outcry.services.connections.supervisor import Parts, Supervisor
+from outcry.services.connections.service import BrokerConnections
+from outcry.services.connections.supervisor import Parts, Rules, Supervisor
 from outcry.services.errors import NoLicensedSource
 from outcry.services.live import health
 from outcry.services.live.archive import Archive
@@ -45,6 +45,8 @@ def at(text: str) -> int:
 
 #: Regular hours of the day, 9:30 to 16:15 in New York, and when a person connects.
 OPEN_NS, CLOSE_NS = at("2026-11-18 14:30:00"), at("2026-11-18 21:15:00")
+#: The sessions of the day: the night before, which was over when the person connected, and the regular one.
+SESSIONS = {SessionKind.ETH: (at("2026-11-17 23:00:00"), OPEN_NS), SessionKind.RTH: (OPEN_NS, CLOSE_NS)}
 BEGIN_NS = at("2026-11-18 15:00:00")
 #: While things happen trades are as near as this.
 BUSY = (at("2026-11-18 14:55:00"), at("2026-11-18 15:25:00"))
@@ -59,7 +61,7 @@ def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
     times: list[int] = []
     for opened, closed, step_s in (
         (at("2026-11-17 14:30:00"), at("2026-11-17 21:15:00"), 30),
-        (at("2026-11-17 23:00:00"), at("2026-11-18 14:30:00"), 60),
+        (*SESSIONS[SessionKind.ETH], 60),
         (OPEN_NS, BUSY[0], 20),
         (*BUSY, 1.5),
         (BUSY[1], CLOSE_NS, 20),
@@ -133,6 +135,11 @@ class Stage:
         return next(row for row in self.connections.connections(self.user) if row.id == self.id)
 
     @property
+    def scope(self) -> Scope:
+        """What the user may see: nothing but what is the user's own."""
+        return Scope(self.user, ())
+
+    @property
     def phases(self) -> list[str]:
         """The phases there were, each once as long as it lasted."""
         found: list[str] = []
@@ -156,7 +163,7 @@ class Stage:
     def levels(self, symbol: str = "ES") -> LevelsAnswer | str:
         """The answer of the user's key, or the first reason why there is none."""
         try:
-            return self.house.query.levels(Scope(self.user, ()), symbol, self.clock.now_ns()).answer
+            return self.house.query.levels(self.scope, symbol, self.clock.now_ns()).answer
         except NoLicensedSource as problem:
             return str(problem.details["reasons"][0])
 
@@ -208,37 +215,40 @@ class Stage:
         await self.play(CLOSE_NS + 6 * MINUTE, 2 * MINUTE)
         await self.until(lambda: all(self.session(c) is not None for c in (ES, NQ)), "the session stored", 40)
 
-    def session(self, contract: Contract) -> SessionRow | None:
-        """The day's regular session as stored, in the best quality."""
+    def session(self, contract: Contract, kind: SessionKind = SessionKind.RTH) -> SessionRow | None:
+        """A session of the day as stored, in the best quality."""
         rows = self.house.store.sessions([self.user], contract.root)
-        found = [row for row in rows if row.trade_date == DAY and row.kind is SessionKind.RTH]
+        found = [row for row in rows if row.trade_date == DAY and row.kind is kind]
         return found[0] if found else None
 
-    def recorded(self, contract: Contract, quality: Quality) -> Rows:
-        """The rows of the day's regular session on tape."""
+    def recorded(self, contract: Contract, kind: SessionKind, quality: Quality) -> Rows:
+        """The rows of a session of the day on tape."""
         parts = [
             chunk
             for row in self.house.store.all_recordings()
             if (row.owner, row.contract, row.quality) == (self.user, contract.key, quality)
             for chunk in self.house.tape.read(row.path, row.quality)
         ]
-        return in_window(np.concatenate(parts), OPEN_NS, CLOSE_NS)
+        return in_window(np.concatenate(parts), *SESSIONS[kind])
 
     def equals_the_tape(self) -> None:
-        """The stored sessions are complete and hold what was traded, no more and no less."""
+        """The stored sessions, night and day, are complete and hold what was traded, no more and no less."""
         for contract in (ES, NQ):
-            session, quality = self.session(contract), self.peer.history
-            assert session is not None
-            assert session.complete, (contract.key, self.engine.runners, self.told[-5:])
-            assert session.quality is quality, (contract.key, session.quality)
-            truth = in_window(self.tapes[contract], OPEN_NS, CLOSE_NS)
-            got = self.recorded(contract, quality)
-            if quality is Quality.TICKS:
-                assert _alike(got) == _alike(truth), contract.key
-            else:
-                names = ("ts_event", "open", "high", "low", "close", "volume")
-                bars = [tuple(int(row[name]) for name in names) for row in np.sort(got, order="ts_event")]
-                assert bars == bars_by_hand(truth, quality.length_ns), contract.key
+            for kind in SESSIONS:
+                self._equals_the_tape(contract, kind)
+
+    def _equals_the_tape(self, contract: Contract, kind: SessionKind) -> None:
+        session, quality, which = self.session(contract, kind), self.peer.history, (contract.key, kind)
+        assert session is not None, which
+        assert session.complete, (*which, self.engine.runners, self.told[-5:])
+        assert session.quality is quality, (*which, session.quality)
+        truth, got = in_window(self.tapes[contract], *SESSIONS[kind]), self.recorded(contract, kind, quality)
+        if quality is Quality.TICKS:
+            assert _alike(got) == _alike(truth), which
+            return
+        names = ("ts_event", "open", "high", "low", "close", "volume")
+        bars = [tuple(int(row[name]) for name in names) for row in np.sort(got, order="ts_event")]
+        assert bars == bars_by_hand(truth, quality.length_ns), which
 
 
 def _alike(rows: Rows) -> list[tuple[int, int, int]]:
@@ -294,10 +304,10 @@ def _stage(
     broker = peer.adapter.broker.id
     parts = Parts(
         engine, SqlConnectionStore(house.database), house.vault, {broker: peer.adapter}, reference.universe,
-        clock, {broker: peer.places}, RUSH,
+        clock, {broker: peer.places}, Rules(local=True), RUSH,
     )  # fmt: skip
     supervisor = Supervisor(parts)
-    connections = BrokerConnections(parts, supervisor, house.board, Rules(local=True))
+    connections = BrokerConnections(parts, supervisor, house.board)
     user = house.store.ensure_user("ann@example.com", clock.now_ns())
     return Stage(house, peer, clock, engine, connections, user, told, tapes), supervisor
 

@@ -47,7 +47,7 @@ def test_every_phase_is_reached_from_a_new_connection() -> None:
         ([LIVE, Told(Link.CURRENT, "closed")], Sign.CURRENT, "live"),
         ([Told(Link.CURRENT, "closed"), Told(Link.CURRENT, "closed")], Sign.CURRENT, "closed"),
         ([Told(Link.CURRENT, "no_prior")], Sign.CURRENT, "no_prior"),
-        ([LIVE, LOST], Sign.TROUBLED, "disconnected"),
+        ([LIVE, LOST], Sign.TROUBLED, "unreachable"),
         ([LIVE, Told(Link.CURRENT, "stale_link")], Sign.TROUBLED, "stale_link"),
         ([LIVE, Told(Link.CURRENT, "unsubscribed")], Sign.TROUBLED, "unsubscribed"),
         ([LIVE, Told(Link.REFUSED, "unknown_contract")], Sign.TROUBLED, "unknown_contract"),

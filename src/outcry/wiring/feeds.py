@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from outcry.feeds.adapters import adapters
-from outcry.services.connections.service import BrokerConnections, Rules
-from outcry.services.connections.supervisor import Parts, Supervisor
+from outcry.services.connections.service import BrokerConnections
+from outcry.services.connections.supervisor import Parts, Rules, Supervisor
 from outcry.services.live.engine import Engine
 from outcry.store.connections import SqlConnectionStore
 
@@ -18,8 +18,7 @@ def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, S
     parts = Parts(
         engine=engine, store=SqlConnectionStore(house.database), vault=house.vault,
         adapters=adapters(), universe=house.reference.universe, clock=house.clock,
-        places=settings.feed_places,
+        places=settings.feed_places, rules=Rules(local=settings.local_brokers, closed=house.invented),
     )  # fmt: skip
     supervisor = Supervisor(parts)
-    rules = Rules(local=settings.local_brokers, closed=house.invented)
-    return BrokerConnections(parts, supervisor, house.board, rules), supervisor
+    return BrokerConnections(parts, supervisor, house.board), supervisor

@@ -5,7 +5,7 @@ connection would fail.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -48,11 +48,14 @@ class _Tried:
     login: bool = False
 
 
-def of_running(runners: Sequence[Runner]) -> Sequence[Finding]:
-    """Findings of a connection that runs."""
+def of_running(streams: Mapping[Contract, Runner | None]) -> Sequence[Finding]:
+    """Findings of a connection that runs, by its contracts; None: a stream that has not begun."""
     tried: list[_Tried] = []
     live: dict[Contract, tuple[bool, str]] = {}
-    for runner in sorted(runners, key=lambda runner: runner.key.contract):
+    for contract, runner in sorted(streams.items()):
+        if runner is None:
+            tried.append(_Tried(contract, fault="disconnected"))
+            continue
         phase, reason = runner.health.phase, runner.channel.standing.reason
         known = phase in {Phase.CATCHING_UP, Phase.CURRENT}
         one = _Tried(runner.key.contract, known, runner.health.subscribed if known else None)

@@ -28,9 +28,16 @@ class Told:
     login: bool = False
 
 
+#: What is said for a stream that has not begun, and for one that has not although there was time.
+UNBORN = Told(Link.CONNECTING, "connecting")
+FAULTY = Told(Link.LOST, "disconnected", "disconnected")
+
+
 def told_by(runner: Runner) -> Told:
-    """What a stream says now."""
-    return Told(runner.health.phase, runner.channel.standing.reason, runner.lost_code, runner.login_refused)
+    """What a stream says now; of a contract that is not sent, why the vendor says it is not."""
+    reason = runner.channel.standing.reason
+    said = runner.channel.told if reason == "unsubscribed" else ""
+    return Told(runner.health.phase, said or reason, runner.lost_code, runner.login_refused)
 
 
 def judged(streams: Sequence[Told]) -> tuple[Sign, str]:
@@ -49,10 +56,10 @@ def judged(streams: Sequence[Told]) -> tuple[Sign, str]:
         apart = []  # they are only a moment behind the others
     if apart or refused:
         first = (apart or refused)[0]
-        return Sign.TROUBLED, first.reason
+        return Sign.TROUBLED, first.lost or first.reason
     trouble = next((one.reason for one in streams if one.reason not in {*_GOOD, *_COMING}), "")
     if trouble:
         return Sign.TROUBLED, trouble
-    if any(one.link in {Link.CONNECTING, Link.CATCHING_UP} for one in streams):
+    if any(one.link in {Link.CONNECTING, Link.CATCHING_UP} or one.reason in _COMING for one in streams):
         return Sign.OPENED, "catching_up"
     return Sign.CURRENT, min((one.reason for one in streams), key=_GOOD.index)

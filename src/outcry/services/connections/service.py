@@ -7,7 +7,7 @@ this service is said to run there.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from outcry.ports.adapters import BadEntry
 from outcry.ports.connections import (
@@ -20,8 +20,8 @@ from outcry.ports.connections import (
 )
 from outcry.services.connections import checking
 from outcry.services.connections.lifecycle import RESTING, Sign, moved
-from outcry.services.connections.pushed import PUSHED, PushedConnections
-from outcry.services.connections.supervisor import Parts, Supervisor
+from outcry.services.connections.pushed import PushedConnections
+from outcry.services.connections.supervisor import NotHere, Parts, Supervisor
 from outcry.services.live.board import Board
 from outcry.services.vault import VaultBroken
 
@@ -30,20 +30,11 @@ _HINT = 4
 _SHORTEST_HINTED = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
-    its market is an invented one."""
-
-    local: bool = False
-    closed: bool = False
-
-
 class BrokerConnections:
     """Implements `ports.connections.Connections`. `supervisor` runs what is connected."""
 
-    def __init__(self, parts: Parts, supervisor: Supervisor, board: Board, rules: Rules) -> None:
-        self._parts, self._supervisor, self._rules = parts, supervisor, rules
+    def __init__(self, parts: Parts, supervisor: Supervisor, board: Board) -> None:
+        self._parts, self._supervisor = parts, supervisor
         self._store, self._pushed = parts.store, PushedConnections(board)
 
     def brokers(self) -> Sequence[Broker]:
@@ -52,12 +43,13 @@ class BrokerConnections:
 
     def connectable(self, broker: Broker) -> bool:
         """See `Connections`."""
-        return broker.installed and (broker.hosted or self._rules.local) and not self._rules.closed
+        return not self._parts.rules.refusal(broker)
 
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
         """See `Connections`. What is pushed comes last; its rows have `PUSHED` for a broker."""
         own = self._store.rows(user_id)
-        return [*own, *self._pushed.connections(user_id, {row.broker for row in own})]
+        brokers = {row.broker for row in own} | self._supervisor.held(user_id)
+        return [*own, *self._pushed.connections(user_id, brokers)]
 
     def counts(self) -> Mapping[ConnectionPhase, int]:
         """See `Connections`."""
@@ -80,21 +72,15 @@ class BrokerConnections:
         found = next((one for one in self.brokers() if one.id == broker), None)
         if found is None:
             raise ConnectionRefused("unknown_broker", "broker")
-        if self._rules.closed:
-            raise ConnectionRefused("invented")
-        if not found.hosted and not self._rules.local:
-            raise ConnectionRefused("not_hosted")
-        if not found.installed:
-            raise ConnectionRefused("not_installed")
-        if any(
-            row.label == broker and row.phase is not ConnectionPhase.PAUSED for row in self._pushes(user_id)
-        ):
-            raise ConnectionRefused("pushed")
         row = ConnectionRow(
             0, user_id, broker, label, ConnectionPhase.CONNECTING, "connecting", now_ns, self._roots(roots),
             _hint(found, given),
         )  # fmt: skip
         self._judge(row, given)
+        if any(
+            row.label == broker and row.phase is not ConnectionPhase.PAUSED for row in self._pushes(user_id)
+        ):
+            raise ConnectionRefused("pushed")
         number = self._store.add(row, self._parts.vault.seal(user_id, broker, given), now_ns)
         self._supervisor.wake()
         return number
@@ -147,9 +133,13 @@ class BrokerConnections:
         if row is None:
             return None
         if self._supervisor.running(connection_id) is not None:
-            return checking.of_running(self._parts.runners(row))
+            return checking.of_running(self._parts.streams(row))
+        if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
+            return checking.not_begun(row.code)
         try:
             feed = await self._supervisor.ask(lambda: self._parts.feed(row))
+        except NotHere as problem:
+            return checking.not_begun(problem.code)
         except BadEntry:
             return checking.not_begun("wrong_entry")
         except ImportError:
@@ -173,7 +163,7 @@ class BrokerConnections:
         return next((row for row in self._store.rows(user_id) if row.id == connection_id), None)
 
     def _pushes(self, user_id: int) -> Sequence[ConnectionRow]:
-        return [row for row in self._pushed.connections(user_id) if row.broker == PUSHED]
+        return self._pushed.connections(user_id, self._supervisor.held(user_id))
 
     def _roots(self, roots: Sequence[str]) -> tuple[str, ...]:
         """Products chosen, in order, once each."""
@@ -185,8 +175,11 @@ class BrokerConnections:
         return chosen
 
     def _judge(self, row: ConnectionRow, given: Mapping[str, str]) -> None:
-        """Refuse entries that cannot be right; nothing is asked of the vendor."""
+        """Refuse a broker that is not connected here, and entries that cannot be right; nothing is asked of the
+        vendor."""
         adapter = self._parts.adapters[row.broker]
+        if refusal := self._parts.rules.refusal(adapter.broker):
+            raise ConnectionRefused(refusal)
         for field in adapter.broker.fields:
             value = given.get(field.name, "")
             if not value and not field.optional:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from outcry.core.calendar import Calendar, Session
@@ -207,7 +208,7 @@ class Engine:
                 contracts = await feed.contracts()
                 self._brought[owner, feed.name] = frozenset(contracts)
                 for contract in contracts:
-                    if contract not in streams:
+                    if contract not in streams or _faulty(streams[contract]):
                         key = StreamKey(owner, feed.name, contract)
                         running = asyncio.get_running_loop().create_task(
                             self._run_stream(key, feed), name=key.text
@@ -412,10 +413,21 @@ class Engine:
         )  # after a start its feed may be on the way back
         return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
 
-    def _settle(self, runner: Runner) -> None:
-        name = f"settle {runner.name}"
+    def _beside(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something in the background, once at a time."""
         if all(task.get_name() != name for task in self._tasks):
-            self._begin(runner.settle(), name)
+            self._begin(work(), name)
+
+    def _is_over(self, runner: Runner) -> bool:
+        """Whether a stream was retired, and all it had is in the store."""
+        stream = runner.stream
+        shown = self._board.shows(runner.key) or runner.name in self._streams
+        return not (shown or stream.own_clock or stream.days or stream.pending)
+
+    async def _let_go(self, runner: Runner) -> None:
+        """Forget a stream that is over; one that begins again begins anew."""
+        del self.runners[runner.name]
+        await self._forget(runner.key)
 
     # -- what goes on all the time
 
@@ -429,7 +441,14 @@ class Engine:
             for runner in list(self.runners.values()):
                 runner.stand(now_s)
                 if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
-                    self._settle(runner)
+                    self._beside(f"settle {runner.name}", runner.settle)
+                elif self._is_over(runner):
+                    self._beside(f"forget {runner.name}", partial(self._let_go, runner))
                 if looked and (drift_ns := runner.drifted()) is not None:
                     self.tell("clocks disagree", stream=runner.name, milliseconds=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
+
+
+def _faulty(stream: asyncio.Task[None]) -> bool:
+    """Whether a stream ended by a fault of ours: it is tried again."""
+    return stream.done() and not stream.cancelled() and stream.exception() is not None

@@ -1,0 +1,175 @@
+"""What runs connections: where they may run at all, that one's fault is no other's, and what is left when they end."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.brokers.memory_peer import CAPS, MemoryPeer
+from tests.brokers.stage import ES, Stage, staged
+
+from outcry.core.instruments import Contract
+from outcry.feeds.pushed import PushedFeed
+from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRefused
+from outcry.ports.feed import Feed
+from outcry.ports.store import StoreBusy
+from outcry.services.connections import supervisor
+from outcry.services.connections.supervisor import Rules
+
+LIVE, FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
+
+
+def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with staged(folder, MemoryPeer) as stage:
+            await asyncio.wait_for(work(stage), 60)
+
+    asyncio.run(whole())
+
+
+def elsewhere(stage: Stage) -> None:
+    """From now on the broker is one that runs on its user's machine only, and this service is not there."""
+    adapter = stage.peer.adapter
+    adapter.broker = replace(adapter.broker, hosted=False)
+    object.__setattr__(stage.connections._parts, "rules", Rules(local=False))
+
+
+def test_a_broker_of_the_users_machine_is_neither_connected_nor_renewed_nor_tried_by_a_server(
+    tmp_path: Path,
+) -> None:
+    async def work(stage: Stage) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        elsewhere(stage)
+        with pytest.raises(ConnectionRefused, match="not_hosted"):
+            stage.connections.renew(stage.user, stage.id, stage.peer.given, stage.clock.now_ns())
+        logins = stage.peer.logins
+        assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
+        await stage.until_phase(FAILED)
+        assert stage.row.code == "not_hosted"
+        found = await stage.connections.check(stage.user, stage.id)
+        assert found is not None
+        assert [(one.step, one.passed, one.code) for one in found] == [
+            (CheckStep.SIGN_IN, False, "not_hosted")
+        ]
+        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        with pytest.raises(ConnectionRefused, match="not_hosted"):
+            stage.connect()
+        assert stage.peer.logins == logins
+
+    run(tmp_path, work)
+
+
+def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> None:
+    """The first user's entries make the adapter fall over; the second user's connection is live all the same."""
+
+    async def work(stage: Stage) -> None:
+        usual = stage.peer.adapter.feed
+
+        def feed(given, kit) -> Feed:
+            if given["key"].endswith("broken"):
+                raise OSError("a disk")
+            return usual(given, kit)
+
+        first = stage.user
+        broken = stage.connections.connect(first, "memory", "", stage.peer.given, ["ES", "NQ"], 0)
+        stage.peer.adapter.feed = feed
+        sealed = stage.house.vault.seal(first, "memory", {"key": "memory-broken"})
+        assert stage.connections._store.renew(broken, "", sealed)
+        stage.connections._supervisor.renew(broken)
+        stage.user = stage.house.store.ensure_user("bob@example.com", 1)
+        stage.connect()
+        await stage.until_phase(LIVE)
+        assert any("cannot be begun" in said and "OSError" in said for said in stage.told)
+        assert "memory-broken" not in str(stage.told)
+
+    run(tmp_path, work)
+
+
+def test_a_store_that_is_busy_is_asked_at_each_look_and_not_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(stage: Stage) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        usual, asked = stage.connections._store.rows, []
+
+        def busy(user_id: int | None = None):
+            asked.append(user_id)
+            raise StoreBusy("locked")
+
+        stage.seen = []
+        number, stage.id = stage.id, 0
+        monkeypatch.setattr(stage.connections._store, "rows", busy)
+        await asyncio.sleep(0.5)
+        looks = 0.5 / (supervisor.LOOK_S / 20)
+        assert 1 <= len(asked) <= 2 * looks
+        monkeypatch.setattr(stage.connections._store, "rows", usual)
+        stage.id = number
+        await stage.until_phase(LIVE)
+
+    run(tmp_path, work)
+
+
+def test_a_contract_whose_stream_met_a_fault_is_no_live_connection(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        usual = stage.engine._begun
+
+        async def begun(key, feed):
+            if key.contract.root == "NQ":
+                raise ValueError("a damaged log")
+            return await usual(key, feed)
+
+        stage.engine._begun = begun
+        stage.connect()
+        await stage.until_phase(ConnectionPhase.DEGRADED)
+        assert stage.row.code == "disconnected"
+        found = await stage.connections.check(stage.user, stage.id)
+        assert found is not None
+        assert ("NQZ2026", False) in [(one.contract, one.passed) for one in found]
+        stage.engine._begun = usual
+        await stage.until_phase(LIVE)  # it is tried again by itself
+
+    run(tmp_path, work)
+
+
+def test_what_an_agent_pushes_under_a_brokers_name_stays_shown(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        await asyncio.sleep(0.2)  # the supervisor has begun
+        feed = PushedFeed("memory", CAPS, "a run")
+        task = stage.engine.attach_contract(stage.user, feed, ES)
+        await asyncio.wait([task])  # nothing was pushed: it refuses
+        await asyncio.sleep(0.5)  # many looks
+        assert [row.label for row in stage.connections.connections(stage.user)] == ["memory"]
+
+    run(tmp_path, work)
+
+
+def test_an_ended_connection_leaves_nothing_shown_and_in_time_nothing_kept(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        await stage.close_the_day()
+        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        stage.id = 0
+        await stage.until(lambda: not stage.connections.connections(stage.user), "nothing shown")
+        await stage.play(stage.peer.now_ns + 3600 * 10**9, 10 * 60 * 10**9)
+        await stage.until(lambda: not stage.engine.runners, "the streams let go")
+        assert stage.session(ES) is not None
+
+    run(tmp_path, work)
+
+
+def test_other_products_are_brought_and_those_given_up_are_not(tmp_path: Path) -> None:
+    async def work(stage: Stage) -> None:
+        stage.connect(["ES"])
+        await stage.until_phase(LIVE)
+        assert stage.connections.choose(stage.user, stage.id, ["NQ"], "other")
+        key = f"{stage.user}/memory/{Contract('NQ', 2026, 12).key}"
+        await stage.until(lambda: key in stage.engine._streams, "NQ followed")
+        await stage.until_phase(LIVE)
+        shown = {channel.channel.key.contract.root for channel in stage.house.board.channels(stage.scope)}
+        assert shown == {"NQ"}
+
+    run(tmp_path, work)
