@@ -146,7 +146,7 @@ def test_front_by_calendar(root: str, day: str, key: str) -> None:
     assert UNIVERSE.front(root, date.fromisoformat(day)).key == key
 
 
-# Every spelling of feeds §1, all of one contract or its ticker.
+# Every spelling that vendors have, all of one contract or its ticker.
 SPELLINGS = {
     "ES": None, "es": None, "  ES\n": None, "/ES": None, "@ES": None, "MES": None, "/MES": None,
     "ES.FUT": None,

@@ -3,7 +3,7 @@
 An answer is a fold over trades: what this object says is a function of its `Opening` and the ordered events it was
 given, however they were batched. `dump` and `load` cut it anywhere.
 
-Rule kept (feeds, rules §6): a late trade goes into its own bracket and fires nothing.
+Rule kept (docs/live.md, rules §6): a late trade goes into its own bracket and fires nothing.
 """
 
 from collections.abc import Sequence

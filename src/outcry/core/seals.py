@@ -1,7 +1,7 @@
 """The five-minute bars and the brackets of a session: when each is sealed, and what the bars close with.
 
-Rule kept (feeds §2): a bar or bracket is sealed two seconds of event time after its end, so that stragglers are in it;
-after that nothing moves its close.
+Rule kept (docs/live.md): a bar or bracket is sealed two seconds of event time after its end, so that stragglers are in
+it; after that nothing moves its close.
 """
 
 from bisect import bisect_left, bisect_right

@@ -153,8 +153,9 @@ class Connections(Protocol):
 class ConnectionRefused(Exception):
     """A connection cannot be begun: `code` says why, `field` which entry is at fault, if one is.
 
-    Codes: `unknown_broker`, `not_hosted`, `not_installed`, `already_connected`, `missing`, `rejected`, `too_many`,
-    `roots` (none chosen, too many, or one there is not), `pushed` (an agent sends a feed of this name already)."""
+    Codes: `unknown_broker`, `invented` (the demonstration, where nobody connects anything), `not_hosted`,
+    `not_installed`, `already_connected`, `missing`, `rejected`, `too_many`, `roots` (none chosen, too many, or one
+    there is not), `pushed` (an agent sends a feed of this name already)."""
 
     def __init__(self, code: str, field: str = "") -> None:
         super().__init__(code)

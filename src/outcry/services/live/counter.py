@@ -1,7 +1,7 @@
 """A feed's own count of lots against ours: the one way to see trades that were lost without a word.
 
-Rule kept (feeds §2): counts are compared by how they grow; a count that runs ahead of its trades is none that was lost,
-so ours has two seconds of event time to reach it.
+Rule kept (docs/feeds.md): counts are compared by how they grow; a count that runs ahead of its trades is none that was
+lost, so ours has two seconds of event time to reach it.
 """
 
 from outcry.ports.feed import OVERLAP_NS, VolumeCounter

@@ -1,8 +1,8 @@
 """Whether a feed can be believed now: its connection, its subscription, its market and its clock, each by itself.
 
-Rules kept (feeds §2): the connection is a table-driven state machine; the link is judged by any message, by our own
-clock; the market by the feed's, against how often it has traded lately; drift is the least delay seen, for every larger
-one may be the network's.
+Rules kept (docs/feeds.md): the connection is a table-driven state machine; the link is judged by any message, by our
+own clock; the market by the feed's, against how often it has traded lately; drift is the least delay seen, for every
+larger one may be the network's.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 """What a feed sends, made fit for the log: on the tick, in the hours, each trade once.
 
-Rules kept (feeds §2): a feed delivers at least once, so after it begins again what lies in the overlap is recognised,
-there only, and by multiset: two equal trades are two trades. A late trade is kept, for its own session. A price
-between two ticks is set aside and counted, never rounded.
+Rules kept (docs/feeds.md): a feed delivers at least once, so after it begins again what lies in the overlap is
+recognised, there only, and by multiset: two equal trades are two trades. A late trade is kept, for its own session. A
+price between two ticks is set aside and counted, never rounded.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """What a feed that began again may repeat, told from what is new.
 
-Rules kept (feeds §2): a feed delivers at least once, so what lies in the overlap is recognised, there only, and by
+Rules kept (docs/feeds.md): a feed delivers at least once, so what lies in the overlap is recognised, there only, and by
 multiset: two equal trades are two trades. What bars have told already is not told again by trades.
 """
 
