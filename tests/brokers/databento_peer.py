@@ -107,7 +107,7 @@ class DatabentoPeer:
     def __init__(self) -> None:
         self.given: Mapping[str, str] = {"key": KEY}
         self.now_ns = 0
-        self.logins = self.refusals = 0
+        self.logins = self.refusals = self.repeated = 0
         self.callers: set[Caller] = set()
         self.frozen = False
         #: What a login is refused with, in the gateway's words; empty: it is not.
@@ -122,7 +122,8 @@ class DatabentoPeer:
         self.ages_out = False
         self.sessions: list[list[SubscriptionRequest]] = []
         self._tapes: dict[str, Rows] = {}
-        self._again_ns = self._burst = 0
+        self._again_ns: dict[str, int] = {}
+        self._burst = 0
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -227,8 +228,10 @@ class DatabentoPeer:
             caller.send(SystemMsg(self.now_ns, text, code=SystemCode.SUBSCRIPTION_ACK))
             caller.send(self._mapping(ask.symbols))
             caller.symbols.add(ask.symbols)
-            parts.append((ask.symbols, self._past(ask.symbols, max(start_ns - self._again_ns, kept_ns))))
-        self._again_ns = 0
+            again_ns = self._again_ns.pop(ask.symbols, 0)
+            rows = self._past(ask.symbols, max(start_ns - again_ns, kept_ns))
+            self.repeated += int((rows["ts_event"] < start_ns).sum())
+            parts.append((ask.symbols, rows))
         caller.send(*self._records(parts))
         caller.send(SystemMsg(self.now_ns, "Finished trades replay", code=SystemCode.REPLAY_COMPLETED))
         caller.streams = True
@@ -346,7 +349,7 @@ class DatabentoPeer:
             caller.thaw()
 
     def repeat(self, seconds: float) -> None:
-        self._again_ns = round(seconds * 10**9)
+        self._again_ns = dict.fromkeys(self._tapes, round(seconds * 10**9))
 
     async def expire(self, *, on: bool) -> None:
         self.login_error = "API key deactivated." if on else ""

@@ -55,7 +55,7 @@ class Line:
 class HttpPeer:
     """Base of the two; a vendor adds its routes, and says how a trade looks."""
 
-    logins = refusals = 0
+    logins = refusals = repeated = 0
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -64,7 +64,8 @@ class HttpPeer:
         self.thawed = asyncio.Event()
         self.thawed.set()
         self.expired = False
-        self.repeat_ns = self.burst = 0
+        self.repeats_ns: dict[str, int] = {}
+        self.burst = 0
         self.requests: list[str] = []
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -146,8 +147,6 @@ class HttpPeer:
         """What was traded in `[first, end)` and is over."""
         rows = self.tapes[name]
         rows = rows[rows["ts_event"] < self.now_ns]
-        if self.repeat_ns:
-            first_ns, self.repeat_ns = first_ns - self.repeat_ns, 0
         return rows[(rows["ts_event"] >= first_ns) & (rows["ts_event"] < end_ns)]
 
     async def advance(self, to_ns: int) -> None:
@@ -179,7 +178,7 @@ class HttpPeer:
             self.thawed.set()
 
     def repeat(self, seconds: float) -> None:
-        self.repeat_ns = round(seconds * 1e9)
+        self.repeats_ns = dict.fromkeys(self.tapes, round(seconds * 1e9))
 
     def shuffle(self, burst: int) -> None:
         self.burst = burst

@@ -32,7 +32,7 @@ class IbkrPeer:
 
     def __init__(self) -> None:
         self.now_ns = self.skew_ns = 0
-        self.logins = self.refusals = 0
+        self.logins = self.refusals = self.repeated = 0
         #: Lines for single trades; what is said to who asks for a root's trades; the stretch of time (ns) of which
         #: trades are said to be asked for too fast.
         self.lines = 100
@@ -46,7 +46,7 @@ class IbkrPeer:
         self._visits: set[Visit] = set()
         self._server: asyncio.Server | None = None
         self._frozen = self._expired = False
-        self._repeat_s = 0.0
+        self._repeats_s: dict[Contract, int] = {}
         self._shuffle = 0
 
     # -- what a test does
@@ -111,8 +111,8 @@ class IbkrPeer:
                 visit.let_go()
 
     def repeat(self, seconds: float) -> None:
-        """The next page of trades begins so much earlier."""
-        self._repeat_s = seconds
+        """The next page of trades of each contract begins so much earlier."""
+        self._repeats_s = dict.fromkeys(self._tapes, int(seconds))
 
     async def expire(self, *, on: bool) -> None:
         """While on, nobody is signed in at TWS: it cuts off who is connected, and hangs up on who comes."""
@@ -189,12 +189,14 @@ class IbkrPeer:
 
     def ticks(self, con_id: int, since: str, most: int) -> list[tuple[int, int, int]]:
         """A page of trades: of one session, its last second whole."""
-        since_s = second(since) - int(self._repeat_s)
-        self._repeat_s = 0.0
-        rows = [row for row in self._past(self.contract(con_id)) if row[0] >= since_s]
+        contract, asked_s = self.contract(con_id), second(since)
+        since_s = asked_s - self._repeats_s.pop(contract, 0)
+        rows = [row for row in self._past(contract) if row[0] >= since_s]
         ends = [at for at in range(1, len(rows)) if rows[at][0] - rows[at - 1][0] > _PAUSE_S]
         rows = rows[: min(ends, default=len(rows))]
-        return [row for row in rows if row[0] <= rows[min(most, len(rows)) - 1][0]]
+        page = [row for row in rows if row[0] <= rows[min(most, len(rows)) - 1][0]]
+        self.repeated += sum(row[0] < asked_s for row in page)
+        return page
 
     def bars(self, con_id: int, until: str) -> list[tuple[int, ...]]:
         """A day of bars of a minute that begin before an instant; the one that is forming with them."""

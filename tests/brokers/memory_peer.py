@@ -94,6 +94,8 @@ class MemoryFeed:
                 raise FeedLost("link_silent") from None
             if isinstance(event, str):
                 raise FeedLost("disconnected")
+            if isinstance(event, Trades):
+                event.rows["ts_recv"] = self._kit.clock.now_ns()
             yield event
 
     async def close(self) -> None:
@@ -124,11 +126,11 @@ class MemoryPeer:
     def __init__(self) -> None:
         self.adapter = MemoryAdapter(self)
         self.given = {"key": KEY}
-        self.now_ns = self.logins = self.refusals = 0
+        self.now_ns = self.logins = self.refusals = self.repeated = 0
         self.calls: set[Call] = set()
         self.frozen = self.expired = False
         self._tapes: dict[Contract, Rows] = {}
-        self._again_s = 0.0
+        self._again_ns: dict[Contract, int] = {}
         self._burst = 0
 
     @property
@@ -145,8 +147,9 @@ class MemoryPeer:
         self._tapes[contract] = rows
 
     def history_of(self, contract: Contract, since_ns: int) -> Rows:
-        since_ns -= round(self._again_s * 10**9)
-        return self._rows(contract, since_ns, self.now_ns, RowFlag.BACKFILL)
+        rows = self._rows(contract, since_ns - self._again_ns.pop(contract, 0), self.now_ns, RowFlag.BACKFILL)
+        self.repeated += int((rows["ts_event"] < since_ns).sum())
+        return rows
 
     def _rows(self, contract: Contract, from_ns: int, to_ns: int, flag: RowFlag) -> Rows:
         tape = self._tapes[contract]
@@ -182,7 +185,7 @@ class MemoryPeer:
         self.frozen = on
 
     def repeat(self, seconds: float) -> None:
-        self._again_s = seconds
+        self._again_ns = dict.fromkeys(self._tapes, round(seconds * 10**9))
 
     async def expire(self, *, on: bool) -> None:
         self.expired = on

@@ -29,6 +29,8 @@ class FakePeer(Protocol):
     #: Logins it was asked for, and how many of them it refused.
     logins: int
     refusals: int
+    #: Rows given from before what was asked for, by `repeat`: trades, or bars where these are what history counts by.
+    repeated: int
 
     @property
     def places(self) -> Mapping[str, str]:
@@ -61,7 +63,8 @@ class FakePeer(Protocol):
         ...
 
     def repeat(self, seconds: float) -> None:
-        """When next asked for history, or to resume, give this much from before what was asked for as well."""
+        """When next asked for history of a contract, or to resume it, give this much from before what was asked for as
+        well: with the rows that history is made of, not with others that are asked for beside them."""
         ...
 
     async def expire(self, *, on: bool) -> None:

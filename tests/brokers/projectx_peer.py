@@ -120,8 +120,11 @@ class ProjectXPeer(HttpPeer):
             for name in ("startTime", "endTime")
         )
         over = (self.now_ns // SECOND - self.behind_s) * SECOND
-        rows = self.past(asked["contractId"], first, min(end + SECOND, over))  # the end belongs to it
+        name = asked["contractId"]
+        again_ns = self.repeats_ns.get(name, 0)
+        rows = self.past(name, first - again_ns, min(end + SECOND, over))  # the end belongs to it
         made = bars_by_hand(rows, SECOND)[:: 1 if self.oldest_first else -1][: min(asked["limit"], 20_000)]
+        self.repeated += sum(bar[0] < first for bar in made)
         bars = ",".join(
             f'{{"t":"{stamp(start)}","o":{price_text(o)},"h":{price_text(h)},"l":{price_text(low)},'
             f'"c":{price_text(c)},"v":{v}}}'
@@ -195,6 +198,10 @@ class ProjectXPeer(HttpPeer):
             await line.send('{"type":1,"target":"GatewayLogout","arguments":[null]}' + END)
 
     # -- misbehaving
+
+    def repeat(self, seconds: float) -> None:
+        """From now on, with every request: which of them makes history is for the client to know."""
+        super().repeat(seconds)
 
     async def expire(self, *, on: bool) -> None:
         self.expired = on

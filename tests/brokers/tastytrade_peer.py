@@ -127,7 +127,8 @@ class Line:
         room.series.append(Series(kind, symbol))
         if "fromTime" not in asked or (kind == "TimeAndSale" and not self.peer.grants):
             return
-        from_ns = int(asked["fromTime"]) * MS - self.peer.take_repeat()
+        asked_ns = int(asked["fromTime"]) * MS
+        from_ns = asked_ns - self.peer.take_repeat(kind, base)
         if kind == "TimeAndSale":
             from_ns = max(from_ns, self.peer.now_ns - self.peer.keeps_ns)
         find = self.peer.sales_between if kind == "TimeAndSale" else self.peer.candles_between
@@ -136,6 +137,8 @@ class Line:
         limit = self.peer.most_sales if kind == "TimeAndSale" else len(events)
         end = SNIP if limit < len(events) else END
         events = events[:limit]
+        if kind == self.peer.counted_by:
+            self.peer.repeated += sum(event["time"] * MS < asked_ns for event in events)
         time = from_ns // MS
         if not events or (
             kind == "Candle" and events[-1]["time"] > time
@@ -220,7 +223,7 @@ class TastytradePeer:
     tokens_s = 900
 
     def __init__(self) -> None:
-        self.now_ns = self.skew_ns = self.logins = self.refusals = 0
+        self.now_ns = self.skew_ns = self.logins = self.refusals = self.repeated = 0
         self.tapes: dict[str, Rows] = {}
         self.indexes: dict[str, list[int]] = {}
         self.forbidden: set[str] = set()
@@ -232,7 +235,8 @@ class TastytradePeer:
         self.thawed.set()
         self.expired = False
         self.dxlink_url = ""
-        self._repeat_ns = self._burst = 0
+        self._repeats_ns: dict[str, int] = {}
+        self._burst = 0
         self._runner: web.AppRunner | None = None
         self._port = 0
 
@@ -425,9 +429,13 @@ class TastytradePeer:
         for line in list(self.lines):
             await self._tell(line, {("TimeAndSale", symbol): [{"eventSymbol": symbol, **event}]})
 
-    def take_repeat(self) -> int:
-        again_ns, self._repeat_ns = self._repeat_ns, 0
-        return again_ns
+    @property
+    def counted_by(self) -> str:
+        """The events that history is made of: candles, where there is no past of sales."""
+        return "TimeAndSale" if self.grants else "Candle"
+
+    def take_repeat(self, kind: str, symbol: str) -> int:
+        return self._repeats_ns.pop(symbol, 0) if kind == self.counted_by else 0
 
     # -- misbehaving
 
@@ -441,7 +449,7 @@ class TastytradePeer:
         (self.thawed.clear if on else self.thawed.set)()
 
     def repeat(self, seconds: float) -> None:
-        self._repeat_ns = round(seconds * 1e9)
+        self._repeats_ns = dict.fromkeys(self.tapes, round(seconds * 1e9))
 
     async def expire(self, *, on: bool) -> None:
         self.expired = on

@@ -342,6 +342,23 @@ def test_a_plan_without_futures_is_not_entitled() -> None:
     run(work)
 
 
+def test_a_fault_that_passes_is_no_refusal() -> None:
+    """Who comes after it subscribes anew, on the same connection."""
+
+    async def work() -> None:
+        made = peer()
+        async with desk(made, wanted=(ES,)) as at:
+            await caught_up(at, ES)
+            made.stumbles = 1
+            problem = await at.ended(NQ)
+            assert (type(problem), problem.code) == (FeedLost, "vendor_error")
+            nq = await caught_up(at, NQ)
+            assert columns(nq.trades(), *WHAT) == traded(made, NQ)
+            assert made.logins == 1
+
+    run(work)
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code"),
     [

@@ -63,6 +63,7 @@ class TradovatePeer:
 
     def __init__(self) -> None:
         self.now_ns = self.skew_ns = 0
+        self.repeated = 0
         self.logins = self.refusals = self.renewals = self.requests = self.beats = self.sockets = 0
         self.page = 4096
         self.shared_number = False
@@ -344,11 +345,13 @@ class TradovatePeer:
             await self._answer(client, number, 200, refusal)
             return
         first_ns = _nanos(reach["asFarAsTimestamp"]) - self.skew_ns
+        asked_ns = first_ns
         first_ns -= round(self._repeats.pop(name, 0.0) * 1_000_000_000)
         last_ns = (
             _nanos(reach["closestTimestamp"]) - self.skew_ns if "closestTimestamp" in reach else self.now_ns
         )
         found = self._between(name, first_ns, min(last_ns, self.now_ns))[-self.page :]
+        self.repeated += sum(int(row["ts_event"]) < asked_ns for _, row in found)
         live = next(self._numbers)
         past = live if self.shared_number else next(self._numbers)
         self.held |= {live, past}

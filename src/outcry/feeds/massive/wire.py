@@ -34,7 +34,7 @@ from outcry.feeds.massive.protocol import (
     read_frame,
 )
 from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, Trades
+from outcry.ports.feed import FeedLost, FeedRefused, Trades
 
 SOCKET, REST = "wss://socket.massive.com", "https://api.massive.com"
 #: Time to connect and sign in, and for an answer.
@@ -61,7 +61,7 @@ class Socket:
         self._signed_in = asyncio.Event()
         self._rejected: Rejected | None = None
         self._stands = {ticker: asyncio.Event() for ticker in tickers}
-        self._unfit: dict[str, FeedLost] = {}
+        self._unfit: dict[str, FeedRefused] = {}
         self._client = WebSocketClient(
             key,
             feed=host,
@@ -187,10 +187,19 @@ class Socket:
             waiting = [ticker for ticker, stands in self._stands.items() if not stands.is_set()]
             concerned = named or waiting if self._signed_in.is_set() and problem.code in _OF_ONE else []
             for ticker in concerned:
-                self._unfit[ticker] = problem
-                self.board.fail(problem, ticker)
+                self._end(ticker, problem)
             if not concerned:
                 self.board.fail(problem)
+
+    def _end(self, ticker: str, problem: FeedLost) -> None:
+        """End a ticker's streams. A refusal holds for as long as the connection does; after any other fault whoever
+        comes next subscribes anew, which the library does only for what it believes not to be subscribed."""
+        if isinstance(problem, FeedRefused):
+            self._unfit[ticker] = problem
+        elif not self._stands[ticker].is_set():
+            del self._stands[ticker]
+            self._client.subs.discard(f"T.{ticker}")
+        self.board.fail(problem, ticker)
 
     async def _beat(self) -> None:
         socket = self._client.websocket
