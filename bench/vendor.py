@@ -60,6 +60,8 @@ def tape_of(contract: Contract, now_ns: int, seconds: float, resolution_ns: int)
 async def serve(name: str, ahead_ns: int, seconds: float) -> None:
     """Play until told to stop."""
     peer: FakePeer = getattr(import_module(f"tests.brokers.{name}_peer"), PEERS[name])()
+    if hasattr(peer, "beat_s"):
+        peer.beat_s = 1.0  # type: ignore[attr-defined]
     clock = Ahead(ahead_ns)
     peer.now_ns = clock.now_ns()
     for contract in wanted_by(load_reference().universe, list(RATES), clock)():

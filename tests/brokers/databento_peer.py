@@ -105,6 +105,8 @@ class DatabentoPeer:
     resolution_ns = 1
 
     def __init__(self) -> None:
+        #: Seconds between beats of `advance`; 0: each time.
+        self.beat_s = self._beat_s = 0.0
         self.given: Mapping[str, str] = {"key": KEY}
         self.now_ns = 0
         self.logins = self.refusals = self.repeated = 0
@@ -318,6 +320,9 @@ class DatabentoPeer:
     async def advance(self, to_ns: int) -> None:
         from_ns, self.now_ns = self.now_ns, to_ns
         beat = SystemMsg(to_ns, "Heartbeat", code=SystemCode.HEARTBEAT)
+        beats = asyncio.get_running_loop().time() >= self._beat_s
+        if beats:
+            self._beat_s = asyncio.get_running_loop().time() + self.beat_s
         streams = [caller for caller in self.callers if caller.streams]
         known = {symbol for caller in streams for symbol in caller.symbols}
         live = {symbol: self._between(symbol, from_ns, to_ns) for symbol in known}
@@ -325,7 +330,8 @@ class DatabentoPeer:
         for caller in streams:
             self._burst = burst
             caller.send(*self._records([(name, live[name]) for name in sorted(caller.symbols)], burst=True))
-            caller.send(beat)
+            if beats:
+                caller.send(beat)
         await asyncio.sleep(0)
 
     async def drop(self) -> None:

@@ -62,6 +62,8 @@ class TradovatePeer:
     resolution_ns = MS
 
     def __init__(self) -> None:
+        #: Seconds between beats of `advance`; 0: each time.
+        self.beat_s = self._beat_s = 0.0
         self.now_ns = self.skew_ns = 0
         self.repeated = 0
         self.logins = self.refusals = self.renewals = self.requests = self.beats = self.sockets = 0
@@ -138,8 +140,10 @@ class TradovatePeer:
                 due = self._mixed(self._between(name, before_ns, to_ns))
                 for client in list(self._clients):
                     await self._play(client, name, due)
-            for client in list(self._clients):
-                await self._send(client, "h", missed=False)
+            if asyncio.get_running_loop().time() >= self._beat_s:
+                self._beat_s = asyncio.get_running_loop().time() + self.beat_s
+                for client in list(self._clients):
+                    await self._send(client, "h", missed=False)
 
     async def _play(self, client: Client, name: str, due: list[tuple[int, Any]]) -> None:
         for number in [number for number, charted in client.charts.items() if charted == name]:

@@ -35,7 +35,6 @@ RECORD = np.dtype(
 NO_PRICE = 2**63 - 1
 #: In a record's flags: the vendor's own time of receipt is off.
 BAD_TS_RECV = 8
-_SIDES = (b"A", b"B")
 
 Records = NDArray[Any]
 
@@ -46,7 +45,8 @@ def live_rows(records: Records, received_ns: int, flags: int) -> Rows:
     rows = np.zeros(len(good), LIVE_TRADE)
     for name in ("ts_event", "price", "size", "sequence"):
         rows[name] = good[name]
-    rows["side"] = np.where(np.isin(good["side"], _SIDES), good["side"], b"N")
+    side = good["side"]
+    rows["side"] = np.where((side == b"A") | (side == b"B"), side, b"N")
     rows["ts_recv"], rows["flags"] = received_ns, flags
     return rows
 

@@ -150,7 +150,7 @@ class Session:
     def _trades(self, records: Records) -> None:
         flags = int(RowFlag.BACKFILL) if self._replaying else 0
         now_ns = self._kit.clock.now_ns()
-        numbers: list[int] = np.unique(records["instrument_id"]).tolist()
+        numbers = set(records["instrument_id"].tolist())
         for number in numbers:
             line = self._numbered.get(number)
             if line is not None:
