@@ -295,6 +295,32 @@ def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) ->
     played(tmp_path, {"mine": feed}, test)
 
 
+class Shy(Scripted):
+    """Cannot say at first which contracts it brings."""
+
+    faults = 3
+
+    async def contracts(self) -> list[Contract]:
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("not now")
+        return await super().contracts()
+
+
+def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> None:
+    """Nor does that stop the agent when something of this feed was left by a former start."""
+    log = FileLog(tmp_path / "spool")
+    with log.exclusively():
+        Spool(log, tmp_path / "spool", 1 << 30).line("mine", NQ, CAPS).add(trades(7))
+    feed = Shy({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: ages(play.events("mine")) == [1])
+        assert [event for event, _ in play.said].count("a feed met a fault") == 3
+
+    played(tmp_path, {"mine": feed}, test)
+
+
 def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes while it is full goes through memory; when there is room again it is on disk after all."""
     append, full = FileLog.append, [False]

@@ -88,16 +88,22 @@ class Agent:
     async def _run_source(self, source: Source) -> None:
         """Follow each contract a feed brings; ask again now and then, for a roll adds one."""
         running: dict[Contract, asyncio.Task[None]] = {}
+        pause_s = FIRST_PAUSE_S
         try:
             while source.name not in self.over:
-                for contract in await source.feed.contracts():
+                try:
+                    contracts = await source.feed.contracts()
+                except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
+                    self._tell("a feed met a fault", feed=source.name, problem=repr(problem))
+                    pause_s = await self._rest(pause_s)
+                    continue
+                pause_s = FIRST_PAUSE_S
+                for contract in contracts:
                     if contract not in running:
                         running[contract] = asyncio.create_task(self._run_contract(source, contract))
                 if running and all(task.done() for task in running.values()):
                     return
                 await asyncio.sleep(CONTRACTS_S / self._rush)
-        except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
-            self._tell("a feed met a fault", feed=source.name, problem=repr(problem))
         finally:
             await _end(list(running.values()))
             await source.feed.close()
@@ -139,9 +145,13 @@ class Agent:
                 self._lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
                 pause_s = FIRST_PAUSE_S
-            spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
-            await asyncio.sleep(pause_s * spread / self._rush)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = await self._rest(pause_s)
+
+    async def _rest(self, pause_s: float) -> float:
+        """Pause before the next attempt; return how long the pause after it is to be."""
+        spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
+        await asyncio.sleep(pause_s * spread / self._rush)
+        return min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
         try:
@@ -166,12 +176,14 @@ class Agent:
     async def _send_left_over(self) -> None:
         """Send what a former start left of feeds and contracts that are no longer read."""
         await asyncio.sleep(0)
-        named = {source.name for source in self.sources}
+        feeds = {source.name: source.feed for source in self.sources}
         for feed, contract, caps in await asyncio.to_thread(self.spool.left_over, self._market.universe):
-            wanted = [
-                c for source in self.sources if source.name == feed for c in await source.feed.contracts()
-            ]
-            if feed not in named or contract not in wanted:
+            try:
+                wanted = await feeds[feed].contracts() if feed in feeds else []
+            except Exception as problem:  # noqa: BLE001 - a supervisor: what cannot be told is left for the next start
+                self._tell("a feed met a fault", feed=feed, problem=repr(problem))
+                continue
+            if contract not in wanted:
                 self._begin(self._clear(feed, contract, caps))
 
     async def _clear(self, feed: str, contract: Contract, caps: FeedCaps) -> None:
