@@ -6,11 +6,32 @@ from tests.brokers.ibkr_peer import IbkrPeer
 from tests.brokers.stage import BEGIN_NS, MINUTE, Stage, at
 from tests.brokers.suite import LIVE, FaultSuite, finish, live
 
+from outcry.ports.connections import ConnectionPhase
 from outcry.ports.records import Quality
 
 
 class TestIbkrFaults(FaultSuite):
     peer = IbkrPeer
+
+    def test_a_login_that_ends(self, tmp_path: Path) -> None:
+        """A TWS without its user hangs up, which it does each night too: it is tried until it greets, by itself."""
+
+        async def work(stage: Stage) -> None:
+            await live(stage)
+            await stage.play(BEGIN_NS + MINUTE)
+            refused = stage.peer.refusals
+            stage.forget()
+            await stage.peer.expire(on=True)
+            await stage.until(lambda: stage.peer.refusals - refused > 3, "it was tried again and again")
+            assert stage.row.phase is ConnectionPhase.CONNECTING
+            assert stage.row.code == "disconnected"
+            assert not stage.live
+            await stage.play(BEGIN_NS + 2 * MINUTE)
+            await stage.peer.expire(on=False)
+            await stage.until_phase(LIVE)
+            await finish(stage)
+
+        self.run(tmp_path, work)
 
     def test_bars_stand_until_a_later_feed_brings_the_trades(self, tmp_path: Path) -> None:
         """The trades of half an hour are refused as asked for too fast; the person pauses and resumes, and then they

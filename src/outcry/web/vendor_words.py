@@ -132,11 +132,8 @@ _CURES: Mapping[str, Mapping[str, str]] = {
         ),
         "disconnected": later(
             "Trader Workstation was closed, restarts as it does once a day, or lost its own line. It is connected "
-            "again by itself once somebody is signed in there."
-        ),
-        "login_refused": later(
-            "Trader Workstation hangs up instead of answering. Sign in there, and in its API settings let the address "
-            "of the agent's machine in."
+            "again by itself once somebody is signed in there. If it stays so, let the address of the agent's machine "
+            "in, in its API settings."
         ),
         "not_entitled": later(
             "The account has no data of this exchange for use through the API: subscribe under Market Data "

@@ -15,7 +15,6 @@ from outcry.feeds.ibkr import faults
 from outcry.feeds.ibkr.channel import Channel, NoLineFree
 from outcry.feeds.ibkr.contracts import Found, Query
 from outcry.feeds.ibkr.tws import Tick, Tws
-from outcry.feeds.link import Rejected
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, FeedRefused, Heartbeat, Status
 
@@ -58,14 +57,13 @@ class Session:
     # -- beginning and end
 
     async def begin(self, host: str, port: int, client_id: int) -> None:
-        """Connect. Raises `Rejected` where TWS hangs up on us, `FeedRefused` for a client ID in use, and `OSError`."""
+        """Connect. Raises `FeedLost`, also where TWS hangs up instead of greeting: it does so while it restarts, and
+        locks nobody out. `FeedRefused` for a client ID in use, and `OSError`."""
         try:
             await self._tws.connect(host, port, client_id, GREETING_S / self._rush)
         except ConnectionAbortedError as problem:
             await self._tws.close()
-            raise self._refusal or Rejected(
-                "login_refused", "TWS hung up before it said who is signed in"
-            ) from problem
+            raise self._refusal or FeedLost("disconnected", "TWS hung up before it greeted") from problem
         except BaseException:
             await self._tws.close()
             raise
