@@ -60,7 +60,7 @@ def query_of(contract: Contract, universe: Universe) -> Query:
     """What to ask for. Raises `FeedRefused` for a product that we know no name of there."""
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in _EXCHANGES:
-        raise _unknown(contract)
+        raise unknown(contract)
     symbol = _OTHER_NAMES.get(product.root, product.root)
     return Query(symbol, product.exchange, f"{contract.year}{contract.month:02}")
 
@@ -73,7 +73,7 @@ def chosen(contract: Contract, universe: Universe, found: Iterable[Found]) -> Fo
     fit = [one for one in found if one.month == month and _worth(one, product)]
     fit = [one for one in fit if one.trading_class == product.root] or fit
     if len({one.con_id for one in fit}) > 1:
-        raise _unknown(contract)
+        raise unknown(contract)
     return fit[0] if fit else None
 
 
@@ -99,10 +99,6 @@ def began_ns(found: Found, at_ns: int) -> int:
 
 def unknown(contract: Contract) -> FeedRefused:
     """Interactive Brokers has no such contract."""
-    return _unknown(contract)
-
-
-def _unknown(contract: Contract) -> FeedRefused:
     return FeedRefused("unknown_contract", f"Interactive Brokers has no contract {contract.key}")
 
 
