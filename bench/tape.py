@@ -36,7 +36,7 @@ STREAMS = PRODUCTS * len(FEEDS)
 DENSITY = 3
 CAPS = FeedCaps(
     resolution_ns=1, has_id=True, has_side=True, backfill=Backfill.TICKS, reach_ns=0, resume=Resume.BY_TIME,
-    has_volume_counter=False, hosted_allowed=True, own_clock=True, invented=False,
+    has_volume_counter=False, own_clock=True, invented=False,
 )  # fmt: skip
 EVERYTHING = Scope(
     user_id=1, grants=tuple(Grant("everyone", scope, (), None, None) for scope in ("completed", "live"))

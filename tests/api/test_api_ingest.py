@@ -42,7 +42,7 @@ from outcry.store.reference import load_reference
 
 UNIVERSE = load_reference().universe
 ES, NQ = Contract("ES", 2013, 12), Contract("NQ", 2013, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_clock=True)
 START_NS = 1_381_239_000_000_000_000
 MS = 1_000_000
 PATH = "/api/ingest?feed=replay"

@@ -30,7 +30,7 @@ from outcry.ports.records import Quality, Rows
 KEY = "memory-key-0123456789"
 CAPS = FeedCaps(
     resolution_ns=1, has_id=False, has_side=True, backfill=Backfill.TICKS, reach_ns=4 * 86_400 * 10**9,
-    resume=Resume.BY_TIME, has_volume_counter=False, hosted_allowed=True,
+    resume=Resume.BY_TIME, has_volume_counter=False,
 )  # fmt: skip
 BROKER = Broker("memory", "Memory", (BrokerField("key", "Key", secret=True),), hosted=True)
 #: What waits for a stream instead of rows: the connection is gone.

@@ -192,7 +192,7 @@ def test_entries_that_cannot_be_right(given: dict[str, str], code: str, field: s
 
 def test_what_is_said_of_it_without_its_library() -> None:
     broker = ADAPTER.broker
-    assert (broker.id, broker.hosted, ADAPTER.caps.hosted_allowed) == ("projectx", False, False)
+    assert (broker.id, broker.hosted) == ("projectx", False)
     assert [(one.name, one.secret) for one in broker.fields] == [
         ("firm", False), ("user", False), ("key", True),
     ]  # fmt: skip

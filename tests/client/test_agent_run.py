@@ -45,7 +45,7 @@ SECOND = 1_000_000_000
 NOW_NS = 1_795_186_800_000_000_000  # Friday 2026-11-20 15:00 UTC: the regular session is open
 THURSDAY_OPEN_NS = 1_795_098_600_000_000_000  # 14:30 UTC
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False, True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
 #: A run of a feed: what it sends, and the error it ends with; without one it goes on in silence.
 Opening = Sequence[Event | Exception]
 
@@ -219,7 +219,7 @@ def test_a_contract_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> N
 
 
 def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
-    caps = FeedCaps(1, False, True, Backfill.NONE, 0, Resume.NONE, False, True)
+    caps = FeedCaps(1, False, True, Backfill.NONE, 0, Resume.NONE, False)
     early = CaughtUp(NOW_NS - 60 * SECOND, Quality.TICKS)
     script: list[Opening] = [
         [STANDS, early, trades(50), FeedLost("disconnected")],

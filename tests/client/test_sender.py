@@ -19,7 +19,7 @@ from outcry.core.instruments import Contract
 from outcry.ports.feed import LIVE_TRADE, Backfill, FeedCaps, Resume, Trades
 
 ES = Contract("ES", 2026, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)
 KEY = "outcry_secret"
 
 

@@ -35,7 +35,7 @@ from outcry.services.pushing import Push
 from outcry.store.reference import load_reference
 
 ES = Contract("ES", 2026, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)
 START_NS = 1_767_366_245_000_000_000
 SECOND = 1_000_000_000
 

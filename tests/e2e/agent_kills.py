@@ -102,7 +102,7 @@ def tape(seed: int) -> Rows:
 class TapeFeed:
     """A vendor with the whole tape, that hangs up now and then. Implements `ports.feed.Feed`."""
 
-    caps = FeedCaps(10**6, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False, True)
+    caps = FeedCaps(10**6, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
     name, run = "tape", ""
 
     def __init__(self, rows: Rows, clock: FastClock, chance: random.Random) -> None:

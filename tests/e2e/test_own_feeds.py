@@ -18,7 +18,7 @@ from outcry.settings import Settings
 from outcry.wiring import open_house
 
 ES = Contract("ES", 2013, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_clock=True)
 
 
 def test_pushes_know_the_houses_own_feeds_and_streams(

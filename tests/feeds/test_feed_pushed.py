@@ -37,7 +37,7 @@ from outcry.store.reference import load_reference
 
 UNIVERSE = load_reference().universe
 ES, NQ = Contract("ES", 2013, 12), Contract("NQ", 2013, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_clock=True)
 START_NS = 1_381_239_000_000_000_000
 SECOND = 1_000_000_000
 RUN, OTHER = "a" * 20, "b" * 20
@@ -424,7 +424,7 @@ def test_a_run_keeps_its_capabilities_and_an_owner_has_so_many(monkeypatch: pyte
     async def test() -> None:
         service, _ = feeds()
         await service.take(1, "replay", push(0))
-        invented = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, invented=True)
+        invented = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, invented=True)
         assert await refusal(service.take(1, "replay", push(0, contract=NQ, caps=invented))) == "caps"
         for name in ("b", "c"):
             await service.take(1, name, push(0))

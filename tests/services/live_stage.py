@@ -38,7 +38,7 @@ MINUTE = 60 * SECOND
 ES = Contract("ES", 2024, 9)
 OWN_CLOCK = FeedCaps(
     resolution_ns=1, has_id=True, has_side=False, backfill=Backfill.TICKS, reach_ns=0, resume=Resume.BY_TIME,
-    has_volume_counter=False, hosted_allowed=True, own_clock=True,
+    has_volume_counter=False, own_clock=True,
 )  # fmt: skip
 
 

@@ -35,8 +35,8 @@ from outcry.store.reference import load_reference
 
 UNIVERSE = load_reference().universe
 ES = Contract("ES", 2013, 12)
-CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True, own_clock=True)
-PRESENT = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, True)
+CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_clock=True)
+PRESENT = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)
 MARCH = Contract("ES", 2026, 3)
 AT_NS = 1_381_239_000_000_000_000  # 2013-10-08 13:30 UTC
 NOW_NS = 1_767_366_245_000_000_000  # 2026-01-02

@@ -261,7 +261,7 @@ def _told_caps(caps: FeedCaps) -> FeedCaps:
     backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
     return FeedCaps(
         caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,
-        caps.has_volume_counter, caps.hosted_allowed, caps.lag_ns, caps.own_clock, caps.invented,
+        caps.has_volume_counter, caps.lag_ns, caps.own_clock, caps.invented,
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ AFTERWARDS_DAYS = 365
 
 _CAPS = FeedCaps(
     resolution_ns=1, has_id=False, has_side=True, backfill=Backfill.TICKS, reach_ns=2**62, resume=Resume.BY_TIME,
-    has_volume_counter=False, hosted_allowed=True, own_clock=True,
+    has_volume_counter=False, own_clock=True,
 )  # fmt: skip
 _BACKFILL = {
     Quality.TICKS: Backfill.TICKS,

@@ -60,7 +60,7 @@ class ScidTail:
 
     caps = FeedCaps(
         resolution_ns=1_000_000, has_id=False, has_side=True, backfill=Backfill.TICKS, reach_ns=2**62,
-        resume=Resume.BY_TIME, has_volume_counter=False, hosted_allowed=False,
+        resume=Resume.BY_TIME, has_volume_counter=False,
         lag_ns=round((FLUSH_S + 1) * NANOS_PER_SECOND),  # and a look at the file each second
     )  # fmt: skip
     run = ""

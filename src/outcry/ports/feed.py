@@ -80,7 +80,6 @@ class FeedCaps:
     reach_ns: int
     resume: Resume
     has_volume_counter: bool
-    hosted_allowed: bool
     lag_ns: int = 0
     own_clock: bool = False
     invented: bool = False

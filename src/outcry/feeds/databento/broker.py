@@ -28,5 +28,4 @@ CAPS = FeedCaps(
     reach_ns=5 * NANOS_PER_DAY,  # a whole session before a long weekend; older history is for `outcry fetch`
     resume=Resume.BY_TIME,
     has_volume_counter=False,
-    hosted_allowed=True,
 )

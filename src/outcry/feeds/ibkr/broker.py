@@ -15,7 +15,6 @@ CAPS = FeedCaps(
     reach_ns=14 * NANOS_PER_DAY,
     resume=Resume.BY_TIME,
     has_volume_counter=False,
-    hosted_allowed=False,
     lag_ns=NANOS_PER_SECOND,  # times are cut to the whole second
 )
 

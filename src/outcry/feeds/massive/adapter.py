@@ -15,7 +15,6 @@ CAPS = FeedCaps(
     reach_ns=10 * NANOS_PER_DAY,
     resume=Resume.BY_TIME,
     has_volume_counter=False,
-    hosted_allowed=True,
 )
 
 

@@ -16,7 +16,6 @@ CAPS = FeedCaps(
     reach_ns=5 * NANOS_PER_DAY,
     resume=Resume.BY_TIME,
     has_volume_counter=True,
-    hosted_allowed=False,
 )
 
 

@@ -39,7 +39,7 @@ _LOOK_S = 0.1
 _BEAT_NS = NANOS_PER_SECOND
 _CAPS = FeedCaps(
     resolution_ns=NANOS_PER_MS, has_id=True, has_side=True, backfill=Backfill.TICKS, reach_ns=REACH_NS,
-    resume=Resume.BY_TIME, has_volume_counter=False, hosted_allowed=True, own_clock=True, invented=True,
+    resume=Resume.BY_TIME, has_volume_counter=False, own_clock=True, invented=True,
 )  # fmt: skip
 
 

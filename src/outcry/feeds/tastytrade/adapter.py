@@ -56,7 +56,6 @@ class Tastytrade:
         reach_ns=_REACH_NS,
         resume=Resume.BY_TIME,
         has_volume_counter=False,
-        hosted_allowed=True,
     )
 
     def feed(self, given: Mapping[str, str], kit: Kit) -> Feed:

@@ -32,7 +32,7 @@ class Tradovate:
     broker = Broker("tradovate", "Tradovate", FIELDS, hosted=True)
     caps = FeedCaps(
         resolution_ns=NANOS_PER_MS, has_id=True, has_side=True, backfill=Backfill.TICKS, reach_ns=REACH_NS,
-        resume=Resume.BY_TIME, has_volume_counter=True, hosted_allowed=True,
+        resume=Resume.BY_TIME, has_volume_counter=True,
     )  # fmt: skip
     library = ""
 
