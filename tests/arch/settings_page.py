@@ -53,9 +53,9 @@ NQ = "cash"
 The same table in the environment: `OUTCRY_SESSION_VARIANTS=ES=cash,NQ=cash`. A session keeps the hours it was
 imported with until `outcry refold` computes it anew.
 
-Three variables are of commands, not of the service: `OUTCRY_URL` (where it runs) and `OUTCRY_KEY` (the key) of those that
-use one, and `OUTCRY_DATABENTO_KEY` of `outcry fetch`. Without `OUTCRY_URL` they find the service that runs on the same data folder, whatever its port: while it
-answers, the file `address` there says where.
+Three variables are of commands, not of the service: `OUTCRY_URL` (where it runs) and `OUTCRY_KEY` (the key) of
+those that use one, and `OUTCRY_DATABENTO_KEY` of `outcry fetch`. Without `OUTCRY_URL` they find the service that
+runs on the same data folder, whatever its port: while it answers, the file `address` there says where.
 
 Whoever changes `secret`, or loses `secret.key`, makes every key that was issued unrecognisable, and what is kept sealed
 (second factors, webhook addresses) unreadable. Where there are people the service refuses to start without the file,

@@ -136,7 +136,8 @@ class Connections(Protocol):
         ...
 
     def resume(self, user_id: int, connection_id: int, now_ns: int) -> bool:
-        """Have it try again, from whatever it rests or has failed in; False where there is none."""
+        """Have it try again, from whatever it rests or has failed in; False where there is none. Raises
+        `ConnectionRefused`."""
         ...
 
     def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
@@ -155,7 +156,8 @@ class ConnectionRefused(Exception):
 
     Codes: `unknown_broker`, `invented` (the demonstration, where nobody connects anything), `not_hosted`,
     `not_installed`, `already_connected`, `missing`, `rejected`, `too_many`, `roots` (none chosen, too many, or one
-    there is not), `pushed` (an agent sends a feed of this name already)."""
+    there is not), `pushed` (an agent sends a feed of this name already), `too_soon` (begun, renewed or resumed so often
+    within an hour that the vendor may lock this service out)."""
 
     def __init__(self, code: str, field: str = "") -> None:
         super().__init__(code)

@@ -32,6 +32,9 @@ _REFUSALS: Mapping[str, str] = {
     "too_many": later("There are as many connections as there may be: end one first."),
     "roots": later("Choose from one to %(most)d symbols of the list."),
     "invented": later("The demonstration connects no broker: its market is an invented one."),
+    "too_soon": later(
+        "This was tried so often that the vendor may lock this service out: wait an hour, then try again."
+    ),
     "pushed": later("A program of yours sends a feed of this name already: end it first, then connect here."),
 }
 

@@ -14,7 +14,14 @@ from outcry.ports.connections import ConnectionPhase, ConnectionRefused, Connect
 from outcry.ports.identity import UserRow
 from outcry.services.connections.pushed import PUSHED
 from outcry.services.live.board import Channel
-from outcry.web.broker_forms import chosen_of, judge_roots, refused, sectors_of, typed_in
+from outcry.web.broker_forms import (
+    chosen_of,
+    judge_roots,
+    refusal_words,
+    refused,
+    sectors_of,
+    typed_in,
+)
 from outcry.web.checks import Checked
 from outcry.web.desk import Desk, NotProved, Page, PageMissing, Visit
 from outcry.web.entrance import origin_of
@@ -210,8 +217,12 @@ async def _move(
 ) -> Response:
     user, row = await own(desk, visit)
     await desk.form(visit)
-    if not await desk.ask(move, user.id, row.id, desk.now_ns()):
-        raise PageMissing
+    try:
+        if not await desk.ask(move, user.id, row.id, desk.now_ns()):
+            raise PageMissing
+    except ConnectionRefused as refusal:
+        faults = Faults({"": refusal_words(visit.words, refusal.code)})
+        return await one(desk, visit, row, chosen_of(row), faults)
     await note(desk, visit, user, event, row)
     return desk.to(visit, f"{LIST}/{row.id}?done={done}")
 

@@ -9,8 +9,6 @@ import asyncio
 import re
 from typing import Protocol
 
-import numpy as np
-
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.feeds.databento.gateway import BEAT_S, Fault, Gateway, Mapped, Told

@@ -19,6 +19,7 @@ from outcry.ports.connections import (
     Finding,
 )
 from outcry.services.connections import checking
+from outcry.services.connections.attempts import Attempts
 from outcry.services.connections.lifecycle import RESTING, Sign, moved
 from outcry.services.connections.pushed import PushedConnections
 from outcry.services.connections.supervisor import NotHere, Parts, Supervisor
@@ -36,6 +37,7 @@ class BrokerConnections:
     def __init__(self, parts: Parts, supervisor: Supervisor, board: Board) -> None:
         self._parts, self._supervisor = parts, supervisor
         self._store, self._pushed = parts.store, PushedConnections(board)
+        self._attempts = Attempts()
 
     def brokers(self) -> Sequence[Broker]:
         """See `Connections`."""
@@ -81,6 +83,7 @@ class BrokerConnections:
             row.label == broker and row.phase is not ConnectionPhase.PAUSED for row in self._pushes(user_id)
         ):
             raise ConnectionRefused("pushed")
+        self._count(row, now_ns)
         number = self._store.add(row, self._parts.vault.seal(user_id, broker, given), now_ns)
         self._supervisor.wake()
         return number
@@ -91,6 +94,7 @@ class BrokerConnections:
         if row is None:
             return False
         self._judge(row, given)
+        self._count(row, now_ns)
         broker = self._parts.adapters[row.broker].broker
         seal = self._parts.vault.seal(user_id, row.broker, given)
         if not self._store.renew(connection_id, _hint(broker, given), seal):
@@ -116,6 +120,7 @@ class BrokerConnections:
         row = self._own(user_id, connection_id)
         if row is None:
             return False
+        self._count(row, now_ns)
         if row.phase not in RESTING:
             self._supervisor.renew(connection_id)
         return self._sign(row, Sign.ASKED, "connecting", now_ns)
@@ -158,6 +163,10 @@ class BrokerConnections:
             row = again
         self._supervisor.wake()
         return True
+
+    def _count(self, row: ConnectionRow, now_ns: int) -> None:
+        if not self._attempts.take(row.user_id, row.broker, now_ns):
+            raise ConnectionRefused("too_soon")
 
     def _own(self, user_id: int, connection_id: int) -> ConnectionRow | None:
         return next((row for row in self._store.rows(user_id) if row.id == connection_id), None)

@@ -27,9 +27,10 @@ from outcry.services.live import entries as log
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.counter import VolumeCheck
 from outcry.services.live.health import MAX_DRIFT_NS, Health, Phase, Sign
-from outcry.services.live.intake import Intake, Life, Piece
+from outcry.services.live.intake import MAX_AHEAD_NS, Intake, Life, Piece
 from outcry.services.live.logged import LoggedStream
 from outcry.services.live.stream import Outcome
+from outcry.services.plausible import fault_of
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
@@ -222,7 +223,17 @@ class Runner:
                 health.take(Sign.BROKE)
             self.stand(loop.time())
 
+    def _refuse_impossible(self, event: ports.Event) -> None:
+        """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged
+        one by one by the intake."""
+        if self.stream.own_clock or isinstance(event, ports.Trades | ports.Bars | ports.Replaced):
+            return
+        latest_ns = self._ways.clock.now_ns() + MAX_AHEAD_NS
+        if fault := fault_of(event, latest_ns, self._life):
+            raise ports.FeedLost("protocol", f"{type(event).__name__} with impossible {fault}")
+
     async def _take(self, event: ports.Event, caps: ports.FeedCaps, before_ns: int) -> None:
+        self._refuse_impossible(event)
         match event:
             case ports.Trades():
                 for piece in self.intake.trades(event.rows):
