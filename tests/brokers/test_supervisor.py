@@ -14,7 +14,7 @@ from outcry.feeds.pushed import PushedFeed
 from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRefused
 from outcry.ports.feed import Feed
 from outcry.ports.store import StoreBusy
-from outcry.services.connections import supervisor
+from outcry.services.connections import attempts, supervisor
 from outcry.services.connections.supervisor import Rules
 
 LIVE, FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
@@ -171,5 +171,33 @@ def test_other_products_are_brought_and_those_given_up_are_not(tmp_path: Path) -
         await stage.until_phase(LIVE)
         shown = {channel.channel.key.contract.root for channel in stage.house.board.channels(stage.scope)}
         assert shown == {"NQ"}
+
+    run(tmp_path, work)
+
+
+def test_a_login_that_is_refused_is_not_tried_at_each_press(tmp_path: Path) -> None:
+    """Thirty presses in an hour, on one connection and on those made after it, reach the vendor eight times."""
+
+    async def work(stage: Stage) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        await stage.peer.expire(on=True)
+        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        before, refused = stage.peer.refusals, 0
+        for _ in range(30):
+            try:
+                assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
+            except ConnectionRefused as problem:
+                assert problem.code == "too_soon"
+                refused += 1
+            else:
+                await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        assert refused == 30 - (attempts.MOST - 1)
+        assert stage.peer.refusals - before <= 2 * (attempts.MOST - 1)
+        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        with pytest.raises(ConnectionRefused, match="too_soon"):
+            stage.connect()
+        await stage.play(stage.peer.now_ns + 3601 * 10**9, 600 * 10**9)
+        stage.connect()  # another hour
 
     run(tmp_path, work)

@@ -304,6 +304,26 @@ def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_n
     run(house, work)
 
 
+def test_a_time_that_cannot_be_ends_no_session(house: House) -> None:
+    """A vendor says that history is complete up to the year 2100: that is no feed to be believed, and the session under
+    way is neither stored nor called complete."""
+    clock = Standing(OPEN + 30 * MINUTE)
+    house = replace(house, clock=clock)
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed([[trades(0, 30), CaughtUp(at_2100, Quality.TICKS), 60.0]], caps=PRESENT)
+        task = staged.engine.attach(0, feed)
+        await until(lambda: any("protocol" in said for said in staged.told))
+        stream = staged.engine.runners[KEY].stream
+        assert stream.time_ns < OPEN + 31 * MINUTE
+        assert not house.store.sessions([0], "ES")
+        task.cancel()
+        await asyncio.wait([task])
+
+    at_2100 = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * SECOND
+    run(house, work)
+
+
 async def until(met) -> None:
     for _ in range(2000):
         if met():
