@@ -183,16 +183,16 @@ def test_a_login_that_is_refused_is_not_tried_at_each_press(tmp_path: Path) -> N
         await stage.until_phase(LIVE)
         await stage.peer.expire(on=True)
         await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
-        before, refused = stage.peer.refusals, 0
+        before = stage.peer.refusals
+        said: list[str] = []
         for _ in range(30):
             try:
-                assert stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
+                stage.connections.resume(stage.user, stage.id, stage.clock.now_ns())
             except ConnectionRefused as problem:
-                assert problem.code == "too_soon"
-                refused += 1
+                said.append(problem.code)
             else:
                 await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
-        assert refused == 30 - (attempts.MOST - 1)
+        assert said == ["too_soon"] * (30 - (attempts.MOST - 1))
         assert stage.peer.refusals - before <= 2 * (attempts.MOST - 1)
         assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
         with pytest.raises(ConnectionRefused, match="too_soon"):
