@@ -19,6 +19,7 @@ from ib_async import Contract as IbContract
 from ib_async.client import Client
 from ib_async.decoder import Decoder
 
+from outcry.feeds import exact
 from outcry.feeds.ibkr.contracts import Found, Query
 
 #: A trade: time in whole seconds UTC, price 10⁻⁹, lots.
@@ -72,12 +73,6 @@ def price_e9(price: float) -> int:
     if not scaled.is_finite() or scaled != scaled.to_integral_value() or abs(scaled) >= 2**63:
         raise ValueError("no price")
     return int(scaled)
-
-
-def _lots(size: float) -> int:
-    if size != int(size):
-        raise ValueError("no number of lots")
-    return int(size)
 
 
 class Tws:
@@ -218,7 +213,7 @@ class _Receiver:
             exchange=contract.exchange,
             trading_class=contract.tradingClass,
             month=details.contractMonth,
-            point=Decimal(contract.multiplier or "0") / (details.priceMagnifier or 1),
+            point=Decimal(exact.price_e9(contract.multiplier or "0")) / _E9 / (details.priceMagnifier or 1),
             hours=details.tradingHours,
             zone=details.timeZoneId,
         )
@@ -230,18 +225,18 @@ class _Receiver:
     def historicalData(self, request: int, bar: Any) -> None:  # noqa: N802 - told with the last
         prices = (price_e9(price) for price in (bar.open, bar.high, bar.low, bar.close))
         first, high, low, close = prices
-        self._bars.append((int(bar.date), first, high, low, close, _lots(bar.volume)))
+        self._bars.append((int(bar.date), first, high, low, close, exact.lots(bar.volume)))
 
     def historicalDataEnd(self, request: int, *_: object) -> None:  # noqa: N802
         bars, self._bars = self._bars, []
         self._listener.answered(request, bars, done=True)
 
     def historicalTicksLast(self, request: int, ticks: Any, done: bool) -> None:  # noqa: N802, FBT001
-        rows = [(int(one.time.timestamp()), price_e9(one.price), _lots(one.size)) for one in ticks]
+        rows = [(int(one.time.timestamp()), price_e9(one.price), exact.lots(one.size)) for one in ticks]
         self._listener.answered(request, [row for row in rows if row[2] > 0], done=done)
 
     def tickByTickAllLast(  # noqa: N802
         self, request: int, _kind: int, time: int, price: float, size: float, *_: object
     ) -> None:
         if size > 0:  # none, at a price of -1, says that there is nothing to say
-            self._listener.traded(request, (time, price_e9(price), _lots(size)))
+            self._listener.traded(request, (time, price_e9(price), exact.lots(size)))

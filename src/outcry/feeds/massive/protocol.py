@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from outcry.core.units import NANOS_PER_MS
+from outcry.feeds.exact import lots, price_e9
 from outcry.feeds.link import Rejected
 from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
 from outcry.ports.records import Rows
@@ -91,7 +92,7 @@ def next_page(answer: Answer) -> dict[str, str] | None:
 
 
 def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
-    """Trades of the socket as `LIVE_TRADE` rows."""
+    """Trades of the socket as `LIVE_TRADE` rows. Raises `FeedLost`."""
     trades = [m for m in trades if m.p is not None]
     times = [m.t * NANOS_PER_MS if m.t < _LARGEST_MS else m.t for m in trades]
     rows = _rows(
@@ -102,7 +103,7 @@ def live_rows(trades: Sequence[Message], received_ns: int) -> Rows:
 
 
 def history_rows(trades: Sequence[Result], received_ns: int) -> Rows:
-    """Trades of history as `LIVE_TRADE` rows."""
+    """Trades of history as `LIVE_TRADE` rows. Raises `FeedLost`."""
     rows = _rows(
         [r.timestamp for r in trades],
         [r.price for r in trades],
@@ -116,12 +117,19 @@ def history_rows(trades: Sequence[Result], received_ns: int) -> Rows:
 def _rows(
     times: Sequence[int], prices: Sequence[Decimal], sizes: Sequence[Decimal], sequences: Sequence[int]
 ) -> Rows:
-    e9 = {price: int(price.scaleb(9).to_integral_value()) for price in set(prices)}  # there are few
     rows = np.zeros(len(times), LIVE_TRADE)
-    rows["ts_event"] = times
+    try:
+        e9 = {price: price_e9(price) for price in set(prices)}  # there are few
+        rows["price"] = [e9[price] for price in prices]
+        rows["size"] = [lots(size) for size in sizes]
+        rows["ts_event"] = times
+    except (
+        ValueError,
+        TypeError,
+        OverflowError,
+    ):  # a set has no place for a number that signals that it is none
+        raise FeedLost("protocol", "Massive sent a trade that cannot be") from None
     rows["ts_event"] -= rows["ts_event"] % NANOS_PER_MS
-    rows["price"] = [e9[price] for price in prices]
-    rows["size"] = [int(size) for size in sizes]
     rows["side"] = b"N"
     rows["sequence"] = [number & 0xFFFFFFFF for number in sequences]
     return rows[rows["size"] > 0]

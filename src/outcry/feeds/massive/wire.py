@@ -16,9 +16,9 @@ from massive import RESTClient, WebSocketClient
 from massive.exceptions import AuthError, BadResponse
 from massive.websocket.models.common import Market
 from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
-from urllib3.response import BaseHTTPResponse
 from websockets.exceptions import ConnectionClosed
 
+from outcry.feeds.bodies import LARGEST, too_large
 from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
 from outcry.feeds.link import Rejected
 from outcry.feeds.massive.protocol import (
@@ -47,6 +47,7 @@ _OF_ONE = frozenset({"not_entitled", "unknown_contract", "vendor_error"})
 _THREADS = 2
 #: Trades a page of history, the most there may be.
 PAGE = 49_999
+_OK = 200
 
 _UNHEARD = unheard("WebSocketClient", "RESTClient", "outcry.feeds.massive.unheard")
 
@@ -207,13 +208,33 @@ class Socket:
             await beating(self.board, self._lag, socket.ping, self._clock, self._rush)
 
 
+class _Bounded(RESTClient):
+    """The library's client, which would unpack a body however large it becomes. Answers are the body alone."""
+
+    def _get(  # pyright: ignore[reportIncompatibleMethodOverride] - the rest is for what is not asked for here
+        self, path: str, params: dict[str, str] | None = None, **_: Any
+    ) -> bytes:
+        answer = self.client.request(
+            "GET", self.BASE + path, fields=params, headers=self.headers, preload_content=False
+        )
+        try:
+            body = answer.read(LARGEST + 1, decode_content=True)
+        finally:
+            answer.close()
+        if len(body) > LARGEST:
+            raise too_large(LARGEST)
+        if answer.status != _OK:
+            raise BadResponse(body.decode("utf-8", "replace"))
+        return body
+
+
 class Rest:
     """History over HTTP, on threads of its own: a vendor that does not answer holds up nobody else's work. `base`:
     `https://host`."""
 
     def __init__(self, key: str, base: str, rush: float) -> None:
         limit_s = max(1.0, ANSWER_S / rush)
-        self._client = RESTClient(key, connect_timeout=limit_s, read_timeout=limit_s, retries=0, base=base)
+        self._client = _Bounded(key, connect_timeout=limit_s, read_timeout=limit_s, retries=0, base=base)
         self._threads = ThreadPoolExecutor(_THREADS, "outcry-massive")
 
     async def page(self, ticker: str, asked: Mapping[str, str], received_ns: int) -> Page:
@@ -227,8 +248,8 @@ class Rest:
 
     def _answer(self, ticker: str, asked: Mapping[str, str]) -> Answer:
         try:
-            answer = self._client.list_futures_trades(ticker, params=dict(asked), raw=True)
-            return read_answer(answer.data if isinstance(answer, BaseHTTPResponse) else b"")
+            answer: Any = self._client.list_futures_trades(ticker, params=dict(asked), raw=True)
+            return read_answer(answer)
         except BadResponse as problem:
             refused = read_answer(str(problem))
             raise complaint(refused.status, refused.error or refused.message) from None

@@ -7,13 +7,14 @@ are told by the vendor's own numbers.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.exact import lots, price_e9
 from outcry.feeds.link import Rejected
 from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, VolumeCounter
 from outcry.ports.records import BAR, Rows
@@ -85,18 +86,24 @@ def ns_of(text: str) -> int:
     if found is None:
         raise FeedLost("protocol", "ProjectX sent a time that cannot be read")
     whole, fraction, zone = found.groups()
-    at = datetime.fromisoformat(whole + (zone or "+00:00")) - _EPOCH
+    try:
+        at = datetime.fromisoformat(whole + (zone or "+00:00")) - _EPOCH
+    except ValueError:
+        raise FeedLost("protocol", "ProjectX sent a time that cannot be") from None
     return (at.days * 86_400 + at.seconds) * NANOS_PER_SECOND + int((fraction or "0").ljust(9, "0"))
 
 
 def bar_rows(bars: Sequence[Bar]) -> Rows:
-    """Bars of a second in order of time; those in which nothing traded are left out."""
-    rows = [
-        (ns_of(bar.t), _e9(bar.o), _e9(bar.h), _e9(bar.l), _e9(bar.c), int(bar.v))
-        for bar in bars
-        if bar.v > 0
-    ]
-    table = np.array(rows, BAR)
+    """Bars of a second in order of time; those in which nothing traded are left out. Raises `FeedLost`."""
+    try:
+        rows = [
+            (ns_of(bar.t), price_e9(bar.o), price_e9(bar.h), price_e9(bar.l), price_e9(bar.c), lots(bar.v))
+            for bar in bars
+            if bar.v > 0
+        ]
+        table = np.array(rows, BAR)
+    except (ArithmeticError, ValueError):
+        raise FeedLost("protocol", "ProjectX sent a bar that cannot be") from None
     return table[np.argsort(table["ts_event"], kind="stable")]
 
 
@@ -106,14 +113,14 @@ def trade_rows(data: object, received_ns: int) -> Rows:
     try:
         rows = [
             (
-                ns_of(trade["timestamp"]), received_ns, _e9(Decimal(str(trade["price"]))), int(trade["volume"]),
+                ns_of(trade["timestamp"]), received_ns, price_e9(trade["price"]), lots(trade["volume"]),
                 _SIDES.get(trade.get("type", -1), b"N"), 0, 0, 0,
             )
             for trade in found
         ]  # fmt: skip
-    except (LookupError, TypeError, AttributeError, ValueError, InvalidOperation):
+        table = np.array(rows, LIVE_TRADE)
+    except (LookupError, TypeError, AttributeError, ValueError, OverflowError):
         raise FeedLost("protocol", "ProjectX sent a trade that cannot be read") from None
-    table = np.array(rows, LIVE_TRADE)
     return table[table["size"] > 0]
 
 
@@ -121,10 +128,6 @@ def counted(data: object) -> VolumeCounter | None:
     """The lots of the day that a quote tells of; a quote tells only what has changed, so there may be none."""
     try:
         volume, at = data["volume"], data["timestamp"]  # pyright: ignore[reportIndexIssue] - checked by use
-        return VolumeCounter(ns_of(at), int(volume))
+        return VolumeCounter(ns_of(at), lots(volume))
     except (LookupError, TypeError, ValueError, FeedLost):
         return None
-
-
-def _e9(price: Decimal) -> int:
-    return int(price.scaleb(9).to_integral_value())

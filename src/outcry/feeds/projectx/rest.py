@@ -15,6 +15,8 @@ import msgspec
 import numpy as np
 
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.ahead import believed_ns
+from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import Answer, Listed, bar_rows, login_problem, read_answer
 from outcry.feeds.tokens import Token, Tokens
@@ -133,7 +135,7 @@ class Rest:
             async with self._session.post(
                 self._base + path, data=msgspec.json.encode(body), headers=headers, allow_redirects=False
             ) as response:
-                answered = await response.read()
+                answered = await body_of(response)
                 self._note_time(response.headers.get("Date"))
                 return response.status, answered
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
@@ -143,9 +145,10 @@ class Rest:
         """Set our idea of the vendor's clock by the date of an answer; without one it is ours."""
         try:
             at = parsedate_to_datetime(text or "")
-        except ValueError:
+            told_ns = int(at.timestamp()) * NANOS_PER_SECOND
+        except (ValueError, OverflowError):
             return
-        self._ahead_ns = int(at.timestamp()) * NANOS_PER_SECOND - self._clock.now_ns()
+        self._ahead_ns = believed_ns(told_ns, self._clock) - self._clock.now_ns()
 
     async def close(self) -> None:
         """Let go of its connections."""

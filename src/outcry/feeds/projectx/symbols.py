@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from datetime import date
 
 from outcry.core.instruments import MONTH_CODES, Contract, Universe
+from outcry.feeds.exact import price_e9
 from outcry.feeds.projectx.protocol import Listed
+from outcry.ports.feed import FeedLost
 
 _ID = re.compile(rf"CON\.F\.US\.([A-Z0-9]{{1,6}})\.([{MONTH_CODES}])([0-9]{{2}})")
 
@@ -43,8 +45,11 @@ def chosen(universe: Universe, contract: Contract, listed: Iterable[Listed]) -> 
 
 def quoted_alike(universe: Universe, contract: Contract, listed: Listed) -> bool:
     """Whether the vendor quotes the product in our unit, by its tick: grains may be in cents or in dollars, a hundred
-    times apart. A tick that is changed now and then, by halves and fifths, is no other unit."""
-    tick_e9 = int(listed.tickSize.scaleb(9))
+    times apart. A tick that is changed now and then, by halves and fifths, is no other unit. Raises `FeedLost`."""
+    try:
+        tick_e9 = price_e9(listed.tickSize)
+    except ValueError:
+        raise FeedLost("protocol", "ProjectX lists a tick that cannot be") from None
     return not tick_e9 or 20 * tick_e9 > universe.products[contract.root].tick_e9 > tick_e9 // 20
 
 

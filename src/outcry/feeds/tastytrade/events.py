@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
+from outcry.core.units import NANOS_PER_MS
+from outcry.feeds import exact
 from outcry.ports.feed import FeedLost
 
 SALE, CANDLE = "TimeAndSale", "Candle"
@@ -158,12 +159,15 @@ def _number(told: object) -> Decimal | None:
 def _e9(told: object, scale: Decimal) -> int | None:
     """A price in 10⁻⁹: the vendor's doubles have more digits than prices have, so it is the nearest."""
     number = _number(told)
-    if number is None or abs(number) > PRICE_SCALE:
+    try:
+        return exact.price_e9(number * scale) if number is not None else None
+    except (ArithmeticError, ValueError):
         return None
-    price_e9 = int((number * scale * PRICE_SCALE).to_integral_value())
-    return price_e9 if abs(price_e9) < _LIMIT else None
 
 
 def _lots(told: object) -> int:
     number = _number(told)
-    return int(number) if number is not None and abs(number) < _LIMIT else 0
+    try:
+        return exact.lots(number) if number is not None else 0
+    except ValueError:
+        return 0

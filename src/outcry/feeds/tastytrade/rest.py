@@ -15,6 +15,7 @@ import msgspec
 from yarl import URL
 
 from outcry import __version__
+from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.tokens import Token, Tokens
 from outcry.ports.clock import Clock
@@ -162,7 +163,7 @@ class Rest:
         try:
             async with asyncio.timeout(self._timeout_s):
                 async with self.http.request(method, self._base + path, **more) as reply:
-                    told = _read(await reply.read())
+                    told = _read(await body_of(reply))
                     status = reply.status
         except TimeoutError:
             raise FeedLost("unreachable", "tastytrade did not answer in time") from None

@@ -7,11 +7,11 @@ the name out. Prices are told in the product's unit, whatever the vendor quotes 
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from outcry.core.instruments import MONTH_CODES, Contract, Product
-from outcry.core.units import PRICE_SCALE
+from outcry.feeds.exact import price_e9
 
 #: The streamer's code of an exchange.
 EXCHANGES = {"CME": "XCME", "CBOT": "XCBT", "NYMEX": "XNYM", "COMEX": "XCEC"}
@@ -62,7 +62,7 @@ def _scale(tick: object, tick_e9: int) -> Decimal:
     """How many times larger our unit's numbers are than the vendor's: cents where it quotes dollars, by the ticks of
     the two. 1 where these differ by no power of ten: a finer tick is no other unit."""
     try:
-        ratio = (Decimal(tick_e9) / (Decimal(str(tick)) * PRICE_SCALE)).normalize()
+        ratio = (Decimal(tick_e9) / price_e9(str(tick))).normalize()
         return ratio if ratio > 0 and ratio.as_tuple().digits == (1,) else Decimal(1)
-    except (InvalidOperation, ZeroDivisionError):
+    except (ArithmeticError, ValueError):
         return Decimal(1)

@@ -13,6 +13,7 @@ import aiohttp
 import msgspec
 
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.tokens import Token
 from outcry.feeds.tradovate.wire import nanos, read
@@ -153,7 +154,7 @@ class Login:
             async with self._http.request(
                 method, self._api + path, params=query, json=body, headers=headers, allow_redirects=False
             ) as response:
-                status, raw = response.status, await response.read()
+                status, raw = response.status, await body_of(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             # what the client says of a request may quote it: only what kind of fault it was goes on
             raise FeedLost("unreachable", f"Tradovate cannot be reached ({type(problem).__name__})") from None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from outcry.feeds.exact import lots
 from outcry.feeds.tradovate import wire
 from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, again
 from outcry.feeds.tradovate.present import Present
@@ -270,7 +271,10 @@ class Session:
         chart, total = self._quoted.get(quote.contractId), quote.entries.TotalTradeVolume
         if chart is None or quote.timestamp is None or total is None or total.size is None or chart.history:
             return
-        chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), int(total.size)))
+        try:
+            chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), lots(total.size)))
+        except ValueError:
+            chart.inbox.lose(FeedLost("protocol", "Tradovate counts lots that cannot be"))
 
     # -- beating
 

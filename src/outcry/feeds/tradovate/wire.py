@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
+from outcry.feeds.exact import price_e9
 from outcry.feeds.link import Rejected
 from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused
 from outcry.ports.records import Rows
@@ -177,9 +178,8 @@ def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
     """The trades of a packet, in its order, as `LIVE_TRADE`. Raises `FeedLost("protocol")`."""
     ticks = packet.tks
     rows = np.zeros(len(ticks), LIVE_TRADE)
-    step = packet.ts * PRICE_SCALE
-    step_e9 = int(step)
-    if ticks and not (0 < step == step_e9):
+    step_e9 = _step_e9(packet.ts)
+    if ticks and not step_e9:
         raise FeedLost("protocol", "Tradovate sent ticks without a price step that can be written in 10⁻⁹")
     if any(not (0 < tick.s < _MOST_LOTS and tick.s.is_integer()) for tick in ticks):
         raise FeedLost("protocol", "Tradovate sent a trade that is no whole number of lots")
@@ -193,6 +193,15 @@ def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
     rows["side"] = [_side(tick) for tick in ticks]
     rows["ts_recv"], rows["flags"] = received_ns, flags
     return rows
+
+
+def _step_e9(step: Decimal) -> int:
+    """A step in 10⁻⁹; 0 for one that cannot be written in these."""
+    try:
+        step_e9 = price_e9(step)
+    except ValueError:
+        return 0
+    return step_e9 if 0 < step * PRICE_SCALE == step_e9 else 0
 
 
 class Locked(FeedLost):
