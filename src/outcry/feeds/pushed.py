@@ -164,8 +164,6 @@ class PushedFeeds:
         """The inlet of a push, made if its run is new; raises `InvalidRequest`."""
         if not is_feed_name(feed) or feed in self._reserved:
             raise refused("feed")
-        if feed in self._reserved_of(owner):
-            raise refused("connected")
         place = owner, feed, push.contract
         with self._lock:
             if self._closed:
@@ -176,6 +174,8 @@ class PushedFeeds:
                 raise refused("caps")
             if held is not None and held.session == push.session and held.over in {"", CLOSED, STOPPING}:
                 return held
+            if feed in self._reserved_of(owner):  # asked of the store: once a run, not at each push
+                raise refused("connected")
             run = self._begun(place, held, run, push)
             inlet, listeners = run.inlets[push.contract], list(self._listeners)
         for listener in listeners:

@@ -2,7 +2,7 @@
 
 Each version of a connection's entries is encrypted with AES-256-GCM under a random key of its own, and that key under a
 key-encryption key that is not in the database. Both are bound to user, connection, broker and version, so that a
-copied, swapped or older row does not open.
+copied, exchanged or altered row does not open, nor one with parts of an older one.
 
 Rules kept: entries are in no message, name or representation here; exchanging the key-encryption key touches only the
 keys wrapped under it, never the entries.
