@@ -6,6 +6,7 @@ from datetime import date
 
 import numpy as np
 import pytest
+from aiohttp import web
 from tests.brokers.following import (
     ES,
     MS,
@@ -26,6 +27,7 @@ from tests.brokers.massive_peer import KEY, MassivePeer
 from outcry.core.instruments import Contract
 from outcry.feeds.channel import Channel, Lag, Switchboard
 from outcry.feeds.link import Rejected
+from outcry.feeds.massive import feed
 from outcry.feeds.massive.adapter import ADAPTER
 from outcry.feeds.massive.protocol import (
     Answer,
@@ -297,6 +299,62 @@ def test_heartbeats_while_nothing_trades_and_none_while_nothing_comes() -> None:
             assert es.problem.code == "link_silent"
             assert len(es.of(Heartbeat)) == count
             made.freeze(on=False)
+
+    run(work)
+
+
+class LeadingOn(MassivePeer):
+    """Each page of history is one trade, and there is always another. `step_ns`: between two; `cursors`: so many."""
+
+    def __init__(self, step_ns: int, cursors: int) -> None:
+        super().__init__()
+        self.now_ns, self.step_ns, self.cursors, self.pages = NOW_NS, step_ns, cursors, 0
+
+    async def trades(self, request: web.Request) -> web.Response:
+        at_ns = SINCE_NS + self.pages * self.step_ns
+        self.pages += 1
+        trade = {"timestamp": at_ns, "price": 6800.25, "size": 1, "sequence_number": self.pages}
+        address = f"{request.url.origin()}{request.path}?cursor=c{self.pages % self.cursors}"
+        return web.json_response({"status": "OK", "results": [trade], "next_url": address})
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "cursors", "pages"),
+    [(SECOND, 1, 2), (0, 10**9, 2), (-SECOND, 10**9, 2), (SECOND, 10**9, 20)],
+    ids=["one cursor twice", "one time", "backwards", "ever more"],
+)
+def test_history_that_does_not_end_is_given_up(
+    step_ns: int, cursors: int, pages: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "MOST_PAGES", 20)
+
+    async def work() -> None:
+        made = LeadingOn(step_ns, cursors)
+        made.tape(ES, tape(0, SECOND, first_ns=SINCE_NS, end_ns=NOW_NS))
+        async with desk(made) as at:
+            problem = await at.ended(since_ns=SINCE_NS)
+            assert (type(problem), problem.code) == (FeedLost, "protocol")
+            assert made.pages == pages
+
+    run(work)
+
+
+class FarAhead(MassivePeer):
+    """Its history has one trade, of a year to come."""
+
+    async def trades(self, request: web.Request) -> web.Response:
+        trade = {"timestamp": NOW_NS + 9000 * HOUR, "price": 6800.25, "size": 1, "sequence_number": 1}
+        return web.json_response({"status": "OK", "results": [trade]})
+
+
+def test_a_time_far_ahead_is_not_taken_for_the_present() -> None:
+    async def work() -> None:
+        made = FarAhead()
+        made.now_ns = NOW_NS
+        made.tape(ES, tape(0, SECOND, first_ns=SINCE_NS, end_ns=NOW_NS))
+        async with desk(made) as at:
+            es = await caught_up(at)
+            assert [event.at_ns for event in es.of(CaughtUp)] == [NOW_NS + HOUR]
 
     run(work)
 

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.feeds.ahead import believed_ns
 from outcry.feeds.databento.gateway import BEAT_S, Fault, Gateway, Mapped, Told
 from outcry.feeds.databento.line import Line
 from outcry.feeds.databento.rows import Records, live_rows, received_until_ns
@@ -177,7 +178,7 @@ class Session:
             self._has_come_to(what.at_ns)
             self._keeper.worked()
             for line in self.lines.values():
-                at_ns = max(self._at_ns, line.newest_ns)
+                at_ns = max(self._at_ns, believed_ns(line.newest_ns, self._kit.clock))
                 line.caught_up(self._at_ns, CaughtUp(at_ns, Quality.TICKS))
         else:
             self._has_come_to(what.at_ns)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.ahead import believed_ns
 from outcry.feeds.ibkr import faults
 from outcry.feeds.ibkr.channel import Channel, NoLineFree
 from outcry.feeds.ibkr.contracts import Found, Query
@@ -204,7 +205,7 @@ class Session:
 
     def timed(self, at_s: int) -> None:
         """TWS says what time it is: its beat."""
-        self._told_ns = at_s * NANOS_PER_SECOND
+        self._told_ns = believed_ns(at_s * NANOS_PER_SECOND, self._clock)
         self._tell_time()
         received_ns = self._clock.now_ns()
         for channel in self._channels.values():

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.feeds.ahead import believed_ns
 from outcry.feeds.channel import LEAST_LAG_NS, Channel
 from outcry.feeds.link import Link, Rejected
 from outcry.feeds.massive.protocol import Page
@@ -17,11 +18,13 @@ from outcry.feeds.massive.symbols import ticker_of
 from outcry.feeds.massive.told import Told
 from outcry.feeds.massive.wire import PAGE, REST, SOCKET, Rest, Socket
 from outcry.ports.adapters import Kit
-from outcry.ports.feed import CaughtUp, Cursor, Event, FeedCaps, FeedRefused, Gap, Status, Trades
+from outcry.ports.feed import CaughtUp, Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
 from outcry.ports.records import Quality, Rows
 
 #: How long history is given to have what was traded before the subscription stood, and how often it is asked again.
 SETTLE_S, MOST_ASKED = 2.0, 10
+#: Pages of one answer: many times what ten days of the busiest future are.
+MOST_PAGES = 2_000
 
 
 class MassiveFeed:
@@ -94,17 +97,28 @@ class MassiveFeed:
         if short_ns is not None:
             yield Gap(told.newest_ns or told.tail_ns, short_ns, "not_kept")
         self._link.worked()
-        yield CaughtUp(told.newest_ns or asked_ns - LEAST_LAG_NS, Quality.TICKS)
+        at_ns = told.newest_ns or asked_ns - LEAST_LAG_NS
+        yield CaughtUp(believed_ns(at_ns, self._kit.clock), Quality.TICKS)
 
     async def _pages(self, ticker: str, since_ns: int, channel: Channel) -> AsyncGenerator[Rows, None]:
-        """Pages of trades at or after an instant, oldest first."""
+        """Pages of trades at or after an instant, oldest first. Raises `FeedLost` where they lead nowhere."""
         asked: dict[str, str] | None = {
             "timestamp.gte": str(since_ns), "limit": str(PAGE), "sort": "timestamp.asc",
         }  # fmt: skip
+        seen: set[frozenset[tuple[str, str]]] = set()
+        newest_ns = -1
         while asked is not None:
+            seen.add(frozenset(asked.items()))
             page = await channel.beside(self._page(ticker, asked))
+            asked, before_ns = page.following, newest_ns
+            newest_ns = max(newest_ns, int(page.rows["ts_event"].max(initial=-1)))
+            if asked is not None and (
+                frozenset(asked.items()) in seen
+                or len(seen) >= MOST_PAGES
+                or (len(page.rows) and newest_ns <= before_ns)
+            ):
+                raise FeedLost("protocol", "Massive's pages of history do not come to an end")
             yield page.rows[page.rows["ts_event"] >= since_ns]
-            asked = page.following
 
     async def _page(self, ticker: str, asked: dict[str, str]) -> Page:
         try:

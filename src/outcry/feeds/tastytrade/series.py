@@ -30,6 +30,8 @@ from outcry.ports.records import BAR, Rows
 
 #: Sales of the past that are asked for, by the counts of candles: a busy day of the busiest future. And kept, at most.
 MOST_ASKED, MOST_PAST = 500_000, 1_000_000
+#: Candles kept, at most: several times the minutes that are asked for.
+MOST_CANDLES = 100_000
 #: Sales that are put into rows at a time.
 _CHUNK = 4096
 #: Numbers of sales remembered as sent, for those that are amended while nobody listens.
@@ -50,7 +52,7 @@ class Sales:
         self._gone: set[int] = set()
         self._chunks: list[Rows] = []
         self._past: list[Sale] = []
-        self._count = 0
+        self._count = self._told = 0
         self._pending: list[Sale] = []
         self._live: list[Sale] = []
 
@@ -66,11 +68,16 @@ class Sales:
             self._take_past(sale)
             return
         self._pending.append(sale)
+        if len(self._pending) > MOST_ASKED:
+            raise FeedLost("protocol", f"more than {MOST_ASKED:,} sales are one change that does not end")
         if not sale.flags & TX_PENDING:
             self._live += self._pending
             self._pending.clear()
 
     def _take_past(self, sale: Sale) -> None:
+        self._told += 1
+        if self._told > 2 * MOST_PAST:  # twice what there is room for, and no end
+            raise FeedLost("protocol", f"more than {2 * MOST_PAST:,} sales are told as the past")
         if sale.trade and sale.at_ns >= self._since_ns:
             if sale.kind == "CORRECTION" and sale.id in self._sent:
                 self.amends.append(Amend(sale.id, "correct", sale.price_e9, sale.size_lots))
@@ -161,6 +168,8 @@ class Candles:
         else:
             self._bars[candle.at_ns], self._counts[candle.at_ns] = candle.bar, candle.count
             self.newest_ns = max(self.newest_ns, candle.at_ns)
+        if len(self._bars) > MOST_CANDLES:
+            raise FeedLost("protocol", f"more than {MOST_CANDLES:,} candles were sent")
         self._note(candle)
 
     def _note(self, candle: Candle) -> None:

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.feeds.ahead import believed_ns
 from outcry.feeds.channel import Lag
 from outcry.feeds.tastytrade.channel import Channel
 from outcry.feeds.tastytrade.dxlink import Connection
@@ -39,6 +40,8 @@ from outcry.ports.records import Quality, Rows
 #: How long to wait, in seconds, for a past of sales to begin, where it is not known that the server keeps one, and
 #: where it is; and for anything at all of what was asked for.
 DOUBT_S, TRUST_S, PATIENCE_S = 3.0, 30.0, 45.0
+#: How long all of it may take.
+LONGEST_S = 900.0
 BEAT_S = 2.0
 #: Rows of history sent at a time.
 PIECE = 20_000
@@ -130,6 +133,8 @@ class Stream:
                 yield Status(subscribed=True, code="subscribed")
             if loop.time() - heard_s > self._pace.s(PATIENCE_S):
                 raise FeedLost("vendor_error", "dxLink sends no history")
+            if loop.time() - began_s > self._pace.s(LONGEST_S):
+                raise FeedLost("protocol", "dxLink's history does not come to an end")
 
     def _decided(self, waited_s: float) -> bool:
         """Whether the past of sales is whole, or none came in time."""
@@ -158,14 +163,15 @@ class Stream:
         for at in range(0, len(rows), PIECE):
             yield self._sent(rows[at : at + PIECE])
         yield from self._sales.amends
-        newest_ns = int(rows["ts_event"][-1]) if len(rows) else 0
+        newest_ns = believed_ns(int(rows["ts_event"][-1]) if len(rows) else 0, self._clock)
         yield CaughtUp(max(newest_ns, self._caught_ns()), Quality.BARS_1M if older else Quality.TICKS)
 
     def _by_bars(self) -> Iterator[Event]:
         """The past as bars of the minutes that are over; the rest, until sales come, is a gap until those are too."""
         now_ns = self._clock.now_ns()
         over_ns = max(_edge_before(now_ns - _SETTLE_NS), self._first_minute_ns)
-        whole_ns = _edge_after(max(now_ns, self._candles.newest_ns) + _AHEAD_NS)
+        newest_ns = believed_ns(self._candles.newest_ns, self._clock)
+        whole_ns = _edge_after(max(now_ns, newest_ns) + _AHEAD_NS)
         yield from self._bars_between(self._first_minute_ns, over_ns)
         yield Gap(over_ns, now_ns, "reconnect")
         self._owed = (over_ns, whole_ns)

@@ -11,6 +11,7 @@ from contextlib import aclosing
 import numpy as np
 
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.feeds.ahead import MOST_AHEAD_NS
 from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
 from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, Inbox
@@ -62,7 +63,8 @@ class Stream:
             if len(rows):
                 yield Trades(rows)
             latest_ns = int(rows["ts_event"].max()) if len(rows) else from_ns
-            yield CaughtUp(max(self._session.present.at_ns, latest_ns), Quality.TICKS)
+            now_ns = self._session.present.at_ns
+            yield CaughtUp(max(now_ns, min(latest_ns, now_ns + MOST_AHEAD_NS)), Quality.TICKS)
             async for event in self._live(chart, set(newest["id"].tolist()), latest_ns + _SEAM_NS):
                 yield event
         finally:

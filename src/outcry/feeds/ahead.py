@@ -1,0 +1,16 @@
+"""How far a vendor's clock is believed to be ahead of ours.
+
+Rule kept: a time that sets what is taken for the present (that history is complete, a heartbeat) is never further ahead
+than this, whatever a vendor stamps: one wrong stamp would else make everything after it look late.
+"""
+
+from outcry.core.units import NANOS_PER_HOUR
+from outcry.ports.clock import Clock
+
+#: Clocks that differ by more are not clocks.
+MOST_AHEAD_NS = NANOS_PER_HOUR
+
+
+def believed_ns(at_ns: int, clock: Clock) -> int:
+    """A vendor's time as far as it is believed (ns UTC)."""
+    return min(at_ns, clock.now_ns() + MOST_AHEAD_NS)
