@@ -257,6 +257,37 @@ def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_o
     run(house, work)
 
 
+def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(house: House) -> None:
+    """Session and trade date were stored without the afternoon; what comes next morning begins with it."""
+    clock = Standing(OPEN + 120 * MINUTE)
+    house = replace(house, clock=clock)
+    next_day = 24 * 60
+
+    async def work(staged: Stage) -> None:
+        feed = ScriptFeed(
+            [[CaughtUp(OPEN, Quality.TICKS), trades(0, 120), Heartbeat(OPEN + 120 * MINUTE), 60.0],
+             [trades(119, 405), trades(next_day, next_day + 30),
+              CaughtUp(OPEN + (next_day + 30) * MINUTE, Quality.TICKS), 60.0]],
+            caps=PRESENT,
+        )  # fmt: skip
+        task = staged.engine.attach(0, feed)
+        await until(lambda: KEY in staged.engine.runners and staged.engine.runners[KEY].stream.latest_ns
+                    == OPEN + 119 * MINUTE + 31 * SECOND)  # fmt: skip
+        task.cancel()
+        await asyncio.wait([task])
+        clock.at_ns = CLOSE + 70 * MINUTE
+        await until(lambda: not staged.engine.runners[KEY].stream.days)
+        assert (stored(house).complete, stored(house).volume) == (False, 120 * 7)
+        clock.at_ns = OPEN + (next_day + 30) * MINUTE
+        task = staged.engine.attach(0, feed)
+        await until(lambda: stored(house).complete)
+        assert stored(house).volume == 405 * 7
+        task.cancel()
+        await asyncio.wait([task])
+
+    run(house, work)
+
+
 def test_a_hole_the_vendor_cannot_fill_stays(house: House) -> None:
     clock = Standing(OPEN + 120 * MINUTE)
     house = replace(house, clock=clock)

@@ -202,7 +202,12 @@ class Runner:
         health, stream = self.health, self.stream
         since = await self._cursor()
         before_ns = stream.time_ns if stream.covered_ns else 0
-        self._mendable = [hole for hole in stream.holes if hole[0] >= since.since_ns]
+        now_ns = self._ways.clock.now_ns()
+        self._mendable = [
+            hole
+            for hole in stream.holes
+            if hole[0] >= since.since_ns and not self._lacks(feed.caps, hole[0], now_ns)
+        ]
         self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
         health.take(Sign.OPENED)
         self.stand(loop.time())
@@ -299,6 +304,7 @@ class Runner:
         rows = piece.rows
         while len(rows):
             await self._breathe()
+            self._mend(int(rows["ts_event"][0]) - ports.OVERLAP_NS)
             await self._pass_deadlines(int(rows["ts_event"][0]))
             await self._open(piece.session)
             fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
@@ -311,6 +317,7 @@ class Runner:
         for at in range(len(piece.rows)):
             await self._breathe()
             row = piece.rows[at : at + 1]
+            self._mend(int(row["ts_event"][0]))
             await self._pass_deadlines(int(row["ts_event"][0]))
             await self._open(piece.session)
             bar_ns = event.quality.length_ns
@@ -359,13 +366,19 @@ class Runner:
             self._note_lost(caps, before_ns, event.at_ns)
         self.intake.caught_up(event.at_ns)
         self.health.take(Sign.CAUGHT_UP)
-        for hole in self._mendable:  # it has brought all since the cursor, but what it said it could not
-            if hole[1] <= event.at_ns and not self._lacks(caps, hole[0], event.at_ns):
-                self.logged.log(log.Mended(*hole))
+        self._mend(event.at_ns)
         self._mendable = []
         if not self.stream.warm:
             self.logged.log(log.Caught(event.at_ns, event.quality))
         await self._beat(event.at_ns)
+
+    def _mend(self, until_ns: int) -> None:
+        """The feed has brought all since the cursor up to an instant, but what it said it could not: history comes in
+        order of time. Holes before that are none, which must be known before what ended there is stored."""
+        filled = [hole for hole in self._mendable if hole[1] <= until_ns]
+        for hole in filled:
+            self._mendable.remove(hole)
+            self.logged.log(log.Mended(*hole))
 
     @staticmethod
     def _lacks(caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
