@@ -183,7 +183,7 @@ class Stage:
                 for r in self.engine.runners.values()
             ]
             assert loop.time() < end_s, (
-                f"{what} did not come to be: {self.row.phase} {self.row.code} {state}; seen {self.seen}; "
+                f"{what} did not come to be: {self.connections.connections(self.user)} {state}; seen {self.seen}; "
                 f"told {self.told[-8:]}"
             )
             await asyncio.sleep(0.01)

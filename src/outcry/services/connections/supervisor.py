@@ -22,7 +22,6 @@ from outcry.ports.store import StoreBusy
 from outcry.services.connections.judging import FAULTY, UNBORN, judged, told_by
 from outcry.services.connections.lifecycle import RESTING, Sign, moved
 from outcry.services.connections.wanted import wanted_by
-from outcry.services.live.ending import end
 from outcry.services.live.engine import Engine
 from outcry.services.live.runner import Runner
 from outcry.services.vault import Vault, VaultBroken
@@ -244,7 +243,9 @@ class Supervisor:
         self._runs[row.id] = _Run(row, parts.engine.attach(row.user_id, feed), pause_s, now_s)
 
     async def _end(self, number: int) -> None:
-        await end([self._runs.pop(number).task])
+        run = self._runs.pop(number)
+        run.task.cancel()  # once: it sees to the end of its streams itself, and is not to be disturbed in that
+        await asyncio.wait([run.task])
 
     def _rest(self, row: ConnectionRow) -> None:
         """Streams of a connection that rests say why."""
