@@ -21,8 +21,8 @@ WITHHELD = Told(Link.REFUSED, "not_entitled")
         ([BEGUN, BEGUN], Sign.BROKE, "connecting"),
         ([BEGUN, COMING], Sign.OPENED, "catching_up"),  # a moment apart: nothing is wrong
         ([BEGUN, LIVE], Sign.OPENED, "catching_up"),
-        ([LOST, LIVE], Sign.TROUBLED, "disconnected"),
-        ([LOST, BEGUN, LIVE], Sign.TROUBLED, "disconnected"),
+        ([LOST, LIVE], Sign.TROUBLED, "link_silent"),
+        ([LOST, BEGUN, LIVE], Sign.TROUBLED, "link_silent"),
         ([LOST, BEGUN], Sign.BROKE, "link_silent"),
         ([WITHHELD, LIVE], Sign.TROUBLED, "not_entitled"),
         ([WITHHELD, WITHHELD], Sign.REFUSED, "not_entitled"),
