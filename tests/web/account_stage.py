@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlencode
 
+from broker_stage import ScriptedConnections
 from webstage import Got, Visitor, WebStage, bare_stage
 
 from outcry.core.instruments import Contract
@@ -93,19 +94,19 @@ def unconfirmed() -> Iterator[None]:
 
 @contextmanager
 def account_stage(
-    folder: Path, environment: Mapping[str, str] | None = None, **parts: Callable[[], object]
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    connections: ScriptedConnections | None = None,
+    **parts: Callable[[], object],
 ) -> Iterator[WebStage]:
-    """A service with nothing in it. `environment`: what its operator set; `parts`: what stands in for parts of its
-    wiring, by name."""
-    replaced = [patch(f"outcry.wiring.people.{name}", make) for name, make in parts.items()]
-    for one in replaced:
-        one.start()
-    try:
-        with bare_stage(folder, environment) as stage:
-            yield stage
-    finally:
-        for one in replaced:
-            one.stop()
+    """A service with nothing in it. `environment`: what its operator set; `connections`: what stands in for people's
+    broker connections; `parts`: what stands in for parts of its wiring, by name, in no service put together later."""
+    with ExitStack() as up:
+        with ExitStack() as replaced:
+            for name, make in parts.items():
+                replaced.enter_context(patch(f"outcry.wiring.people.{name}", make))
+            stage = up.enter_context(bare_stage(folder, environment, connections=connections))
+        yield stage
 
 
 def show(board: Board, owner: int, feed: str, contract: Contract, reason: str) -> None:

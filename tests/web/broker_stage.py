@@ -143,8 +143,12 @@ class ScriptedConnections:
 
 
 @contextmanager
-def connected_by(connections: ScriptedConnections) -> Iterator[None]:
-    """Pages that are put together meanwhile know these connections."""
+def connected_by(connections: ScriptedConnections | None) -> Iterator[None]:
+    """Pages that are put together meanwhile know these connections; None: their own. Every service of the process is
+    meant, so it lasts only while one is put together."""
+    if connections is None:
+        yield
+        return
 
     def supplied(**parts: Any) -> PageServices:
         connections.board = parts["board"]

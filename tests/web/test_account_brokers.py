@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from account_stage import Member, Read, account_stage, show, unconfirmed
-from broker_stage import GIVEN, ScriptedConnections, connected_by
+from broker_stage import GIVEN, ScriptedConnections
 from webstage import WebStage
 
 from outcry.accounts.licences import Scope
@@ -22,7 +22,7 @@ def scripted() -> ScriptedConnections:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebStage]:
-    with connected_by(scripted), account_stage(tmp_path_factory.mktemp("brokers")) as made:
+    with account_stage(tmp_path_factory.mktemp("brokers"), connections=scripted) as made:
         yield made
 
 

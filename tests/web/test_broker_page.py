@@ -8,7 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 from account_stage import Member, Read, account_stage, show, unconfirmed
-from broker_stage import FOUND, GIVEN, ScriptedConnections, connected_by
+from broker_stage import FOUND, GIVEN, ScriptedConnections
 from texts import all_texts
 from webstage import WebStage
 
@@ -43,7 +43,7 @@ def scripted() -> ScriptedConnections:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory, scripted: ScriptedConnections) -> Iterator[WebStage]:
-    with connected_by(scripted), account_stage(tmp_path_factory.mktemp("broker")) as made:
+    with account_stage(tmp_path_factory.mktemp("broker"), connections=scripted) as made:
         yield made
 
 

@@ -76,10 +76,14 @@ def vendor(clock: MovableClock) -> Iterator[DatabentoPeer]:
 
 
 @pytest.fixture
-def connecting(tmp_path: Path, clock: MovableClock, vendor: DatabentoPeer) -> Iterator[WebStage]:
+def connecting(
+    tmp_path: Path, clock: MovableClock, vendor: DatabentoPeer, stage: WebStage
+) -> Iterator[WebStage]:
+    """Beside `stage`, whose connections are stand-ins: they must not be this service's."""
+    assert stage.connections is not None
     places = ",".join(f"databento.{name}={address}" for name, address in vendor.places.items())
-    with bare_stage(tmp_path, {"OUTCRY_FEED_PLACES": places}, clock) as stage:
-        yield stage
+    with bare_stage(tmp_path, {"OUTCRY_FEED_PLACES": places}, clock) as own:
+        yield own
 
 
 def import_yesterday(stage: WebStage, folder: Path, owner: int) -> None:

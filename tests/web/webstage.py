@@ -291,7 +291,6 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
         settings, sink = msgspec.structs.replace(settings, **admitted), received.sink
     connections = ScriptedConnections([adapter.broker for adapter in adapters().values()])
     with (
-        connected_by(connections),
         open_house(settings, market_clock=begin, sink=sink) as house,
         house.log.exclusively(),
     ):
@@ -311,16 +310,21 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
 
 @contextmanager
 def bare_stage(
-    folder: Path, environment: Mapping[str, str] | None = None, clock: MovableClock | None = None
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    clock: MovableClock | None = None,
+    connections: ScriptedConnections | None = None,
 ) -> Iterator[WebStage]:
     """A service as it is after the first start: no people, no data, no feed. `environment`: what its operator set;
-    `clock`: its present, where that is not now."""
+    `clock`: its present, where that is not now; `connections`: what stands in for people's broker connections."""
     with (
         open_house(read_settings(environment or {}, data=str(folder)), clock) as house,
         house.log.exclusively(),
-        _served(WebStage(house, people_of(house), clock or MovableClock(DAY), io.BytesIO(), {}), []) as stage,
     ):
-        yield stage
+        shown = clock or MovableClock(DAY)
+        made = WebStage(house, people_of(house), shown, io.BytesIO(), {}, connections=connections)
+        with _served(made, []) as stage:
+            yield stage
 
 
 @contextmanager
@@ -331,7 +335,8 @@ def _served(stage: WebStage, feeds: list[Any]) -> Iterator[WebStage]:
         stage.port = port
         up.set()
 
-    with redirect_stderr(cast("TextIO", SimpleNamespace(buffer=stage.log))):  # where its log would go
+    stderr = cast("TextIO", SimpleNamespace(buffer=stage.log))  # where its log would go
+    with redirect_stderr(stderr), connected_by(stage.connections):
         application = stage.house.application(feeds)
     server = build_server(application, Binding(port=0, shutdown_s=2, trusted_proxies="127.0.0.1"), started)
     thread = threading.Thread(target=server.run, name="web stage", daemon=True)
