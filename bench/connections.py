@@ -188,7 +188,7 @@ def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> Par
         lambda: FanOut(house.licences.audience, clock.now_ns()),
     )  # fmt: skip
     archive = Archive(lambda: house.importer, reference.calendar.session_at)
-    stores = Stores(house.log, house.alerts, house.store, archive)
+    stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
     engine = Engine(stores, market, house.board, _tell)
     store = SqlConnectionStore(house.database)
     return Parts(engine, store, house.vault, adapters(), reference.universe, clock, places)

@@ -115,6 +115,7 @@ async def _played(house: House, days: int) -> None:
     stores = Stores(
         house.log,
         house.alerts,
+        house.alerts,
         house.store,
         Archive(lambda: house.importer, house.reference.calendar.session_at),
     )

@@ -16,6 +16,8 @@ import msgspec
 
 from outcry.deliver.address import read_rule
 
+#: What a process can do of the service: answer, show pages, fold trades, follow feeds, deliver alerts.
+ROLES = frozenset({"api", "web", "engine", "feeds", "deliver"})
 _VAULT_KEYS = "^([a-z0-9-]{1,32}:[0-9a-fA-F]{64}(,[a-z0-9-]{1,32}:[0-9a-fA-F]{64})*)?$"
 
 
@@ -26,8 +28,10 @@ class BadSettings(Exception):
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings. Each `name` is `OUTCRY_NAME` in the environment and `name` in TOML.
 
-    data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address,
-    empty for SQLite in `data`. secret: what key digests are made with (16 to 64 printable characters), empty for
+    data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address, as
+    `postgresql://user:password@host/outcry`, empty for SQLite in `data`. cluster: addresses of the NATS servers that
+    several processes work together by, `nats://a:4222,nats://b:4222`; empty: this process does everything. role: what
+    this process does of it, any of `api`, `web`, `engine`, `feeds`, `deliver`, comma-separated; empty: all. secret: what key digests are made with (16 to 64 printable characters), empty for
     the file `secret.key` in `data`. vault_keys: keys that what people entered for their connections is sealed under,
     `k2:…,k1:…`, the newest first, each 32 bytes in hexadecimal; empty for the file `vault.key` in `data`. fastpath:
     answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
@@ -55,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     host: Annotated[str, msgspec.Meta(min_length=1, max_length=253)] = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000
     database_url: str = ""
+    cluster: Annotated[str, msgspec.Meta(pattern="^((nats|tls)://[^/ ,]+(,(nats|tls)://[^/ ,]+)*)?$")] = ""
+    role: str = ""
     secret: Annotated[str, msgspec.Meta(pattern="^([!-~]{16,64})?$")] = ""
     vault_keys: Annotated[str, msgspec.Meta(pattern=_VAULT_KEYS)] = ""
     fastpath: bool = True
@@ -80,6 +86,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def __repr__(self) -> str:
         """Where the data is, and none of the secrets beside it."""
         return f"Settings(data={self.data!r})"
+
+    @property
+    def roles(self) -> frozenset[str]:
+        """What this process does."""
+        return frozenset(filter(None, (one.strip() for one in self.role.split(",")))) or ROLES
 
     @property
     def folder(self) -> Path:
@@ -133,6 +144,12 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
 
 def _refuse_halves(settings: Settings) -> None:
     """What is of use only together is set together. Raises `ValueError`."""
+    if unknown := sorted(settings.roles - ROLES):
+        raise ValueError(f"role: {unknown[0]!r} is none; there are {', '.join(sorted(ROLES))}")
+    if settings.cluster and not settings.database_url.startswith("postgresql"):
+        raise ValueError("cluster needs database_url, an address of PostgreSQL: several processes share it")
+    if settings.roles != ROLES and not settings.cluster:
+        raise ValueError("role needs cluster: a process by itself does everything")
     if settings.smtp_url and not (settings.mail_from and settings.public_url):
         raise ValueError("smtp_url needs mail_from, and public_url, which links in mail begin with")
     if settings.oidc_issuer and not (settings.oidc_client_id and settings.public_url):

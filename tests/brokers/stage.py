@@ -297,7 +297,7 @@ def _stage(
         lambda: FanOut(house.licences.audience, clock.now_ns()),
     )  # fmt: skip
     archive = Archive(lambda: house.importer, reference.calendar.session_at)
-    stores = Stores(house.log, house.alerts, house.store, archive)
+    stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
     engine = Engine(
         stores, market, house.board, lambda event, **details: told.append(f"{event} {details}"), rush=RUSH
     )

@@ -164,6 +164,7 @@ def test_a_snapshot_is_not_replaced_by_an_older_one(store: LiveStore) -> None:
 def test_a_forgotten_stream_keeps_its_alerts(store: LiveStore) -> None:
     store.record_alerts([ALERT], {ES: 5, NQ: 5})
     store.save_snapshots([(ES, 5, b"5"), (NQ, 5, b"5")])
+    store.forget_snapshot(ES)
     store.forget_stream(ES)
     assert (store.snapshot(ES), store.position(ES)) == (None, 0)
     assert (store.snapshot(NQ), store.position(NQ)) == ((5, b"5"), 5)
@@ -192,6 +193,7 @@ def test_nothing_here_moves_the_revision(both: Both) -> None:
     before = both.sessions.revision()
     both.live.save_snapshots([(ES, 5, b"5")])
     both.live.record_alerts([ALERT], {ES: 5})
+    both.live.forget_snapshot(ES)
     both.live.forget_stream(ES)
     assert both.sessions.revision() == before
 

@@ -128,6 +128,7 @@ def engine_of(house: House, tell: Callable[..., object], rush: float = RUSH) -> 
     stores = Stores(
         house.log,
         house.alerts,
+        house.alerts,
         house.store,
         Archive(lambda: house.importer, house.reference.calendar.session_at),
     )

@@ -121,7 +121,7 @@ def stage(house: House, board: Board | None = None) -> Stage:
         lambda user: resolve(user, 0, "free", (Grant("everyone", "completed", (), None, None),)),
     )  # fmt: skip
     stores = Stores(
-        log, live, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at)
+        log, live, live, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at)
     )
     return Stage(house, Engine(stores, market, board, tell, rush=1000.0), board, live, log, told)
 

@@ -74,6 +74,7 @@ def test_a_snapshot_that_cannot_be_read_is_done_without(house: House) -> None:
 
     async def ruin(staged: Stage) -> None:
         position = staged.log.last(KEY)
+        staged.live.forget_snapshot(KEY)
         staged.live.forget_stream(KEY)
         staged.live.save_snapshots([(KEY, position, b"of another version")])
 

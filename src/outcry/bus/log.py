@@ -105,6 +105,10 @@ class FileLog:
             stream.size += len(frame)
             stream.last = first + count
 
+    def unkept(self, key: str) -> None:
+        """See `TradeLog`: what was appended is in the file."""
+        return
+
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """See `TradeLog`."""
         return self._frames(key, first, self.last(key))

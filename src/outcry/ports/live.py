@@ -4,7 +4,7 @@ Rules kept: input is logged before it is applied; a snapshot is never replaced b
 once by its identity, in one transaction with the position its stream has reached.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
@@ -46,6 +46,10 @@ class LogInUse(Exception):
     """Another process writes to this log."""
 
 
+class LogTakenOver(Exception):
+    """Another process has written to a stream's log meanwhile: it is that one's now, and what we know of it is void."""
+
+
 class TradeLog(Protocol):
     """The log of every stream. Positions count entries from 0; a trade is one entry, however it was batched."""
 
@@ -59,8 +63,15 @@ class TradeLog(Protocol):
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
         """Add entries at `first`. Entries already there are kept as they are, so a repeat does nothing; a hole raises
-        `ValueError`, and so does what is there in part, for a blob cannot be split. When this returns the entries
-        survive the process. Raises `OSError` (a full disk), the log being as it was."""
+        `ValueError`, and so does what is there in part, for a blob cannot be split. When this returns, and `unkept` has
+        nothing to wait for, the entries survive the process. Raises `OSError` (a full disk), the log being as it was,
+        and `LogTakenOver`."""
+        ...
+
+    def unkept(self, key: str) -> Awaitable[None] | None:
+        """What to wait for until all that was appended to a stream survives the process; None where it does. It raises
+        `LogTakenOver`, and then what was not kept by then never is; for a log that cannot be reached it waits. Until it
+        is over nothing that came of those entries is told to anybody. For the event loop of the engine."""
         ...
 
     def read(self, key: str, first: int) -> Iterator[Frame]:
@@ -141,8 +152,8 @@ class FanOut:
     since_ns: int = 0
 
 
-class LiveStore(Protocol):
-    """Snapshots, positions and alerts. Every method may raise `StoreBusy`."""
+class Snapshots(Protocol):
+    """The newest state of every stream, from which on its log is read. Every method blocks, and may raise `StoreBusy`."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
         """Keep `(stream, position, bytes)`, each unless a later one is kept; does not move the revision."""
@@ -152,12 +163,20 @@ class LiveStore(Protocol):
         """The newest snapshot of a stream."""
         ...
 
+    def forget_snapshot(self, key: str) -> None:
+        """Remove a stream's snapshot."""
+        ...
+
+
+class LiveStore(Protocol):
+    """Positions and alerts. Every method may raise `StoreBusy`."""
+
     def position(self, key: str) -> int:
         """The position up to which a stream's alerts are recorded; 0 where nothing is known of it."""
         ...
 
     def forget_stream(self, key: str) -> None:
-        """Remove a stream's snapshot and position; its alerts stay."""
+        """Remove a stream's position; its alerts stay."""
         ...
 
     def forget_alerts(self, key: StreamKey) -> None:

@@ -25,13 +25,13 @@ ALERT_COLUMNS = tuple(schema.alerts.c[field.name] for field in fields(AlertRow))
 
 
 class SqlLiveStore:
-    """Implements `ports.live.LiveStore`."""
+    """Implements `ports.live.LiveStore` and `Snapshots`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
-        """See `LiveStore`."""
+        """See `Snapshots`."""
         newest: dict[str, dict[str, Any]] = {}
         for stream, position, data in rows:
             if stream not in newest or newest[stream]["position"] <= position:
@@ -41,11 +41,17 @@ class SqlLiveStore:
                 _advance(connection, schema.snapshots, list(newest.values()))
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
-        """See `LiveStore`."""
+        """See `Snapshots`."""
         table = schema.snapshots
         with self._database.reading() as connection:
             row = connection.execute(select(table).where(table.c.stream == key)).mappings().first()
         return None if row is None else (row["position"], row["data"])
+
+    def forget_snapshot(self, key: str) -> None:
+        """See `Snapshots`."""
+        table = schema.snapshots
+        with self._database.write(moves="nothing") as connection:
+            connection.execute(table.delete().where(table.c.stream == key))
 
     def position(self, key: str) -> int:
         """See `LiveStore`."""
@@ -56,9 +62,9 @@ class SqlLiveStore:
 
     def forget_stream(self, key: str) -> None:
         """See `LiveStore`."""
+        table = schema.positions
         with self._database.write(moves="nothing") as connection:
-            for table in (schema.snapshots, schema.positions):
-                connection.execute(table.delete().where(table.c.stream == key))
+            connection.execute(table.delete().where(table.c.stream == key))
 
     def forget_alerts(self, key: StreamKey) -> None:
         """See `LiveStore`."""

@@ -130,8 +130,9 @@ class House:
 
         universe, calendar = self.reference.universe, self.reference.calendar
         stores = Stores(
-            self.log, self.alerts, self.store, Archive(lambda: self.importer, calendar.session_at)
-        )
+            self.log, self.alerts, self.alerts, self.store,
+            Archive(lambda: self.importer, calendar.session_at),
+        )  # fmt: skip
         # A morning invented at the start happened before anybody could be told of it.
         since_ns = self.market_clock.now_ns() if self.invented else 0
         fan_out = partial(self._fan_out, since_ns)

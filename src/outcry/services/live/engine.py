@@ -20,7 +20,7 @@ from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
 from outcry.ports.files import FileRefused
-from outcry.ports.live import LiveStore, LogDamaged, StreamKey, TradeLog
+from outcry.ports.live import LiveStore, LogDamaged, Snapshots, StreamKey, TradeLog
 from outcry.ports.records import Quality
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
@@ -54,6 +54,7 @@ class Stores:
     """What the engine keeps things in."""
 
     log: TradeLog
+    snapshots: Snapshots
     live: LiveStore
     sessions: SessionStore
     archive: Archive
@@ -91,7 +92,7 @@ class Engine:
         #: Streams that somebody follows, by name.
         self._streams: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recorder = Recorder(stores.log, stores.live, board, rush, market.fan_out)
+        self._recorder = Recorder(stores.log, stores.snapshots, stores.live, board, rush, market.fan_out)
         self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
         #: Apart from the store's, so that no alert waits for a session's references.
         self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
@@ -305,6 +306,7 @@ class Engine:
     async def _forget(self, key: StreamKey) -> None:
         """Let a stream begin anew."""
         self._stores.log.forget(key.text)
+        await self._recorder.patiently(lambda: self._stores.snapshots.forget_snapshot(key.text))
         await self._recorder.patiently(lambda: self._stores.live.forget_stream(key.text))
 
     async def _recovered(self, key: StreamKey) -> Runner:
@@ -316,7 +318,7 @@ class Engine:
             listed_ns(self._market.universe, key.contract),
             self._ways,
         )
-        snapshot = await self._recorder.patiently(lambda: self._stores.live.snapshot(key.text))
+        snapshot = await self._recorder.patiently(lambda: self._stores.snapshots.snapshot(key.text))
         if snapshot is not None and snapshot[0] > self._stores.log.last(key.text):
             # a log taken away, or one of an older backup: what it held is asked of the feed again
             self.tell("the log of a stream is older than its snapshot: it begins anew", stream=key.text)

@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
-from outcry.ports.live import AlertRow, FanOut, LiveStore, TradeLog
+from outcry.ports.live import AlertRow, FanOut, LiveStore, Snapshots, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.services.live.board import Board
 from outcry.services.live.runner import Runner
@@ -58,9 +58,11 @@ class Recorder:
     whom alerts go, asked as they are recorded."""
 
     def __init__(
-        self, log: TradeLog, live: LiveStore, board: Board, rush: float, fan_out: FanOutNow = to_nobody
-    ) -> None:
-        self._log, self._live, self._board, self._rush = log, live, board, rush
+        self, log: TradeLog, snapshots: Snapshots, live: LiveStore, board: Board, rush: float,
+        fan_out: FanOutNow = to_nobody,
+    ) -> None:  # fmt: skip
+        self._log, self._snapshots, self._live = log, snapshots, live
+        self._board, self._rush = board, rush
         self._fan_out = fan_out
         self.tell: Tell = say_nothing
         self._fired: list[tuple[AlertRow, Runner]] = []
@@ -156,7 +158,9 @@ class Recorder:
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
             for runner, needed_from, row in taken:
-                await self._in_thread(self._store_thread, lambda row=row: self._live.save_snapshots([row]))
+                await self._in_thread(
+                    self._store_thread, lambda row=row: self._snapshots.save_snapshots([row])
+                )
                 runner.saved_position = row[1]
                 self._log.drop(runner.name, needed_from)
         except (StoreBusy, OSError) as problem:
