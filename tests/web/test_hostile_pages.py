@@ -10,7 +10,8 @@ import pytest
 from furnished import Furnished, addresses, furnish, get_pages
 from webstage import Got, Visitor, WebStage
 
-MARK = "zq7"
+#: Too long to turn up by chance in a token: three letters did, once in some thousand cookies.
+MARK = "zq7hostile"
 #: What each would do, if anybody let it.
 HOSTILE = {
     "markup": f"\"'><script>{MARK}()</script><img src=x onerror={MARK}()>",
@@ -87,12 +88,7 @@ def sane(got: Got, what: str, typed: str) -> Iterator[str]:
     if got.headers.get("content-type", "").startswith("text/html"):
         if f"<script>{MARK}" in got.text or f"onerror={MARK}()>" in got.text.replace("&gt;", ""):
             yield f"{what}: markup came back as markup"
-        if (
-            "36481" not in typed
-            and str(7919 * 7907) in got.text
-            and "{{7919*7907}}" not in got.text
-            and "7*191" in typed
-        ):
+        if str(7919 * 7907) in got.text:
             yield f"{what}: a template was computed"
     if MARK in got.cookies or any(
         MARK in value for name, value in got.headers.items() if name == "set-cookie"
