@@ -61,6 +61,8 @@ LIVE_ROOTS = ("ES", "NQ", "CL", "GC", "6E", "6J")
 PAST_ROOTS = (*LIVE_ROOTS, "ZN")
 #: Where the receiver of the stage would be: nothing listens there, but it has a page.
 SINK = "https://localhost:8443/in"
+#: A page may wait for the store twice, as long as `desk.PATIENCE_S` each time, and says so itself; a visitor stays longer.
+VISITOR_PATIENCE_S = 60
 PASSWORD = "quiet lamps over Ohio 9"
 
 
@@ -131,7 +133,7 @@ class Visitor:
         return self.send("POST", path, urlencode(fields).encode(), sent | headers)
 
     def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Got:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=VISITOR_PATIENCE_S)
         sent = {"accept-language": self._language, "x-forwarded-for": self.address, **headers}
         if self.cookies:
             sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
