@@ -381,18 +381,19 @@ class Runner:
             self.logged.log(log.Mended(*hole))
 
     @staticmethod
-    def _lacks(caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
+    def _forgets(caps: ports.FeedCaps) -> bool:
+        """Whether a feed brings nothing of what was missed."""
+        return caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE
+
+    def _lacks(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
         """Whether a feed cannot bring all that was missed."""
-        if caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE:
-            return True
-        return 0 < caps.reach_ns < now_ns - before_ns
+        return self._forgets(caps) or 0 < caps.reach_ns < now_ns - before_ns
 
     def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
         """A feed that cannot bring what was missed leaves a hole."""
-        if caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE:
-            self._note_hole(before_ns, now_ns, "reconnect")
-        elif caps.reach_ns and now_ns - before_ns > caps.reach_ns:
-            self._note_hole(before_ns, now_ns - caps.reach_ns, "history too short")
+        if self._lacks(caps, before_ns, now_ns):
+            reach_ns = 0 if self._forgets(caps) else caps.reach_ns
+            self._note_hole(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
 
     def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
         """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""
