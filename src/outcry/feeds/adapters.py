@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 from outcry.ports.adapters import Adapter
 
@@ -21,8 +20,6 @@ def adapters() -> Mapping[str, Adapter]:
     """Adapters by the broker's id; `broker.installed` says whether what they run on is there."""
     found: dict[str, Adapter] = {}
     for name in _PACKAGES:
-        if not Path(__file__).with_name(name).joinpath("adapter.py").exists():
-            continue
         adapter: Adapter = import_module(f"outcry.feeds.{name}.adapter").ADAPTER
         installed = not adapter.library or find_spec(adapter.library) is not None
         adapter.broker = replace(adapter.broker, installed=installed)
