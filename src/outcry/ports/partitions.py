@@ -11,12 +11,21 @@ from zlib import crc32
 #: How many shares streams, and limits, are cut into. Part of what is kept: see docs/cluster.md before changing it.
 PARTITIONS = 64
 
+#: Characters at the end of a stream's name that tell the delivery month: `Z2026`.
+_MONTH = 5
+
 Turn = Callable[[int], Awaitable[None]]
 
 
 def partition_of(name: str) -> int:
-    """The partition that a stream (`StreamKey.text`), a subject of the limiter, or anything with a name belongs to."""
+    """The partition that a subject of the limiter, or anything with a name, belongs to."""
     return crc32(name.encode()) % PARTITIONS
+
+
+def partition_of_stream(key: str) -> int:
+    """The partition of a stream, by `StreamKey.text`: that of all contracts of its feed and product, for the front one
+    is chosen among them."""
+    return partition_of(key[:-_MONTH])
 
 
 class Partitions(Protocol):

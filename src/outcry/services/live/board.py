@@ -65,6 +65,8 @@ class Channel:
     def __init__(self, key: StreamKey, *, invented: bool, peek: Callable[[], LiveView | None]) -> None:
         self.key, self.invented = key, invented
         self.version = 0
+        #: The position of its log at which this process took the stream up: of two who did, the later goes before.
+        self.taken_at = 0
         self.standing = Standing(live=False, reason="connecting", market_ns=0, trade_date=None)
         #: Why the feed does not send this, in its own code; empty while it does.
         self.told = ""

@@ -35,6 +35,12 @@ class Began(Entry, frozen=True, tag="began"):
     lag_ns: int
 
 
+class Taken(Entry, frozen=True, tag="taken"):
+    """A process has taken the stream up: whoever had it before can add nothing from here on."""
+
+    by: str
+
+
 class Opened(Entry, frozen=True, tag="opened"):
     """A session begins, measured against these references; or, while it runs, goes on against new ones."""
 
@@ -143,7 +149,20 @@ class Stored(Entry, frozen=True, tag="stored"):
     what: str
 
 
-Known = Began | Opened | TradeRows | BarRows | Replacement | Mark | Caught | Hole | Mended | Amended | Stored
+Known = (
+    Began
+    | Taken
+    | Opened
+    | TradeRows
+    | BarRows
+    | Replacement
+    | Mark
+    | Caught
+    | Hole
+    | Mended
+    | Amended
+    | Stored
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Known)

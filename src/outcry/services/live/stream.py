@@ -165,6 +165,8 @@ class Stream:
             case log.Began():
                 self.run, self.own_clock, self.invented = entry.run, entry.own_clock, entry.invented
                 self.lag_ns, self.begun_at = entry.lag_ns, self.position
+            case log.Taken():
+                pass
             case log.Opened():
                 self._open(log.opening_of(entry))
             case log.Mark():
