@@ -19,7 +19,7 @@ from outcry.feeds.databento import session as sessions
 from outcry.feeds.databento.adapter import ADAPTER
 from outcry.feeds.databento.gateway import login_problem
 from outcry.feeds.databento.rows import BAD_TS_RECV, NO_PRICE, RECORD, live_rows, received_until_ns
-from outcry.feeds.databento.symbols import contract_of, symbol_of
+from outcry.feeds.databento.symbols import symbol_of
 from outcry.ports.adapters import BadEntry, Kit
 from outcry.ports.feed import (
     LIVE_TRADE,
@@ -213,16 +213,24 @@ def test_every_product_has_a_symbol_and_the_symbol_names_the_contract(universe: 
         front = universe.front(root, DAY)
         symbol = symbol_of(universe, front, DAY)
         assert symbol == f"{root}{'FGHJKMNQUVXZ'[front.month - 1]}{front.year % 10}"
-        assert contract_of(universe, symbol, DAY) == front
 
 
-def test_a_one_digit_year_names_one_contract_by_date(universe: Universe) -> None:
-    assert contract_of(universe, "ESZ6", date(2026, 11, 18)) == Contract("ES", 2026, 12)
-    assert contract_of(universe, "ESZ6", date(2026, 12, 24)) == Contract("ES", 2026, 12)  # ended on the 18th
-    assert contract_of(universe, "ESZ6", date(2027, 1, 5)) == Contract("ES", 2036, 12)
-    assert contract_of(universe, "ESH6", date(2026, 11, 18)) == Contract("ES", 2036, 3)
-    assert contract_of(universe, "NOPE6", DAY) is None
-    assert contract_of(universe, "ES", DAY) is None
+@pytest.mark.parametrize(
+    ("key", "day", "contract"),
+    [
+        ("ESZ6", date(2026, 11, 18), Contract("ES", 2026, 12)),
+        ("ESZ6", date(2026, 12, 24), Contract("ES", 2026, 12)),  # ended on the 18th
+        ("ESZ6", date(2027, 1, 5), Contract("ES", 2036, 12)),
+        ("ESH6", date(2026, 11, 18), Contract("ES", 2036, 3)),
+    ],
+)
+def test_a_one_digit_year_names_one_contract_by_date(
+    universe: Universe, key: str, day: date, contract: Contract
+) -> None:
+    assert symbol_of(universe, contract, day) == key
+    for shift in (-10, 10):
+        with pytest.raises(FeedRefused):
+            symbol_of(universe, Contract(contract.root, contract.year + shift, contract.month), day)
 
 
 @pytest.mark.parametrize(

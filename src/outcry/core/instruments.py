@@ -17,8 +17,7 @@ __all__ = ["MONTH_CODES", "Contract", "Product", "Resolution", "Universe", "Unkn
 #: Business days before the last trading day (or first notice) by which the front contract must have rolled:
 #: rules §9.
 ROLL_MARGIN = 2
-#: Years looked through for a one-digit year: a decade names each digit once, and one year more for contracts
-#: of the running year that are already past.
+#: A decade names each digit of a one-digit year once.
 DECADE = 10
 #: Months by which trading may end before the delivery month (CL, NG: one), with one to spare.
 LAST_BEFORE_DELIVERY = 2
@@ -194,6 +193,12 @@ class Universe:
             raise UnknownName(key)
         return Contract(root, int(year), MONTH_CODES.index(code) + 1)
 
+    def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
+        """The contract that a one-digit year means on a day: of all it may be, the one that ends next, that day
+        included. Raise `KeyError` for an unknown root."""
+        first = Contract(root, on.year - 1 + (digit - on.year + 1) % DECADE, month)
+        return first if self.expiry(first) >= on else Contract(root, first.year + DECADE, month)
+
     def resolve(self, symbol: str, near: date, *, history: bool = False) -> Resolution:
         """Say what a symbol means, in any of the spellings of `core.symbols`.
 
@@ -232,11 +237,11 @@ class Universe:
             century = near.year // 100 * 100
             years = [century + named.year + shift for shift in (-100, 0, 100)]
             return min(years, key=lambda year: (abs(year - near.year), -year))
+        if not history:
+            return self.next_to_end(root, named.month, named.year, near).year
         years = [y for y in range(near.year - DECADE, near.year + DECADE + 2) if y % DECADE == named.year]
         ends = {y: self.expiry(Contract(root, y, named.month)) for y in years}
-        if history:
-            return min(years, key=lambda y: (abs(ends[y] - near), -y))
-        return next((y for y in years if ends[y] >= near), None)
+        return min(years, key=lambda y: (abs(ends[y] - near), -y))
 
     def _days(self, root: str) -> BusinessDays:
         return BusinessDays(lambda day: self.is_business_day(root, day))

@@ -15,7 +15,6 @@ from outcry.core.symbols import Named, read_symbol
 
 #: An expiry worked out from rules may be off by a holiday; trades a few days past it are still of that one.
 EXPIRY_SLACK = timedelta(days=5)
-DECADE = 10
 
 SPREAD = "trades of spreads and combinations"
 OPTION = "trades of options"
@@ -70,9 +69,7 @@ class ContractNames:
         if named.digits == 2:
             centuries = range(near.year // 100 * 100 - 100, near.year + 200, 100)
             return min((c + named.year for c in centuries), key=lambda year: abs(year - near.year))
-        first = near.year - 1 + (named.year - (near.year - 1)) % DECADE
-        alive = self.universe.expiry(Contract(root, first, month)) >= near - EXPIRY_SLACK
-        return first if alive else first + DECADE
+        return self.universe.next_to_end(root, month, named.year, near - EXPIRY_SLACK).year
 
     def in_file_name(self, path: Path, near: date) -> Contract | None:
         """The contract a file is named after: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`,
