@@ -24,7 +24,7 @@ def _listed(root: str, con_id: int, month: str = "202612") -> contracts.Found:
     return contracts.Found(con_id, one.symbol, one.exchange, one.trading_class, month, point, "", "")
 
 
-def test_every_product_is_found_by_its_name_there_and_back() -> None:
+def test_every_product_is_found_by_its_name() -> None:
     """Among all that Interactive Brokers lists under the same symbol, in two months."""
     listed = [_listed(root, number, month) for number, (root, month) in enumerate(
         (root, month) for root in frames.LISTED for month in ("202612", "202703"))]  # fmt: skip
@@ -36,7 +36,6 @@ def test_every_product_is_found_by_its_name_there_and_back() -> None:
         found = contracts.chosen(contract, universe(), same)
         assert found is not None, root
         assert (found.trading_class, found.month) == (frames.LISTED[root].trading_class, query.month)
-        assert contracts.contract_of(found, universe()) == contract
 
 
 def test_a_contract_that_fits_twice_or_not_at_all_is_not_guessed_at() -> None:

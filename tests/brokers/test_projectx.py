@@ -1,7 +1,6 @@
 """ProjectX's adapter with a SignalR client against a vendor on loopback."""
 
 import asyncio
-from datetime import date
 from decimal import Decimal
 
 import pytest
@@ -37,7 +36,7 @@ from outcry.feeds.projectx.protocol import (
     read_answer,
     trade_rows,
 )
-from outcry.feeds.projectx.symbols import chosen, contract_of, id_of, quoted_alike
+from outcry.feeds.projectx.symbols import chosen, id_of, quoted_alike
 from outcry.ports.adapters import BadEntry, Kit
 from outcry.ports.feed import (
     CaughtUp,
@@ -97,26 +96,16 @@ def equals_the_tape(made: ProjectXPeer, contract: Contract, one: Following, sinc
 # -- names
 
 
-def test_every_product_has_a_name_that_means_it() -> None:
+def test_every_product_has_a_name_of_its_own() -> None:
     universe = load_reference().universe
-    on = date(2026, 11, 18)
     assert id_of(universe, ES) == "CON.F.US.EP.Z26"
     assert id_of(universe, NQ) == "CON.F.US.ENQ.Z26"
     assert id_of(universe, Contract("GC", 2027, 2)) == "CON.F.US.GCE.G27"
-    for root in universe.products:
-        front = universe.front(root, on)
-        name = id_of(universe, front)
-        assert name is not None
-        assert contract_of(universe, name, on) == front
-
-
-def test_a_name_means_the_year_nearest() -> None:
-    universe = load_reference().universe
-    assert contract_of(universe, "CON.F.US.EP.H98", date(2026, 1, 1)) == Contract("ES", 1998, 3)
-    assert contract_of(universe, "CON.F.US.EP.H02", date(2098, 1, 1)) == Contract("ES", 2102, 3)
-    for wrong in ("", "CON.F.US.EP", "CON.F.US.QQQ.Z26", "CON.F.US.EP.A26", "con.f.us.ep.z26"):
-        assert contract_of(universe, wrong, date(2026, 1, 1)) is None
+    assert id_of(universe, Contract("ES", 2102, 3)) == "CON.F.US.EP.H02"
     assert id_of(universe, Contract("XX", 2026, 12)) is None
+    names = {id_of(universe, Contract(root, 2026, 12)) for root in universe.products}
+    assert None not in names
+    assert len(names) == len(universe.products)
 
 
 def test_the_vendors_own_list_decides() -> None:
@@ -145,9 +134,7 @@ def test_the_vendors_own_list_decides() -> None:
 )  # fmt: skip
 def test_names_and_ticks_are_as_the_vendors_documentation_has_them(name: str, id_: str, tick: str) -> None:
     universe = load_reference().universe
-    contract = contract_of(universe, id_, date(2025, 7, 1))
-    assert contract is not None
-    assert contract.short_key == name
+    contract = Contract(name[:-2], 2025, "FGHJKMNQUVXZ".index(name[-2]) + 1)
     assert id_of(universe, contract) == id_
     assert quoted_alike(universe, contract, Listed(id_, name, Decimal(tick)))
     assert Decimal(tick).scaleb(9) == universe.products[contract.root].tick_e9

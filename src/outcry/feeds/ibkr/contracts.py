@@ -77,15 +77,6 @@ def chosen(contract: Contract, universe: Universe, found: Iterable[Found]) -> Fo
     return fit[0] if fit else None
 
 
-def contract_of(found: Found, universe: Universe) -> Contract | None:
-    """The contract that something found is; None for what is none of ours."""
-    for product in universe.products.values():
-        named = _OTHER_NAMES.get(product.root, product.root) == found.symbol
-        if named and product.exchange == found.exchange and _worth(found, product):
-            return Contract(product.root, int(found.month[:4]), int(found.month[4:]))
-    return None
-
-
 def began_ns(found: Found, at_ns: int) -> int:
     """When the trade date running at an instant began, by the hours told; a day before where these cannot be read."""
     day_ago_ns = at_ns - NANOS_PER_DAY

@@ -6,7 +6,6 @@ harm; the two digits of the year tell decades apart.
 
 import re
 from collections.abc import Iterable
-from datetime import date
 
 from outcry.core.instruments import MONTH_CODES, Contract, Universe
 from outcry.feeds.exact import price_e9
@@ -22,17 +21,6 @@ def id_of(universe: Universe, contract: Contract) -> str | None:
     if product is None or not product.projectx:
         return None
     return f"CON.F.US.{product.projectx}.{_ending(contract)}"
-
-
-def contract_of(universe: Universe, contract_id: str, on: date) -> Contract | None:
-    """The contract a name means on a day, of the century nearest to it; None for one of none of our products."""
-    found = _ID.fullmatch(contract_id)
-    roots = [p.root for p in universe.products.values() if found is not None and p.projectx == found[1]]
-    if found is None or not roots:
-        return None
-    year = on.year // 100 * 100 + int(found[3])
-    year = min((year - 100, year, year + 100), key=lambda y: abs(y - on.year))
-    return Contract(roots[0], year, MONTH_CODES.index(found[2]) + 1)
 
 
 def chosen(universe: Universe, contract: Contract, listed: Iterable[Listed]) -> Listed | None:
