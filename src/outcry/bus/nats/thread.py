@@ -1,0 +1,71 @@
+"""A link on a thread of its own, for those who block."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from typing import Any, Self, TypeVar
+
+from outcry.bus.nats.link import Link
+from outcry.ports.calls import BusDown
+from outcry.services.live.recorder import Tell
+
+T = TypeVar("T")
+
+
+class LinkThread:
+    """A link on a thread and an event loop of its own. Use it as a context."""
+
+    def __init__(self, urls: str, tell: Tell) -> None:
+        self._urls, self._tell = urls, tell
+        self._runner = asyncio.Runner(loop_factory=_loop_factory())
+        self._loop = self._runner.get_loop()
+        self._end = asyncio.Event()
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outcry-nats", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._begun.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with self._runner:
+            self._runner.run(self._stay())
+
+    async def _stay(self) -> None:
+        async with Link(self._urls, self._tell) as self.link:
+            self._begun.set()
+            await self._end.wait()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where `link` lives."""
+        return self._loop
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin something on the link's loop; from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """Do something on the link's loop; from any other thread. Raises `BusDown` after `timeout_s`."""
+        future = self.submit(work)
+        try:
+            return future.result(timeout_s)
+        except TookTooLong:
+            future.cancel()
+            raise BusDown(f"the bus did not answer in {timeout_s:.0f} s") from None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The faster loop where there is one."""
+    try:
+        from uvloop import new_event_loop  # noqa: PLC0415 - it is not made for Windows
+    except ImportError:
+        return None
+    return new_event_loop
