@@ -1,0 +1,25 @@
+"""What one stream says of itself to whoever runs its feed."""
+
+from dataclasses import dataclass
+
+from outcry.services.live.health import Phase
+from outcry.services.live.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`link`: its connection; `reason`: its standing; `lost`: the code it was last lost with; `login`: whether the login
+    was refused; `subscribed`: whether the vendor sends it."""
+
+    link: Phase
+    reason: str
+    lost: str = ""
+    login: bool = False
+    subscribed: bool = True
+
+
+def told_by(runner: Runner) -> Told:
+    """What a stream says now; of a contract that is not sent, why the vendor says it is not."""
+    reason, health = runner.channel.standing.reason, runner.health
+    said = runner.channel.told if reason == "unsubscribed" else ""
+    return Told(health.phase, said or reason, runner.lost_code, runner.login_refused, health.subscribed)
