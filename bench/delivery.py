@@ -21,7 +21,7 @@ import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bench.endpoints import DOMAIN
-from bench.measuring import Figure
+from bench.measuring import Figure, within
 from bench.outbound import SECRET, Endpoints, Worker, endpoints, resolve
 from outcry.deliver.signing import signed
 from outcry.deliver.trust import system_trust
@@ -62,7 +62,7 @@ def _throughput(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]
         addresses = [there.url(number % hosts, f"{way}/{number}") for number in range(count)]
         worker = Worker(folder / way, there, HOSTS)
         worker.subscribe(addresses, [""] * count)
-        ours, bare = uvloop.run(asyncio.wait_for(_in_turn(worker, there, addresses, rounds), _LIMIT_S))
+        ours, bare = uvloop.run(within(_in_turn(worker, there, addresses, rounds), _LIMIT_S))
         wall_s, cpu_s = (min(each[at] for each in ours) for at in (0, 1))
         more = ", ".join(f"{count / wall:,.0f}" for wall, _ in ours)
         yield Figure(name, count / wall_s, "messages/s", f"rounds {more}", target)
@@ -207,7 +207,7 @@ def _paced(
     addresses = [_address(there, number, way) for number, way in enumerate(ways)]
     symbols = [f"S{number}" for number in range(len(ways))]
     worker.subscribe(addresses, symbols)
-    fired = uvloop.run(asyncio.wait_for(_fired(worker, symbols, lasts_s, in_turn=in_turn), _LIMIT_S))
+    fired = uvloop.run(within(_fired(worker, symbols, lasts_s, in_turn=in_turn), _LIMIT_S))
     came = {key: taken.first_ns for taken in reversed(there.taken()) for key in taken.keys}
     wanted = {key: at_ns for key, at_ns in fired.items() if int(key[1:].partition(":")[0]) < counted}
     lost = wanted.keys() - came.keys()

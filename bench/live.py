@@ -18,7 +18,7 @@ import numpy as np
 import uvloop
 
 from bench import latency, week
-from bench.measuring import Figure
+from bench.measuring import Figure, within
 from bench.tape import (
     DENSITY,
     FEEDS,
@@ -111,7 +111,7 @@ def play(
     shutil.rmtree(data, ignore_errors=True)
     shutil.copytree(folder / "laid", data)
     with open_house(read_settings({}, data=str(data))) as house, house.log.exclusively():
-        return uvloop.run(asyncio.wait_for(_played(house, rows, batch, around or (lambda: None)), LIMIT_S))
+        return uvloop.run(within(_played(house, rows, batch, around or (lambda: None)), LIMIT_S))
 
 
 async def _played(

@@ -3,18 +3,20 @@
 Rule kept: a rate is of the best round, for noise only ever slows; the spread of the rounds is printed beside it.
 """
 
+import asyncio
 import json
 import os
 import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
+from typing import TypeVar
 
 LIBRARIES = ("numpy", "databento-dbn", "zstandard", "uvicorn", "uvloop", "starlette", "msgspec")
 
@@ -27,6 +29,9 @@ wall = time.perf_counter() - began
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, done.returncode, done.stderr]))
 """
+
+
+T = TypeVar("T")
 
 
 class Unavailable(Exception):
@@ -86,6 +91,12 @@ class Times:
 
     def __str__(self) -> str:
         return f"best {self.best:.3f} s, median {self.median:.3f}, worst {max(self.rounds):.3f}"
+
+
+async def within(work: Awaitable[T], limit_s: float) -> T:
+    """Wait for something, cancelled after so many seconds. Raises `TimeoutError`."""
+    async with asyncio.timeout(limit_s):
+        return await work
 
 
 def in_turn(rounds: int, **alternatives: Callable[[], object]) -> dict[str, Times]:

@@ -20,7 +20,7 @@ from time import perf_counter
 
 import uvloop
 
-from bench.measuring import Figure
+from bench.measuring import Figure, within
 from bench.tape import SEED
 from outcry.core.calendar import SessionKind
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
@@ -103,7 +103,7 @@ class Stepped:
 def main(folder: Path, days: int) -> None:
     """Play, and print a line after each trade date."""
     with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
-        uvloop.run(asyncio.wait_for(_played(house, days), LIMIT_S))
+        uvloop.run(within(_played(house, days), LIMIT_S))
 
 
 async def _played(house: House, days: int) -> None:

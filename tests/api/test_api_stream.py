@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from livestage import DAY, LIVE, Ear, Event, Market, make_alert
 from stage import SECOND, served
+from tests.within import within
 
 from outcry.accounts.tiers import streams_allowed
 from outcry.api import hub as hub_module
@@ -721,7 +722,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
 
     async def all_of_them() -> list[tuple[list[int], float]]:
         readers = [listen(market.stage.port, keys[number % 4], 20) for number in range(200)]
-        return await asyncio.wait_for(asyncio.gather(*readers), 30)
+        return await within(asyncio.gather(*readers), 30)
 
     happening = threading.Thread(target=happen)
     happening.start()

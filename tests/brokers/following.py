@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from tests.brokers.peer import FakePeer
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.ports.adapters import Kit
@@ -133,7 +134,7 @@ async def desk(
 def run(work: Callable[[], Awaitable[None]]) -> None:
     """Run a test's work; afterwards there are the threads that were before."""
     before = set(threading.enumerate())
-    asyncio.run(asyncio.wait_for(work(), 30))
+    asyncio.run(within(work(), 30))
     assert {thread for thread in threading.enumerate() if thread.is_alive()} <= before
 
 

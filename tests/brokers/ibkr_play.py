@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 from tests.brokers.ibkr_peer import IbkrPeer
+from tests.within import within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.ibkr.adapter import ADAPTER
@@ -167,6 +168,6 @@ def run(work: Callable[[Play], Awaitable[None]]) -> None:
 
     async def whole() -> None:
         async with playing() as play:
-            await asyncio.wait_for(work(play), 40)
+            await within(work(play), 40)
 
     asyncio.run(whole())

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.feeds.link import Link, Rejected
@@ -88,7 +89,7 @@ class MemoryFeed:
         yield CaughtUp(self._peer.now_ns, Quality.TICKS)
         while True:
             try:
-                event = await asyncio.wait_for(queue.get(), 15 / self._kit.rush)
+                event = await within(queue.get(), 15 / self._kit.rush)
             except TimeoutError:
                 await call.close()
                 raise FeedLost("link_silent") from None

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from tests.brokers.peer import FakePeer
 from tests.brokers.stage import BEGIN_NS, MINUTE, SECOND, Stage, staged
+from tests.within import within
 
 from outcry.ports.connections import CheckStep, ConnectionPhase
 
@@ -30,7 +31,7 @@ class FaultSuite:
     def run(self, folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
         async def whole() -> None:
             async with staged(folder, type(self).peer) as stage:
-                await asyncio.wait_for(work(stage), 110)
+                await within(work(stage), 110)
 
         asyncio.run(whole())
 

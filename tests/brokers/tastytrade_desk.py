@@ -18,6 +18,7 @@ from tests.brokers.tastytrade_peer import (
     REFRESH_TOKEN,
     TastytradePeer,
 )
+from tests.within import within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tastytrade import series
@@ -147,7 +148,7 @@ def played(
 
     async def whole() -> None:
         async with desk() as made:
-            await asyncio.wait_for(work(made), seconds)
+            await within(work(made), seconds)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left, left
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from tests.brokers.databento_peer import KEY, DatabentoPeer
+from tests.within import within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.databento import session as sessions
@@ -172,7 +173,7 @@ async def beat(peer: DatabentoPeer) -> None:
 
 def play(work: Awaitable[None]) -> None:
     async def whole() -> None:
-        await asyncio.wait_for(work, 60)
+        await within(work, 60)
 
     asyncio.run(whole())
 

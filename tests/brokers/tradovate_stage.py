@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from tests.brokers.tradovate_peer import TradovatePeer
+from tests.within import within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tradovate.adapter import ADAPTER
@@ -132,7 +133,7 @@ async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(work(), 30)
+        await within(work(), 30)
 
     asyncio.run(bounded())
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import uvloop
 from tests.deliver.outside import Authority
+from tests.within import within
 
 NAME = "hooks.mysite.dev"
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -30,6 +31,6 @@ def run(request: pytest.FixtureRequest) -> Run:
     def running(coroutine: Coroutine[Any, Any, Any]) -> Any:
         factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
         with asyncio.Runner(loop_factory=factory) as runner:
-            return runner.run(asyncio.wait_for(coroutine, 15))
+            return runner.run(within(coroutine, 15))
 
     return running

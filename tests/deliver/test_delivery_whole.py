@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 from tests.deliver.parcels import StillClock, subscription
+from tests.within import within
 
 from outcry.deliver import delivery as module
 from outcry.deliver.delivery import Delivery
@@ -164,7 +165,7 @@ def test_a_dispatcher_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch)
                 await asyncio.sleep(0.001)
             assert not whole.delivery.failed
 
-    asyncio.run(asyncio.wait_for(live(), 5))
+    asyncio.run(within(live(), 5))
     assert whole.said == ["delivering broke and begins anew"] * 2
 
 

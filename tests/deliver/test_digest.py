@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.deliver.mailed import NOW_NS, READER, alert, parcel
 from tests.deliver.test_mail import Taken, server
 from tests.services.memory_identity import HandClock
+from tests.within import within
 
 from outcry.core.structure.machine import AlertType
 from outcry.deliver import digest, digest_letter
@@ -226,7 +227,7 @@ def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.Monk
         mute = await asyncio.start_server(hold, "127.0.0.1", 0)
         async with mute:
             port = mute.sockets[0].getsockname()[1]
-            done = await asyncio.wait_for(sender(port).send(parcel(ES), "ann@example.com", ()), 5)
+            done = await within(sender(port).send(parcel(ES), "ann@example.com", ()), 5)
             held.set()
         return done
 

@@ -31,6 +31,7 @@ from tests.deliver.outside import (
     raw,
     serving,
 )
+from tests.within import within
 
 from outcry.deliver.address import AddressRule, read_rule
 from outcry.deliver.egress import LONGEST_BODY, USER_AGENT, Egress, Limits, Reply
@@ -54,7 +55,7 @@ async def meet(
         reply = await egress.post(server.url(), b"{}", HEADERS)
         took_s = time.perf_counter() - begun_s
         if server.reached and (reply.code != "ok" or reply.body == ENDLESS[:LONGEST_BODY]):
-            await asyncio.wait_for(server.left.acquire(), 3)
+            await within(server.left.acquire(), 3)
     return reply, server, took_s
 
 

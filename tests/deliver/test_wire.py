@@ -19,6 +19,7 @@ from tests.deliver.outside import (
     leaving,
     serving,
 )
+from tests.within import within
 
 from outcry.deliver.egress import Limits
 
@@ -61,7 +62,7 @@ def test_a_flood_of_whatever_kind_ends_the_connection(
         ):
             begun_s = time.perf_counter()
             reply = await egress.post(server.url(), b"{}", HEADERS)
-            await asyncio.wait_for(server.left.acquire(), 3)
+            await within(server.left.acquire(), 3)
             assert time.perf_counter() - begun_s < 3
             assert (reply.code, reply.status) == ("ok" if status else "bad_response", status)
             assert server.sent < 8 * 1024 * 1024
@@ -133,7 +134,7 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next(
             if first == OK_ANSWER:
                 assert (await posting).body == b"ok"
             begun.set()
-            await asyncio.wait_for(server.left.acquire(), 3)
+            await within(server.left.acquire(), 3)
             assert (await posting).status in {200, 500}
             reply = await egress.post(server.url(path="/mine"), b"{}", HEADERS)
             assert (reply.code, reply.status, reply.body) == ("ok", 200, b"ok")
@@ -160,7 +161,7 @@ def test_what_has_come_but_was_not_read_yet_counts_too(context: ssl.SSLContext, 
             assert len(server.reached) == 2
 
     with asyncio.Runner() as runner:
-        runner.run(asyncio.wait_for(trial(), 15))
+        runner.run(within(trial(), 15))
 
 
 def test_a_connection_that_says_nothing_is_used_again(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.feeds import inlet, pushed
@@ -82,7 +83,7 @@ async def read(stream: AsyncIterator[Event], until: int, into: list[Event]) -> N
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 20))
+    asyncio.run(within(test(), 20))
 
 
 async def refusal(pushing: Awaitable[int]) -> str:

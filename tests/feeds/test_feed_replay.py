@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.feeds.recordings import ES, MINUTE, NQ, SECOND, Made, bars, drain, flat, rows_of, trades, utc
 from tests.feeds.test_files_lean import between
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.feeds.files.library import FileLibrary
@@ -414,7 +415,7 @@ def test_closing_ends_the_streams() -> None:
         reading = asyncio.create_task(drain(one.open(ES, START)))
         await asyncio.sleep(0.1)
         await one.close()
-        assert await asyncio.wait_for(reading, 5) == []
+        assert await within(reading, 5) == []
         closed = feed(Made((ES, trades((OPEN, 1.0, 1)))))
         await closed.close()
         with pytest.raises(FeedLost, match="closed"):

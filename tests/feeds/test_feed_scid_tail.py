@@ -15,6 +15,7 @@ import pytest
 from tests.feeds.made_files import OPENING, scid, scid_record, scid_ticks
 from tests.feeds.recordings import ES, MINUTE, SECOND, flat, rows_of
 from tests.feeds.test_files_lean import between
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.feeds.files.scid import EPOCH_US, HEADER, RECORD
@@ -71,7 +72,7 @@ class Following:
         """What comes up to and with the next heartbeat."""
         events: list[Event] = []
         while not (events and isinstance(events[-1], Heartbeat)):
-            events.append(await asyncio.wait_for(anext(self.stream), 10))
+            events.append(await within(anext(self.stream), 10))
         self.seen += events
         return events
 

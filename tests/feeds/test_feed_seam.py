@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 import numpy as np
 import pytest
 from tests.feeds.recordings import MINUTE, bars, rows_of, trades
+from tests.within import within
 
 from outcry.feeds.live_rows import as_live
 from outcry.feeds.seam import joined
@@ -59,7 +60,7 @@ class Vendor:
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await asyncio.wait_for(work(), 10)
+        await within(work(), 10)
 
     asyncio.run(bounded())
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+from tests.within import within
 
 from outcry.accounts.licences import Grant, resolve
 from outcry.bus.log import FileLog
@@ -134,7 +135,7 @@ def run(house: House, work: Callable[[Stage], Awaitable[T]], board: Board | None
         with staged.log.exclusively():
             await staged.engine.start()
             try:
-                return await asyncio.wait_for(work(staged), 60)
+                return await within(work(staged), 60)
             finally:
                 await staged.engine.stop()
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from delivery_stage import ARRIVED, Stage, Told, staged
+from tests.within import within
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.ports.delivery import Target
@@ -138,7 +139,7 @@ def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_ane
         stage.fire()
         made.wake()
         with pytest.raises(RuntimeError, match="the log is full"):
-            await asyncio.wait_for(running_, 5)
+            await within(running_, 5)
         assert stage.log(row) == []
         async with running(made):
             await until(lambda: stage.log(row))

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
+from tests.within import within
 
 from outcry.core.structure.machine import AlertType
 from outcry.ports.feed import CaughtUp, Ended, Gap, Heartbeat, Trades
@@ -34,7 +35,7 @@ def crash(house: House, work: Callable[[Stage], Awaitable[None]]) -> list[str]:
         staged = stage(house)
         with staged.log.exclusively():
             await staged.engine.start()
-            await asyncio.wait_for(work(staged), 20)
+            await within(work(staged), 20)
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
             return staged.told

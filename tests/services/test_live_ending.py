@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from tests.services.live_stage import ES, OWN_CLOCK, Stage, run
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.ports.feed import Cursor, Event, Status
@@ -48,7 +49,7 @@ def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
         task = staged.engine.attach(0, feed)
         await feed.reading.wait()
         task.cancel()
-        await asyncio.wait_for(asyncio.wait([task]), 5)
+        await within(asyncio.wait([task]), 5)
         assert (feed.told, feed.closed) == (2, True)
 
     run(house, work)

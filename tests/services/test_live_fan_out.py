@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.services.live_stage import MINUTE, SECOND, ScriptFeed, rows
+from tests.within import within
 
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.feed import CaughtUp, Ended, Event, Trades
@@ -75,7 +76,7 @@ def play(house: House, script: Sequence[Event], name: str = "script") -> None:
         engine = house.live().engine
         await engine.start()
         try:
-            await asyncio.wait_for(
+            await within(
                 engine.attach(0, ScriptFeed([[CAUGHT, *script, Ended(OPEN + 500 * MINUTE)]], name=name)), 60
             )
             await engine.drained()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from tests.brokers.memory_peer import MemoryPeer
 from tests.brokers.stage import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, RUSH, Stage, at, staged
+from tests.within import within
 
 from outcry.core.calendar import SessionKind
 from outcry.core.ladder import Bracket, Ladder
@@ -103,7 +104,7 @@ def a_night_more(stage: Stage) -> None:
 def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with staged(folder, MemoryPeer) as stage:
-            await asyncio.wait_for(work(stage), 120)
+            await within(work(stage), 120)
 
     asyncio.run(whole())
 

@@ -44,7 +44,8 @@ class MailSender:
     async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
         """See `Sender`."""
         try:
-            await asyncio.wait_for(self._places.acquire(), _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._places.acquire()
         except TimeoutError:
             return Sent(Verdict.BUSY, "too_busy")
         try:

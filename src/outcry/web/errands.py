@@ -40,7 +40,8 @@ class Errands:
         places = self._places.setdefault(user_id, asyncio.Semaphore(AT_ONCE))
         self._users[user_id] += 1
         try:
-            await asyncio.wait_for(places.acquire(), QUEUE_S)
+            async with asyncio.timeout(QUEUE_S):
+                await places.acquire()
         except (TimeoutError, asyncio.CancelledError) as end:
             self._leave(user_id)
             if isinstance(end, TimeoutError):

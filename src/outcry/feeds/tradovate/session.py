@@ -81,7 +81,8 @@ class Session:
     async def begin(self, token: str) -> None:
         """Wait for the vendor's greeting and sign in. Raises `Rejected` for the token, and `FeedLost`."""
         try:
-            await asyncio.wait_for(asyncio.shield(self._opened), ANSWER_S / self._rush)
+            async with asyncio.timeout(ANSWER_S / self._rush):
+                await asyncio.shield(self._opened)
         except TimeoutError:
             raise FeedLost("vendor_error", "Tradovate opened a socket and did not greet") from None
         answer = await self._answer("authorize", token)
@@ -96,7 +97,8 @@ class Session:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._socket.close(), CLOSING_S / self._rush)
+            async with asyncio.timeout(CLOSING_S / self._rush):
+                await self._socket.close()
 
     def _lose(self, problem: FeedLost) -> None:
         """The session is over: everybody who waits learns why."""
@@ -163,7 +165,8 @@ class Session:
         asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), chart)
         try:
             await self._send(wire.request(endpoint, number, body))
-            return await asyncio.wait_for(asked.answer, ANSWER_S / self._rush)
+            async with asyncio.timeout(ANSWER_S / self._rush):
+                return await asked.answer
         except TimeoutError:
             raise FeedLost("vendor_error", f"Tradovate does not answer {endpoint}") from None
         finally:

@@ -163,7 +163,8 @@ class Dispatcher:
 
     async def _wait_for_more(self) -> None:
         try:
-            await asyncio.wait_for(self._woken.wait(), TICK_S)
+            async with asyncio.timeout(TICK_S):
+                await self._woken.wait()
         except TimeoutError:
             return
 
@@ -243,7 +244,8 @@ class Dispatcher:
         for task in self._under_way:
             task.cancel()
         try:
-            await asyncio.wait_for(self._recording.write(), _PATIENCE_S)
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._recording.write()
         except TimeoutError:
             self.tell("what was delivered last is not recorded; it goes again under the same ids")
         await asyncio.to_thread(self._announcements.settle, _PATIENCE_S)
