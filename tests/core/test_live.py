@@ -6,6 +6,7 @@ from datetime import date
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,8 +15,9 @@ from outcry.core.calendar import SessionKind
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import Ladder, bracket_windows
 from outcry.core.levels import Carried, Dated
-from outcry.core.live import HOLD_NS, LiveSession
+from outcry.core.live import HOLD_NS, Capture, LiveSession
 from outcry.core.opening import Opening, Prior
+from outcry.core.snapshot import SnapshotMismatch
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 OPEN = 1_767_364_200_000_000_000  # 2026-01-02 09:30 New York
@@ -315,3 +317,23 @@ def test_the_seals_are_those_of_every_five_and_thirty_minutes() -> None:
         session.advance(session.due_ns)
     assert len(sealed) == 81
     assert bisect_right(sealed, RTH[0][1] + HOLD_NS) == 81
+
+
+@given(tapes(), st.one_of(st.none(), tapes()))
+@settings(max_examples=150, deadline=None)
+def test_another_process_is_shown_the_same_view(tape: list[Trade], night: list[Trade] | None) -> None:
+    session = LiveSession(OPENING)
+    feed(session, tape)
+    captured = session.capture()
+    assert captured is not None
+    captured = replace(captured, night=without(night) if night else None)
+    again = Capture.load(captured.dump())
+    assert again == captured
+    assert again.view() == captured.view()
+    assert again.dump() == captured.dump()
+
+
+@pytest.mark.parametrize("data", [b"", b"1", b"1\n{}\n[]\n\n[]", b"2\n1\n2\n3\n4", b"\xff", b"1\n1\n2\n3\n4"])
+def test_what_is_no_capture_is_refused(data: bytes) -> None:
+    with pytest.raises(SnapshotMismatch):
+        Capture.load(data)
