@@ -19,8 +19,9 @@ from outcry.ports.live import FanOut
 from outcry.ports.records import TRADE, Quality, Rows
 from outcry.ports.store import SessionRow
 from outcry.services.answers import LevelsAnswer
+from outcry.services.connections.parts import Parts, Rules
 from outcry.services.connections.service import BrokerConnections
-from outcry.services.connections.supervisor import Parts, Rules, Supervisor
+from outcry.services.connections.supervisor import Supervisor
 from outcry.services.errors import NoLicensedSource
 from outcry.services.live import health
 from outcry.services.live.archive import Archive

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.brokers.memory_peer import CAPS, MemoryPeer
 from tests.brokers.stage import ES, Stage, staged
+from tests.within import within
 
 from outcry.core.instruments import Contract
 from outcry.feeds.pushed import PushedFeed
@@ -15,7 +16,7 @@ from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRefus
 from outcry.ports.feed import Feed
 from outcry.ports.store import StoreBusy
 from outcry.services.connections import attempts, supervisor
-from outcry.services.connections.supervisor import Rules
+from outcry.services.connections.parts import Rules
 
 LIVE, FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
 
@@ -23,7 +24,7 @@ LIVE, FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
 def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with staged(folder, MemoryPeer) as stage:
-            await asyncio.wait_for(work(stage), 60)
+            await within(work(stage), 60)
 
     asyncio.run(whole())
 
@@ -77,7 +78,7 @@ def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> Non
         stage.peer.adapter.feed = feed
         sealed = stage.house.vault.seal(first, "memory", {"key": "memory-broken"})
         assert stage.connections._store.renew(broken, "", sealed)
-        stage.connections._supervisor.renew(broken)
+        assert stage.connections.resume(first, broken, 1)
         stage.user = stage.house.store.ensure_user("bob@example.com", 1)
         stage.connect()
         await stage.until_phase(LIVE)

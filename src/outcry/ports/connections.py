@@ -190,9 +190,11 @@ class ConnectionStore(Protocol):
         ...
 
     def move(
-        self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int
-    ) -> bool:
-        """Move a connection on; False where it is no longer in `old`. `since_ns` moves with the phase or the code."""
+        self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
+        anew: bool = False,
+    ) -> bool:  # fmt: skip
+        """Move a connection on; False where it is no longer in `old`. `since_ns` moves with the phase or the code, and
+        always where it is to begin `anew`, by which whoever runs it knows that a person has asked."""
         ...
 
     def change(self, connection_id: int, roots: Sequence[str], label: str) -> bool:

@@ -54,15 +54,17 @@ class SqlConnectionStore:
             return number
 
     def move(
-        self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int
-    ) -> bool:
+        self, connection_id: int, old: ConnectionPhase, new: ConnectionPhase, code: str, now_ns: int, *,
+        anew: bool = False,
+    ) -> bool:  # fmt: skip
         """See `ConnectionStore`."""
         column = _CONNECTIONS.c
         same = (column.phase == new.value) & (column.code == code)
+        since = [(column.since_ns >= now_ns, column.since_ns + 1)] if anew else [(same, column.since_ns)]
         query = (
             update(_CONNECTIONS)
             .where(column.id == connection_id, column.phase == old.value)
-            .values(phase=new.value, code=code, since_ns=case((same, column.since_ns), else_=now_ns))
+            .values(phase=new.value, code=code, since_ns=case(*since, else_=now_ns))
         )
         with self._database.write("nothing") as connection:
             return connection.execute(query).rowcount == 1

@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from outcry.feeds.adapters import adapters
+from outcry.services.connections.parts import Parts, Rules
 from outcry.services.connections.service import BrokerConnections
-from outcry.services.connections.supervisor import Parts, Rules, Supervisor
+from outcry.services.connections.supervisor import Supervisor
 from outcry.services.live.engine import Engine
 from outcry.store.connections import SqlConnectionStore
 
@@ -16,7 +17,7 @@ def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, S
     """Connections over a house, and what runs them on its engine."""
     settings = house.settings
     parts = Parts(
-        engine=engine, store=SqlConnectionStore(house.database), vault=house.vault,
+        streams=engine, store=SqlConnectionStore(house.database), vault=house.vault,
         adapters=adapters(), universe=house.reference.universe, clock=house.clock,
         places=settings.feed_places, rules=Rules(local=settings.local_brokers, closed=house.invented),
     )  # fmt: skip

@@ -5,7 +5,7 @@ connection would fail.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import cast
@@ -26,13 +26,16 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
+from outcry.ports.live import StreamKey
 from outcry.services.live.health import Phase
-from outcry.services.live.runner import Runner
+from outcry.services.live.told import Told
 
 #: A check that is tried aside takes no longer.
 LONGEST_S = 25.0
 #: History asked for by a check.
 _HISTORY_NS = 10 * NANOS_PER_MINUTE
+#: Standings of a stream that is up to date.
+_GOOD = frozenset({"live", "not_front", "closed", "no_trades", "no_prior"})
 _LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
 
 
@@ -48,31 +51,28 @@ class _Tried:
     login: bool = False
 
 
-def of_running(streams: Mapping[Contract, Runner | None]) -> Sequence[Finding]:
-    """Findings of a connection that runs, by its contracts; None: a stream that has not begun."""
+def of_running(
+    streams: Mapping[StreamKey, Told | None], history: Callable[[StreamKey], str]
+) -> Sequence[Finding]:
+    """Findings of a connection that runs, by its streams; None: one that has not begun. history: see `Streams`."""
     tried: list[_Tried] = []
-    live: dict[Contract, tuple[bool, str]] = {}
-    for contract, runner in sorted(streams.items()):
-        if runner is None:
+    live: list[Finding] = []
+    for key, told in streams.items():
+        contract = key.contract
+        if told is None:
             tried.append(_Tried(contract, fault="disconnected"))
             continue
-        phase, reason = runner.health.phase, runner.channel.standing.reason
-        known = phase in {Phase.CATCHING_UP, Phase.CURRENT}
-        one = _Tried(runner.key.contract, known, runner.health.subscribed if known else None)
-        if phase is Phase.CURRENT:
-            one.history = runner.quality
-        if phase in {Phase.REFUSED, Phase.LOST}:
-            one.fault, one.login = (
-                (reason if phase is Phase.REFUSED else runner.lost_code),
-                runner.login_refused,
-            )
+        known = told.link in {Phase.CATCHING_UP, Phase.CURRENT}
+        one = _Tried(contract, known, told.subscribed if known else None)
+        if told.link is Phase.CURRENT:
+            one.history = history(key)
+            code = "ok" if told.reason == "live" else told.reason
+            live.append(Finding(CheckStep.LIVE, contract.key, told.reason in _GOOD, code))
+        if told.link in {Phase.REFUSED, Phase.LOST}:
+            one.fault = told.reason if told.link is Phase.REFUSED else told.lost
+            one.login = told.login
         tried.append(one)
-        if phase is Phase.CURRENT:
-            good = reason in {"live", "not_front", "closed", "no_trades", "no_prior"}
-            live[one.contract] = good, "ok" if reason == "live" else reason
-    found = list(_findings(tried))
-    found += [Finding(CheckStep.LIVE, key.key, passed, code) for key, (passed, code) in live.items()]
-    return found
+    return [*_findings(tried), *live]
 
 
 async def of_feed(

@@ -5,11 +5,10 @@ some are not, and refused when all are.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outcry.services.connections.lifecycle import Sign
 from outcry.services.live.health import Phase as Link
-from outcry.services.live.runner import Runner
+from outcry.services.live.told import Told
 
 #: Standings of a stream that is up to date, in the order in which they speak for the connection.
 _GOOD = ("live", "not_front", "no_prior", "no_trades", "degraded", "closed")
@@ -17,27 +16,9 @@ _GOOD = ("live", "not_front", "no_prior", "no_trades", "degraded", "closed")
 _COMING = ("connecting", "catching_up")
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What one stream says. `link`: its connection; `reason`: its standing; `lost`: the code it was last lost with;
-    `login`: whether the login was refused."""
-
-    link: Link
-    reason: str
-    lost: str = ""
-    login: bool = False
-
-
 #: What is said for a stream that has not begun, and for one that has not although there was time.
 UNBORN = Told(Link.CONNECTING, "connecting")
 FAULTY = Told(Link.LOST, "disconnected", "disconnected")
-
-
-def told_by(runner: Runner) -> Told:
-    """What a stream says now; of a contract that is not sent, why the vendor says it is not."""
-    reason = runner.channel.standing.reason
-    said = runner.channel.told if reason == "unsubscribed" else ""
-    return Told(runner.health.phase, said or reason, runner.lost_code, runner.login_refused)
 
 
 def judged(streams: Sequence[Told]) -> tuple[Sign, str]:

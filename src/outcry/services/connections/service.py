@@ -5,6 +5,7 @@ nobody; hosts are the vendor's: brokers that are reached on the user's machine a
 this service is said to run there.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -18,13 +19,12 @@ from outcry.ports.connections import (
     ConnectionRow,
     Finding,
 )
-from outcry.services.connections import checking
 from outcry.services.connections.attempts import Attempts
-from outcry.services.connections.lifecycle import RESTING, Sign, moved
+from outcry.services.connections.lifecycle import Sign, moved
+from outcry.services.connections.parts import Parts
 from outcry.services.connections.pushed import PushedConnections
-from outcry.services.connections.supervisor import NotHere, Parts, Supervisor
+from outcry.services.connections.streams import Runs
 from outcry.services.live.board import Board
-from outcry.services.vault import VaultBroken
 
 #: How much of a secret tells its owner which it is.
 _HINT = 4
@@ -32,10 +32,10 @@ _SHORTEST_HINTED = 12
 
 
 class BrokerConnections:
-    """Implements `ports.connections.Connections`. `supervisor` runs what is connected."""
+    """Implements `ports.connections.Connections`. `runs`: what runs those that are connected."""
 
-    def __init__(self, parts: Parts, supervisor: Supervisor, board: Board) -> None:
-        self._parts, self._supervisor = parts, supervisor
+    def __init__(self, parts: Parts, runs: Runs, board: Board) -> None:
+        self._parts, self._runs = parts, runs
         self._store, self._pushed = parts.store, PushedConnections(board)
         self._attempts = Attempts()
 
@@ -50,7 +50,7 @@ class BrokerConnections:
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
         """See `Connections`. What is pushed comes last; its rows have `PUSHED` for a broker."""
         own = self._store.rows(user_id)
-        brokers = {row.broker for row in own} | self._supervisor.held(user_id)
+        brokers = {row.broker for row in own} | self._runs.held(user_id)
         return [*own, *self._pushed.connections(user_id, brokers)]
 
     def counts(self) -> Mapping[ConnectionPhase, int]:
@@ -85,7 +85,7 @@ class BrokerConnections:
             raise ConnectionRefused("pushed")
         self._count(row, now_ns)
         number = self._store.add(row, self._parts.vault.seal(user_id, broker, given), now_ns)
-        self._supervisor.wake()
+        self._runs.wake()
         return number
 
     def renew(self, user_id: int, connection_id: int, given: Mapping[str, str], now_ns: int) -> bool:
@@ -99,7 +99,6 @@ class BrokerConnections:
         seal = self._parts.vault.seal(user_id, row.broker, given)
         if not self._store.renew(connection_id, _hint(broker, given), seal):
             return False
-        self._supervisor.renew(connection_id)
         return self._sign(row, Sign.ASKED, "connecting", now_ns)
 
     def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
@@ -107,7 +106,7 @@ class BrokerConnections:
         row = self._own(user_id, connection_id)
         if row is None or not self._store.change(connection_id, self._roots(roots), label):
             return False
-        self._supervisor.wake()
+        self._runs.wake()
         return True
 
     def pause(self, user_id: int, connection_id: int, now_ns: int) -> bool:
@@ -121,47 +120,29 @@ class BrokerConnections:
         if row is None:
             return False
         self._count(row, now_ns)
-        if row.phase not in RESTING:
-            self._supervisor.renew(connection_id)
         return self._sign(row, Sign.ASKED, "connecting", now_ns)
 
     def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
         """See `Connections`."""
         if self._own(user_id, connection_id) is None or not self._store.remove(connection_id):
             return False
-        self._supervisor.wake()
+        self._runs.wake()
         return True
 
     async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
         """See `Connections`."""
-        row = await self._supervisor.ask(lambda: self._own(user_id, connection_id))
-        if row is None:
-            return None
-        if self._supervisor.running(connection_id) is not None:
-            return checking.of_running(self._parts.streams(row))
-        if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
-            return checking.not_begun(row.code)
-        try:
-            feed = await self._supervisor.ask(lambda: self._parts.feed(row))
-        except NotHere as problem:
-            return checking.not_begun(problem.code)
-        except BadEntry:
-            return checking.not_begun("wrong_entry")
-        except ImportError:
-            return checking.not_begun("not_installed")
-        except VaultBroken:
-            return checking.not_begun("entries_lost")
-        contracts = self._parts.kit(row).wanted()
-        return await checking.of_feed(feed, contracts, self._parts.clock.now_ns(), self._parts.rush)
+        row = await asyncio.to_thread(self._own, user_id, connection_id)
+        return None if row is None else await self._runs.check(row)
 
     def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
         """Move a connection on as a person wants it, whatever it did meanwhile; False where it is gone."""
-        while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns):
+        anew = sign is Sign.ASKED
+        while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, anew=anew):
             again = self._own(row.user_id, row.id)
             if again is None:
                 return False
             row = again
-        self._supervisor.wake()
+        self._runs.wake()
         return True
 
     def _count(self, row: ConnectionRow, now_ns: int) -> None:
@@ -172,7 +153,7 @@ class BrokerConnections:
         return next((row for row in self._store.rows(user_id) if row.id == connection_id), None)
 
     def _pushes(self, user_id: int) -> Sequence[ConnectionRow]:
-        return self._pushed.connections(user_id, self._supervisor.held(user_id))
+        return self._pushed.connections(user_id, self._runs.held(user_id))
 
     def _roots(self, roots: Sequence[str]) -> tuple[str, ...]:
         """Products chosen, in order, once each."""

@@ -1,4 +1,4 @@
-"""Runs connections: a feed for each that is to be tried, attached to the engine, and its phase as its streams stand.
+"""Runs connections: a feed for each that is to be tried, attached to its streams, and its phase as its streams stand.
 
 Rules kept: the store says what is to run, so a process that begins anew runs the same; a phase is moved by the table
 alone, and written only where nobody has moved it meanwhile; entries are opened when a feed is made, and kept nowhere.
@@ -6,25 +6,21 @@ alone, and written only where nobody has moved it meanwhile; entries are opened 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from outcry.core.instruments import Contract, Universe
-from outcry.ports.adapters import Adapter, BadEntry, Kit
-from outcry.ports.clock import Clock
-from outcry.ports.connections import Broker, ConnectionRow, ConnectionStore
-from outcry.ports.feed import Feed
-from outcry.ports.live import StreamKey
+from outcry.ports.adapters import BadEntry
+from outcry.ports.connections import ConnectionPhase, ConnectionRow, Finding
+from outcry.ports.partitions import PARTITIONS
 from outcry.ports.store import StoreBusy
-from outcry.services.connections.judging import FAULTY, UNBORN, judged, told_by
+from outcry.services.connections.checking import not_begun, of_feed, of_running
+from outcry.services.connections.judging import FAULTY, UNBORN, judged
 from outcry.services.connections.lifecycle import RESTING, Sign, moved
-from outcry.services.connections.wanted import wanted_by
-from outcry.services.live.engine import Engine
-from outcry.services.live.runner import Runner
-from outcry.services.vault import Vault, VaultBroken
+from outcry.services.connections.parts import NotHere, Parts, partition_of_feed
+from outcry.services.vault import VaultBroken
 
 #: How often streams are looked at, and how often the store is, where nobody says that it has changed.
 LOOK_S, READ_S = 0.25, 5.0
@@ -38,69 +34,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 T = TypeVar("T")
 
 
-class NotHere(Exception):
-    """A broker cannot be connected by this service; `code` says why, as `ConnectionRefused` does."""
-
-    def __init__(self, code: str) -> None:
-        super().__init__(code)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
-    its market is an invented one."""
-
-    local: bool = False
-    closed: bool = False
-
-    def refusal(self, broker: Broker) -> str:
-        """Why a broker cannot be connected by this service; empty where it can."""
-        if self.closed:
-            return "invented"
-        if not (broker.hosted or self.local):
-            return "not_hosted"
-        return "" if broker.installed else "not_installed"
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What connections are run with. `places`: of each broker, see `Kit.places`; `rush`: see `Kit`."""
-
-    engine: Engine
-    store: ConnectionStore
-    vault: Vault
-    adapters: Mapping[str, Adapter]
-    universe: Universe
-    clock: Clock
-    places: Mapping[str, Mapping[str, str]]
-    rules: Rules = Rules()
-    rush: float = 1.0
-
-    def kit(self, row: ConnectionRow) -> Kit:
-        """What an adapter is given for a connection."""
-        wanted = wanted_by(self.universe, row.symbols, self.clock)
-        return Kit(self.universe, self.clock, wanted, self.places.get(row.broker, {}), self.rush)
-
-    def feed(self, row: ConnectionRow) -> Feed:
-        """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,
-        `VaultBroken`, `StoreBusy`."""
-        adapter = self.adapters.get(row.broker)
-        refusal = self.rules.refusal(adapter.broker) if adapter else "unknown_broker"
-        if adapter is None or refusal:
-            raise NotHere(refusal)
-        kept = self.store.entries(row.id)
-        if kept is None:
-            raise VaultBroken(f"connection {row.id} has no entries")
-        return adapter.feed(self.vault.open(row, kept), self.kit(row))
-
-    def streams(self, row: ConnectionRow) -> Mapping[Contract, Runner | None]:
-        """The contracts that a connection brings now, and their streams; None for one that has not begun."""
-        brought = sorted(self.engine.brought(row.user_id, row.broker))
-        keys = {contract: StreamKey(row.user_id, row.broker, contract).text for contract in brought}
-        return {contract: self.engine.runners.get(key) for contract, key in keys.items()}
-
-
 @dataclass(slots=True)
 class _Run:
     """A connection that is tried. `row`: as it was begun with."""
@@ -112,15 +45,18 @@ class _Run:
 
 
 class Supervisor:
-    """Runs all connections on the running event loop; `wake` and `renew` may be called on any thread."""
+    """Runs connections on the running event loop: all of them, or where there are `several` processes that do, those of
+    the partitions this one has. Implements `Runs`."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, *, several: bool = False) -> None:
         self._parts = parts
+        #: Partitions of feeds that are this process's; None: all.
+        self._owned: set[int] | None = set() if several else None
         self._rows: dict[int, ConnectionRow] = {}
         self._runs: dict[int, _Run] = {}
         self._pauses: dict[int, tuple[float, float]] = {}
-        self._renewed: set[int] = set()
-        self._known = False
+        #: Partitions in which streams that a connection ended before may have left are still to be looked for.
+        self._unswept: set[int] = set() if several else set(range(PARTITIONS))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -142,27 +78,51 @@ class Supervisor:
         await asyncio.gather(*(self._end(number) for number in list(self._runs)))
         self._thread.shutdown()
 
+    async def gained(self, partition: int) -> None:
+        """Connections of a partition are this process's now."""
+        if self._owned is not None:
+            self._owned.add(partition)
+            self._unswept.add(partition)
+            self._changed.set()
+
+    async def lost(self, partition: int) -> None:
+        """Another process has a partition from now on: nothing of it runs here when this returns."""
+        if self._owned is not None:
+            self._owned.discard(partition)
+            self._unswept.discard(partition)
+            gone = [number for number, run in self._runs.items() if not self._is_ours(run.row)]
+            await asyncio.gather(*(self._end(number) for number in gone))
+
+    def _is_ours(self, row: ConnectionRow) -> bool:
+        return self._owned is None or partition_of_feed(row.user_id, row.broker) in self._owned
+
     def wake(self) -> None:
-        """The store has changed."""
+        """See `Runs`."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._changed.set)
 
-    def renew(self, connection_id: int) -> None:
-        """A connection has other entries, or is to bring other products: its feed is made anew."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._renew, connection_id)
-
-    def _renew(self, connection_id: int) -> None:
-        self._renewed.add(connection_id)
-        self._changed.set()
-
-    def running(self, connection_id: int) -> ConnectionRow | None:
-        """A connection that is tried now, as it stands."""
-        return self._rows.get(connection_id) if connection_id in self._runs else None
-
     def held(self, user_id: int) -> set[str]:
-        """Brokers whose streams of a user are this one's still, though the connection may just have ended."""
+        """See `Runs`."""
         return {row.broker for row in list(self._rows.values()) if row.user_id == user_id}
+
+    async def check(self, row: ConnectionRow) -> Sequence[Finding]:
+        """See `Runs`: one that runs is looked at as it runs; one that does not is tried aside."""
+        parts = self._parts
+        if row.id in self._runs:
+            return of_running(parts.told(row), parts.streams.history)
+        if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
+            return not_begun(row.code)
+        try:
+            feed = await self._ask(lambda: parts.feed(row))
+        except NotHere as problem:
+            return not_begun(problem.code)
+        except BadEntry:
+            return not_begun("wrong_entry")
+        except ImportError:
+            return not_begun("not_installed")
+        except VaultBroken:
+            return not_begun("entries_lost")
+        return await of_feed(feed, parts.kit(row).wanted(), parts.clock.now_ns(), parts.rush)
 
     async def _run(self) -> None:
         loop, read_s = asyncio.get_running_loop(), 0.0
@@ -171,19 +131,20 @@ class Supervisor:
                 if self._changed.is_set() or loop.time() >= read_s:
                     self._changed.clear()
                     read_s = loop.time() + READ_S / self._parts.rush
-                    await self._reconcile({row.id: row for row in await self.ask(self._parts.store.rows)})
+                    rows = await self._ask(self._parts.store.rows)
+                    await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
                 await self._judge()
             except StoreBusy as problem:
                 read_s = 0.0  # at the next look
-                self._parts.engine.tell("connections cannot be read", problem=str(problem))
+                self._parts.streams.tell("connections cannot be read", problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
-                self._parts.engine.tell("connections met a fault", problem=type(problem).__name__)
+                self._parts.streams.tell("connections met a fault", problem=type(problem).__name__)
             with suppress(TimeoutError):
                 # not `wait_for`, which may lose that we are to stop
                 async with asyncio.timeout(LOOK_S / self._parts.rush):
                     await self._changed.wait()
 
-    async def ask(self, work: Callable[[], T]) -> T:
+    async def _ask(self, work: Callable[[], T]) -> T:
         """Do something that blocks, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
@@ -191,15 +152,21 @@ class Supervisor:
 
     async def _reconcile(self, rows: Mapping[int, ConnectionRow]) -> None:
         before, self._rows = self._rows, dict(rows)
-        renewed, self._renewed = self._renewed, set[int]()
         for number, run in list(self._runs.items()):
             row = rows.get(number)
-            if row is None or row.phase in RESTING or number in renewed or row.symbols != run.row.symbols:
+            if (
+                row is None
+                or row.phase in RESTING
+                or row.symbols != run.row.symbols
+                or _asked(before.get(number), row)
+            ):
                 await self._end(number)
         self._retire(before)
         now_s = asyncio.get_running_loop().time()
         starts: Counter[str] = Counter()
         for number, row in rows.items():
+            if not self._is_ours(row):
+                continue  # lost meanwhile
             if row.phase in RESTING:
                 self._rest(row)
             elif number not in self._runs and now_s >= self._pauses.get(number, (0.0, 0.0))[0]:
@@ -214,7 +181,7 @@ class Supervisor:
         try:
             await self._begin(row)
         except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
-            self._parts.engine.tell(
+            self._parts.streams.tell(
                 "a connection cannot be begun", connection=row.id, problem=type(problem).__name__
             )
             self._wait(row.id, self._pauses.get(row.id, (0.0, FIRST_PAUSE_S))[1])
@@ -226,7 +193,7 @@ class Supervisor:
     async def _begin(self, row: ConnectionRow) -> None:
         parts = self._parts
         try:
-            feed = await self.ask(lambda: parts.feed(row))
+            feed = await self._ask(lambda: parts.feed(row))
         except NotHere as problem:
             await self._move(row, Sign.REFUSED, problem.code)
             return
@@ -235,49 +202,55 @@ class Supervisor:
             await self._move(row, Sign.REFUSED, code)
             return
         except VaultBroken as problem:
-            parts.engine.tell("entries cannot be opened", connection=row.id, problem=str(problem))
+            parts.streams.tell("entries cannot be opened", connection=row.id, problem=str(problem))
             await self._move(row, Sign.LOGIN_REFUSED, "entries_lost")
+            return
+        if not self._is_ours(row):
+            await feed.close()
             return
         pause_s = self._pauses.pop(row.id, (0.0, FIRST_PAUSE_S))[1]
         now_s = asyncio.get_running_loop().time()
-        self._runs[row.id] = _Run(row, parts.engine.attach(row.user_id, feed), pause_s, now_s)
+        self._runs[row.id] = _Run(row, parts.streams.attach(row.user_id, feed), pause_s, now_s)
 
     async def _end(self, number: int) -> None:
-        run = self._runs.pop(number)
-        run.task.cancel()  # once: it sees to the end of its streams itself, and is not to be disturbed in that
-        await asyncio.wait([run.task])
+        run = self._runs.pop(number, None)
+        if run is not None:
+            run.task.cancel()  # once: it sees to the end of its streams itself, and is not to be disturbed in that
+            await asyncio.wait([run.task])
 
     def _rest(self, row: ConnectionRow) -> None:
         """Streams of a connection that rests say why."""
-        for runner in self._parts.engine.runners.values():
-            if (runner.key.owner, runner.key.feed) == (row.user_id, row.broker):
-                self._parts.engine.refuse(runner.key, row.code)
+        for key in self._parts.streams.streams(row.user_id, row.broker):
+            self._parts.streams.refuse(key, row.code)
 
     def _retire(self, before: Mapping[int, ConnectionRow]) -> None:
         """Streams that a connection is to bring no more are not shown, nor are those of one that was ended; nor, when
         we begin, those that a connection ended before may have left. What an agent pushes under a broker's name comes
         back with its next push."""
         wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
-        ours = {(row.user_id, row.broker) for row in before.values()}
-        for runner in list(self._parts.engine.runners.values()):
-            key = runner.key
-            feed = key.owner, key.feed
-            left = feed in ours or (not self._known and key.owner and key.feed in self._parts.adapters)
-            if left and key.contract.root not in wanted.get(feed, ()):
-                self._parts.engine.retire(key)
-        self._known = True
+        looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}
+        if self._unswept and (feeds := self._parts.streams.feeds()) is not None:
+            looked_at |= {
+                (owner, feed)
+                for owner, feed in feeds
+                if owner and feed in self._parts.adapters and partition_of_feed(owner, feed) in self._unswept
+            }
+            self._unswept = set()
+        for feed in looked_at:
+            for key in self._parts.streams.streams(*feed):
+                if key.contract.root not in wanted.get(feed, ()):
+                    self._parts.streams.retire(key)
 
     # -- how it stands
 
     async def _judge(self) -> None:
         for number, run in list(self._runs.items()):
             row = self._rows.get(number)
-            if row is None:
+            if row is None or not self._is_ours(row):
                 continue
             late = asyncio.get_running_loop().time() - run.begun_s > BORN_S / self._parts.rush
             unborn = FAULTY if late else UNBORN
-            streams = self._parts.streams(row).values()
-            sign, code = judged([told_by(runner) if runner else unborn for runner in streams])
+            sign, code = judged([told or unborn for told in self._parts.told(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
                 del self._runs[number]  # a fault of ours, which the engine has told
                 self._wait(number, run.pause_s)
@@ -289,7 +262,7 @@ class Supervisor:
         if (phase, code) == (row.phase, row.code):
             return
         now_ns = self._parts.clock.now_ns()
-        done = await self.ask(lambda: self._parts.store.move(row.id, row.phase, phase, code, now_ns))
+        done = await self._ask(lambda: self._parts.store.move(row.id, row.phase, phase, code, now_ns))
         if not done:
             self._changed.set()
             return
@@ -298,3 +271,12 @@ class Supervisor:
             if row.id in self._runs:
                 await self._end(row.id)
             self._rest(self._rows[row.id])
+
+
+def _asked(before: ConnectionRow | None, row: ConnectionRow) -> bool:
+    """Whether a person has asked for a connection that runs: nobody else moves one but we."""
+    return (
+        before is not None
+        and (row.phase, row.code) == (ConnectionPhase.CONNECTING, "connecting")
+        and row.since_ns != before.since_ns
+    )

@@ -8,8 +8,8 @@ from outcry.services.live.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """`link`: its connection; `reason`: its standing; `lost`: the code it was last lost with; `login`: whether the login
-    was refused; `subscribed`: whether the vendor sends it."""
+    """`link`: its connection; `reason`: its standing; `lost`: the code it was last lost with; `login`: whether the
+    login was refused; `subscribed`: whether the vendor sends it."""
 
     link: Phase
     reason: str

@@ -1,0 +1,85 @@
+"""What connections are run with, and what of them may be connected here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outcry.core.instruments import Universe
+from outcry.ports.adapters import Adapter, Kit
+from outcry.ports.clock import Clock
+from outcry.ports.connections import Broker, ConnectionRow, ConnectionStore
+from outcry.ports.feed import Feed
+from outcry.ports.live import StreamKey
+from outcry.ports.partitions import partition_of
+from outcry.services.connections.streams import Streams
+from outcry.services.connections.wanted import wanted_by
+from outcry.services.live.told import Told
+from outcry.services.vault import Vault, VaultBroken
+
+
+class NotHere(Exception):
+    """A broker cannot be connected by this service; `code` says why, as `ConnectionRefused` does."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
+    its market is an invented one."""
+
+    local: bool = False
+    closed: bool = False
+
+    def refusal(self, broker: Broker) -> str:
+        """Why a broker cannot be connected by this service; empty where it can."""
+        if self.closed:
+            return "invented"
+        if not (broker.hosted or self.local):
+            return "not_hosted"
+        return "" if broker.installed else "not_installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What connections are run with. `streams`: what their feeds become; `places`: of each broker, see `Kit.places`;
+    `rush`: see `Kit`."""
+
+    streams: Streams
+    store: ConnectionStore
+    vault: Vault
+    adapters: Mapping[str, Adapter]
+    universe: Universe
+    clock: Clock
+    places: Mapping[str, Mapping[str, str]]
+    rules: Rules = Rules()
+    rush: float = 1.0
+
+    def kit(self, row: ConnectionRow) -> Kit:
+        """What an adapter is given for a connection."""
+        wanted = wanted_by(self.universe, row.symbols, self.clock)
+        return Kit(self.universe, self.clock, wanted, self.places.get(row.broker, {}), self.rush)
+
+    def feed(self, row: ConnectionRow) -> Feed:
+        """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,
+        `VaultBroken`, `StoreBusy`."""
+        adapter = self.adapters.get(row.broker)
+        refusal = self.rules.refusal(adapter.broker) if adapter else "unknown_broker"
+        if adapter is None or refusal:
+            raise NotHere(refusal)
+        kept = self.store.entries(row.id)
+        if kept is None:
+            raise VaultBroken(f"connection {row.id} has no entries")
+        return adapter.feed(self.vault.open(row, kept), self.kit(row))
+
+    def told(self, row: ConnectionRow) -> Mapping[StreamKey, Told | None]:
+        """The streams of what a connection brings now, and what they say; None for one that has not begun."""
+        brought = sorted(self.streams.brought(row.user_id, row.broker))
+        keys = [StreamKey(row.user_id, row.broker, contract) for contract in brought]
+        return {key: self.streams.told(key) for key in keys}
+
+
+def partition_of_feed(owner: int, feed: str) -> int:
+    """The partition of a person's connection to a broker: whoever owns it runs the feed."""
+    return partition_of(f"{owner}/{feed}")
