@@ -31,8 +31,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address, as
     `postgresql://user:password@host/outcry`, empty for SQLite in `data`. cluster: addresses of the NATS servers that
     several processes work together by, `nats://a:4222,nats://b:4222`; empty: this process does everything. role: what
-    this process does of it, any of `api`, `web`, `engine`, `feeds`, `deliver`, comma-separated; empty: all. secret: what key digests are made with (16 to 64 printable characters), empty for
-    the file `secret.key` in `data`. vault_keys: keys that what people entered for their connections is sealed under,
+    this process does of it, any of `api`, `web`, `engine`, `feeds`, `deliver`, comma-separated; empty: all.
+    secret: what key digests are made with (16 to 64 printable characters), empty for the file `secret.key` in `data`.
+    vault_keys: keys that what people entered for their connections is sealed under,
     `k2:…,k1:…`, the newest first, each 32 bytes in hexadecimal; empty for the file `vault.key` in `data`. fastpath:
     answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
     open_metrics: let others than this machine read `/metrics`.

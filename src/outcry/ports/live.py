@@ -153,7 +153,7 @@ class FanOut:
 
 
 class Snapshots(Protocol):
-    """The newest state of every stream, from which on its log is read. Every method blocks, and may raise `StoreBusy`."""
+    """The newest state of every stream, from which on its log is read. Each method may raise `StoreBusy`."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
         """Keep `(stream, position, bytes)`, each unless a later one is kept; does not move the revision."""

@@ -104,6 +104,7 @@ class Board:
         #: Moves with every alert.
         self.alert_seq = 0
         self._listeners: list[Callable[[], None]] = []
+        self._followers: list[Callable[[StreamKey], None]] = []
 
     # -- written by the engine
 
@@ -111,7 +112,7 @@ class Board:
         """Show a channel."""
         roots = self._channels.setdefault(channel.key.owner, {})
         roots.setdefault(channel.key.contract.root, {})[channel.key] = channel
-        self.generation += 1
+        self._moved(channel.key)
 
     def shows(self, key: StreamKey) -> bool:
         """Whether a stream is on the board."""
@@ -127,7 +128,7 @@ class Board:
             )
             self._alerts = deque(others, maxlen=ALERTS_KEPT)
         if self._channels.get(key.owner, {}).get(key.contract.root, {}).pop(key, None) is not None:
-            self.generation += 1
+            self._moved(key)
 
     def stand(self, channel: Channel, standing: Standing) -> None:
         """Say how a channel stands; readers are told if whether it is live, or why not, has changed."""
@@ -138,7 +139,12 @@ class Board:
             standing.trade_date,
         ):
             channel.version += 1
-            self.generation += 1
+            self._moved(channel.key)
+
+    def _moved(self, key: StreamKey) -> None:
+        self.generation += 1
+        for follower in self._followers:
+            follower(key)
 
     def post(self, alerts: Sequence[AlertRow]) -> None:
         """Show alerts that have been recorded, in order of `seq`."""
@@ -163,6 +169,10 @@ class Board:
     def on_alerts(self, listener: Callable[[], None]) -> None:
         """Call `listener` whenever alerts were posted, on the engine's thread."""
         self._listeners.append(listener)
+
+    def on_channels(self, follower: Callable[[StreamKey], None]) -> None:
+        """Call `follower` with each channel that comes, goes or changes its standing, on the engine's thread."""
+        self._followers.append(follower)
 
     # -- read by anyone
 

@@ -1,12 +1,13 @@
 """The engine: every feed's streams, kept running; alerts and snapshots to the store; what has ended to the archive.
 
 Rules kept: an alert is on the board once it is recorded; a feed that breaks is opened again, later each time, and given
-up only when a person has to act; everything that may block is done off the event loop.
+up only when a person has to act; everything that may block is done off the event loop; a stream that another process
+has taken up is let go at once, and nothing of it is told any more.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -19,22 +20,19 @@ from outcry.core.structure.machine import Fired
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
-from outcry.ports.files import FileRefused
-from outcry.ports.live import LiveStore, LogDamaged, Snapshots, StreamKey, TradeLog
-from outcry.ports.records import Quality
-from outcry.ports.store import SessionStore, StoreBusy
-from outcry.ports.tape import TapeDamaged, TapeInUse
-from outcry.services.grid import Grid
-from outcry.services.listed import listed_ns
-from outcry.services.live import entries as log
+from outcry.ports.live import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.ports.store import SessionStore
 from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
 from outcry.services.live.ending import end
 from outcry.services.live.intake import Counts
 from outcry.services.live.outgoing import alert_row
-from outcry.services.live.recorder import RETRY_S, FanOutNow, Recorder, Tell, say_nothing, to_nobody
+from outcry.services.live.recorder import FanOutNow, Recorder, Tell, say_nothing, to_nobody
+from outcry.services.live.recovery import Recovery
 from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
+from outcry.services.live.storing import Storing
+from outcry.services.live.told import Told, told_by
 
 TICK_S = 0.25
 DRIFT_S = 5.0
@@ -43,8 +41,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 GOOD_SESSION_S = 60.0
 #: How often a feed is asked which contracts it brings: a roll adds one.
 CONTRACTS_S = 60.0
-#: A store that is busy holds a live stream up no longer than this; what has ended is then stored later.
-PATIENCE_S = 5.0
 #: A feed lost for so long does not hold up the sessions that ended meanwhile.
 LOST_FOR_GOOD_S = 3600.0
 
@@ -73,18 +69,20 @@ class Market:
 
 
 class Engine:
-    """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual."""
+    """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual; `by`: see
+    `Recovery`."""
 
     def __init__(
-        self, stores: Stores, market: Market, board: Board, tell: Tell = say_nothing, *, rush: float = 1.0
-    ) -> None:
+        self, stores: Stores, market: Market, board: Board, tell: Tell = say_nothing, *, rush: float = 1.0,
+        by: str = "",
+    ) -> None:  # fmt: skip
         self._stores, self._market, self._board = stores, market, board
         self.tell, self._rush = tell, rush
         self._references = References(stores.sessions, market.universe, market.scope_of, market.clock)
-        self._ways = Ways(
-            stores.log, board, market.clock, market.calendar, self._opening, self._store, self._fired
+        self._storing = Storing(stores.log, stores.archive, rush, lambda: self.tell)
+        ways = Ways(
+            stores.log, board, market.clock, market.calendar, self._opening, self._storing.store, self._fired
         )
-        self._grids: dict[str, Grid] = {}
         #: Contracts of feeds that say so themselves, by owner and name.
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
         self.runners: dict[str, Runner] = {}
@@ -93,28 +91,29 @@ class Engine:
         self._streams: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._recorder = Recorder(stores.log, stores.snapshots, stores.live, board, rush, market.fan_out)
-        self._archive_thread = ThreadPoolExecutor(1, "outcry-archive")
+        self._recovery = Recovery(
+            stores.log,
+            stores.snapshots,
+            stores.live,
+            market.universe,
+            market.calendar,
+            ways,
+            self._recorder,
+            by,
+        )
+        #: Told of a stream that another process has taken up.
+        self.on_taken_over: Callable[[StreamKey], object] = lambda _key: None
         #: Apart from the store's, so that no alert waits for a session's references.
         self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
         self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
 
     # -- life
 
-    async def start(self) -> None:
-        """Become what the logs say, then begin to keep time. Streams stand `connecting` until their feed is back."""
+    async def start(self, take_up: Callable[[], Sequence[str]] | None = None) -> None:
+        """Take up every stream, or those that `take_up` names, then begin to keep time."""
         self._recorder.tell = self.tell
         self._begin(self._recorder.record(), "alerts")
-        for text in await self._recorder.patiently(self._stores.log.keys):
-            try:
-                runner = await self._recovered(self._key(text))
-                if not runner.stream.own_clock and runner.expired:
-                    self._board.drop(runner.key)
-                    del self.runners[text]
-                    await self._forget(runner.key)
-            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell("a stream could not be recovered", stream=text, problem=repr(problem))
-        for runner in list(self.runners.values()):  # once all are known: a front is chosen among them
-            await self._recorder.store_pending(runner)
+        await self.take_up(await self._recorder.patiently(take_up or self._stores.log.keys))
         owners = sorted({runner.key.owner for runner in self.runners.values()})
         if owners:
             await self._recorder.show_known(owners)
@@ -122,9 +121,55 @@ class Engine:
         self._begin(self._recorder.keep_snapshots(self.runners), "snapshots")
         self._begin(self._recorder.keep_synced(), "sync")
 
+    async def take_up(self, names: Iterable[str]) -> None:
+        """Become what the logs of these streams say. They stand `connecting` until their feed is back."""
+        taken: list[Runner] = []
+        for text in names:
+            try:
+                runner = await self._recovered(self._recovery.key(text))
+                taken.append(runner)
+                if not runner.stream.own_clock and runner.expired:
+                    await self._let_go(runner)
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+                self.tell("a stream could not be recovered", stream=text, problem=repr(problem))
+        for runner in taken:  # once all are known: a front is chosen among them
+            await self._recorder.store_pending(runner)
+
+    async def hand_over(self, names: Iterable[str]) -> None:
+        """Let these streams go, which another process will take up, with all they have said in the store or the log."""
+        runners = [self.runners[name] for name in names if name in self.runners]
+        followed = [self._feeds.pop(one.name) for one in runners if one.name in self._feeds]
+        await end(followed)
+        await self._recorder.save(runners)
+        for runner in runners:
+            self._drop(runner.key)
+
+    def _drop(self, key: StreamKey) -> None:
+        """Know nothing of a stream any more."""
+        self.runners.pop(key.text, None)
+        self._board.drop(key)
+
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:
         """The contracts that a feed brings, as it last said."""
         return self._brought.get((owner, feed), frozenset())
+
+    def told(self, key: StreamKey) -> Told | None:
+        """What a stream says; None where it has not begun."""
+        runner = self.runners.get(key.text)
+        return told_by(runner) if runner else None
+
+    def history(self, key: StreamKey) -> str:
+        """What the session of a stream is computed from."""
+        return self.runners[key.text].quality
+
+    def feeds(self) -> set[tuple[int, str]]:
+        """Owner and name of every feed there are streams of."""
+        return {(runner.key.owner, runner.key.feed) for runner in self.runners.values()}
+
+    def streams(self, owner: int, feed: str) -> list[StreamKey]:
+        """The streams there are of a feed."""
+        keys = [runner.key for runner in self.runners.values()]
+        return [key for key in keys if (key.owner, key.feed) == (owner, feed)]
 
     def retire(self, key: StreamKey) -> None:
         """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
@@ -143,12 +188,13 @@ class Engine:
         for task in feeds:
             task.cancel()
         await asyncio.gather(*feeds, return_exceptions=True)
-        await self._recorder.finish(list(self.runners.values()))
+        await self._recorder.save(list(self.runners.values()))
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._recorder.close()
-        self._archive_thread.shutdown()
+        self._recovery.close()
+        self._storing.close()
         self._reference_thread.shutdown()
 
     async def drained(self) -> None:
@@ -251,6 +297,9 @@ class Engine:
             except FeedLost as problem:
                 runner.lost_code = problem.code
                 self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
+            except LogTakenOver as problem:
+                self._taken_over(key, problem)
+                return
             except OSError as problem:
                 self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
@@ -260,84 +309,34 @@ class Engine:
             await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
+    def _taken_over(self, key: StreamKey, problem: LogTakenOver) -> None:
+        self.tell("a stream was taken up by another process", stream=key.text, problem=str(problem))
+        self._drop(key)
+        self.on_taken_over(key)
+
     async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
         """The runner of a stream; of another performance of a recording than the one known, begun anew."""
-        runner = self.runners.get(key.text) or await self._recovered_or_anew(key, feed)
+        runner = self.runners.get(key.text)
+        if runner is None:
+            runner = self._known(await self._recovery.runner_or_anew(key, feed))
         if runner.stream.position and runner.stream.own_clock and runner.stream.run != feed.run:
-            self._board.drop(key)
-            del self.runners[key.text]
-            await self._forget(key)
-            await self._recorder.patiently(lambda: self._stores.live.forget_alerts(key))
+            self._drop(key)
+            await self._recovery.forget(key)
+            await self._recovery.forget_alerts(key)
             runner = await self._recovered(key)
         runner.begin(feed)
-        runner.barred_ns = await self._barred(runner)
+        runner.barred_ns = await self._recovery.barred(runner)
         self._board.put(runner.channel)  # it may have been retired
         return runner
 
-    async def _barred(self, runner: Runner) -> tuple[int, ...]:
-        """Minutes of a stream's days under way that only bars have told of, by its log."""
-        stream = runner.stream
-        if not stream.barred_ns or stream.own_clock:
-            return ()
-        first, position, days = stream.needed_from, stream.position, {day for day, _ in stream.days}
-
-        def work() -> tuple[int, ...]:
-            frames = self._stores.log.read(runner.name, first)
-            entries = [log.decode(frame) for frame in frames if frame.first < position]
-            settled = log.settled(log.of_days(entries, days))
-            bars = [one for one in settled if isinstance(one, log.BarRows) and one.quality is Quality.BARS_1M]
-            return tuple(sorted({start for one in bars for start in one.rows["ts_event"].tolist()}))
-
-        return await asyncio.get_running_loop().run_in_executor(self._archive_thread, work)
-
-    async def _recovered_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
-        """A log that cannot be read ends with the performance that wrote it: another one begins anew."""
-        try:
-            return await self._recovered(key)
-        except (LogDamaged, ValueError, LookupError) as problem:
-            if not feed.run:
-                raise
-            self.tell(
-                "a stream could not be recovered: it begins anew", stream=key.text, problem=repr(problem)
-            )
-            await self._forget(key)
-            return await self._recovered(key)
-
-    async def _forget(self, key: StreamKey) -> None:
-        """Let a stream begin anew."""
-        self._stores.log.forget(key.text)
-        await self._recorder.patiently(lambda: self._stores.snapshots.forget_snapshot(key.text))
-        await self._recorder.patiently(lambda: self._stores.live.forget_stream(key.text))
-
     async def _recovered(self, key: StreamKey) -> Runner:
-        product = self._market.universe.products[key.contract.root]
-        runner = Runner(
-            key,
-            product.tick_e9,
-            self._grid(product.root),
-            listed_ns(self._market.universe, key.contract),
-            self._ways,
-        )
-        snapshot = await self._recorder.patiently(lambda: self._stores.snapshots.snapshot(key.text))
-        if snapshot is not None and snapshot[0] > self._stores.log.last(key.text):
-            # a log taken away, or one of an older backup: what it held is asked of the feed again
-            self.tell("the log of a stream is older than its snapshot: it begins anew", stream=key.text)
-            await self._forget(key)
-            snapshot = None
-        await runner.recover(snapshot)
-        self.runners[key.text] = runner
+        return self._known(await self._recovery.runner(key))
+
+    def _known(self, runner: Runner) -> Runner:
+        self.runners[runner.name] = runner
         self._board.put(runner.channel)
         runner.stand(asyncio.get_running_loop().time())
         return runner
-
-    def _grid(self, root: str) -> Grid:
-        if root not in self._grids:
-            self._grids[root] = Grid(self._market.calendar, root)
-        return self._grids[root]
-
-    def _key(self, text: str) -> StreamKey:
-        owner, feed, contract = text.split("/")
-        return StreamKey(int(owner), feed, self._market.universe.contract(contract))
 
     # -- what runners ask for
 
@@ -353,48 +352,6 @@ class Engine:
             lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
             self._reference_thread,
         )
-
-    async def _store(self, runner: Runner, what: str) -> bool:
-        """Put what has ended into the store; False where that has to wait."""
-        stream = runner.stream
-        position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
-        days = {day for day, _ in stream.days}
-
-        def work() -> None:
-            frames = self._stores.log.read(runner.name, 0)
-            entries = [log.decode(frame) for frame in frames if frame.first < position]
-            self._stores.archive.store(runner.key, log.of_days(entries, days), covered, settled_ns)
-
-        began_s = asyncio.get_running_loop().time()
-        while True:
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._archive_thread, work)
-            except (StoreBusy, TapeInUse) as problem:
-                waited_s = asyncio.get_running_loop().time() - began_s
-                if waited_s > PATIENCE_S and not stream.own_clock:
-                    self.tell(
-                        "what has ended is not stored yet",
-                        stream=runner.name,
-                        what=what,
-                        problem=str(problem),
-                    )
-                    return False
-                await asyncio.sleep(RETRY_S / self._rush)
-            except FileRefused as problem:  # nor ever will: it is let go
-                self.tell(
-                    "what has ended is refused by the store",
-                    stream=runner.name,
-                    what=what,
-                    problem=str(problem),
-                )
-                return True
-            except (TapeDamaged, OSError) as problem:
-                self.tell(
-                    "what has ended cannot be stored", stream=runner.name, what=what, problem=str(problem)
-                )
-                return False
-            else:
-                return True
 
     def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:
         tick_e9 = self._market.universe.products[runner.key.contract.root].tick_e9
@@ -428,8 +385,8 @@ class Engine:
 
     async def _let_go(self, runner: Runner) -> None:
         """Forget a stream that is over; one that begins again begins anew."""
-        del self.runners[runner.name]
-        await self._forget(runner.key)
+        self._drop(runner.key)
+        await self._recovery.forget(runner.key)
 
     # -- what goes on all the time
 

@@ -7,13 +7,18 @@ view is taken under a lock held for microseconds, and worked out outside it.
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from itertools import islice
 
 from outcry.core.live import LiveView
-from outcry.ports.live import TradeLog
+from outcry.ports.live import Frame, TradeLog
 from outcry.ports.records import Rows
 from outcry.services.live import entries
 from outcry.services.live.columns import Columns, columns_of
 from outcry.services.live.stream import Outcome, Stream
+
+#: Read from the log at a time, when a stream is recovered.
+_FRAMES_AHEAD = 256
 
 #: Told of what an entry brought about, right after it was applied.
 Applied = Callable[[Outcome], None]
@@ -55,21 +60,27 @@ class LoggedStream:
             self._log.cut(self.name)
             self.log(entries.Began(stream.run, stream.own_clock, stream.invented, stream.lag_ns))
 
-    async def recover(self, snapshot: tuple[int, bytes] | None) -> bool:
-        """Become what the log says, from the snapshot on; return whether that could be read. Raises `LogDamaged`."""
-        stream = self.stream
+    async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> bool:
+        """Become what the log says, from the snapshot on; return whether that could be read. The log is read on
+        `thread`. Raises `LogDamaged`, `OSError`."""
+        loop, stream = asyncio.get_running_loop(), self.stream
         restored = snapshot is not None and stream.restore(*snapshot)
-        for frame in self._log.read(self.name, stream.position):
-            if frame.first < stream.position:
-                continue
-            entry = entries.decode(frame)
-            if stream.position != frame.first:  # what came before was dropped with its trade date
-                if not isinstance(entry, entries.Began | entries.Opened):
-                    continue
-                stream.position = frame.first
-            self._applied(stream.apply(entry))
-            await asyncio.sleep(0)
+        frames = iter(self._log.read(self.name, stream.position))
+        while some := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
+            for frame in some:
+                if frame.first >= stream.position:
+                    self._again(frame)
+                    await asyncio.sleep(0)
         return restored
+
+    def _again(self, frame: Frame) -> None:
+        """Apply an entry that was logged before."""
+        stream, entry = self.stream, entries.decode(frame)
+        if stream.position != frame.first:  # what came before was dropped with its trade date
+            if not isinstance(entry, entries.Began | entries.Opened):
+                return
+            stream.position = frame.first
+        self._applied(stream.apply(entry))
 
     def _history(self, first: int) -> Iterator[entries.Known]:
         """Entries from one that begins at `first` on, up to the one being applied."""

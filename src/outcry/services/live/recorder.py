@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
-from outcry.ports.live import AlertRow, FanOut, LiveStore, Snapshots, TradeLog
+from outcry.ports.live import AlertRow, FanOut, LiveStore, LogTakenOver, Snapshots, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.services.live.board import Board
 from outcry.services.live.runner import Runner
@@ -87,6 +87,8 @@ class Recorder:
             self._some.clear()
             fired, positions = self._fired, self._positions
             self._fired, self._positions, self._recording = [], {}, True
+            fired = [(row, runner) for row, runner in fired if await _kept(runner)]
+            positions = {runner.name: positions[runner.name] for _, runner in fired}
             if fired:
                 new = await self.patiently(
                     lambda fired=fired, positions=positions: self._live.record_alerts(
@@ -120,6 +122,8 @@ class Recorder:
             for runner in moved:
                 needed_from = runner.stream.needed_from
                 row = await self._in_thread(self._sync_thread, runner.logged.snapshot)
+                if not await _kept(runner):
+                    continue
                 taken.append(_Taken(runner, needed_from, row))
                 await self.store_pending(runner)
                 await asyncio.sleep(pause_s)
@@ -139,13 +143,15 @@ class Recorder:
             await asyncio.sleep(SYNC_S)
             await self._sync()
 
-    async def finish(self, runners: Sequence[Runner]) -> None:
-        """Write out what is under way, as far as the store takes it."""
-        taken = [_Taken(runner, runner.stream.needed_from, runner.logged.snapshot()) for runner in runners]
+    async def save(self, runners: Sequence[Runner]) -> None:
+        """Keep what is under way of streams that are let go, as far as store and log take it in time."""
         try:
-            await asyncio.wait_for(self._save(taken), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                kept = [runner for runner in runners if await _kept(runner)]
+                taken = [_Taken(one, one.stream.needed_from, one.logged.snapshot()) for one in kept]
+                await self._save(taken)
         except TimeoutError:
-            self.tell("alerts are still to be recorded; the next start does it")
+            self.tell("alerts are still to be recorded; whoever takes the streams up does it")
         await self._sync()
 
     def close(self) -> None:
@@ -162,7 +168,9 @@ class Recorder:
                     self._store_thread, lambda row=row: self._snapshots.save_snapshots([row])
                 )
                 runner.saved_position = row[1]
-                self._log.drop(runner.name, needed_from)
+                await self._in_thread(
+                    self._sync_thread, lambda r=runner, at=needed_from: self._log.drop(r.name, at)
+                )
         except (StoreBusy, OSError) as problem:
             self.tell("a snapshot could not be kept; the next start reads the log", problem=str(problem))
 
@@ -183,6 +191,15 @@ class Recorder:
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+async def _kept(runner: Runner) -> bool:
+    """Whether what a stream says may be told, once all it logged is kept: not if another process has taken it up."""
+    try:
+        await runner.kept()
+    except LogTakenOver:
+        return False
+    return True
 
 
 def _own_time(row: AlertRow, runner: Runner) -> int | None:

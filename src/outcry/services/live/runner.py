@@ -6,6 +6,7 @@ it, in a replay as in life.
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -19,7 +20,7 @@ from outcry.core.structure.machine import Fired
 from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
-from outcry.ports.live import StreamKey, TradeLog
+from outcry.ports.live import LogTakenOver, StreamKey, TradeLog
 from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import Span
 from outcry.services.grid import Grid
@@ -81,6 +82,8 @@ class Runner:
         #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
         self.lost_code = ""
         self.login_refused = False
+        #: Another process has taken the stream up: what it says here is void.
+        self._void = False
         self._beat_ns = 0
         self._since_s = 0.0
         self._drifts = False
@@ -94,9 +97,9 @@ class Runner:
         if outcome.fired:
             self._ways.fired(self, outcome.fired)
 
-    async def recover(self, snapshot: tuple[int, bytes] | None) -> None:
-        """Become what the log says. What had ended when the process did is still to be stored."""
-        if await self.logged.recover(snapshot) and snapshot is not None:
+    async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
+        """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
+        if await self.logged.recover(snapshot, thread) and snapshot is not None:
             self.saved_position = snapshot[0]
         self.channel.invented = self.stream.invented
         self.channel.version += 1
@@ -217,9 +220,12 @@ class Runner:
                 async for event in stream_of_events:
                     health.heard(loop.time())
                     if isinstance(event, ports.Trades) and self._quickly(event.rows):
+                        if self._ways.log.unkept(self.name) is not None:
+                            await self.kept()
                         continue
                     await self._breathe()
                     await self._take(event, feed.caps, before_ns)
+                    await self.kept()
                     self.stand(loop.time())
                     if self.ended:
                         return
@@ -227,6 +233,18 @@ class Runner:
             if not self.ended:
                 health.take(Sign.BROKE)
             self.stand(loop.time())
+
+    async def kept(self) -> None:
+        """Wait until all that was logged survives this process: before that, nothing that came of it is told. Raises
+        `LogTakenOver`."""
+        if not self._void and (keeping := self._ways.log.unkept(self.name)) is not None:
+            try:
+                await keeping
+            except LogTakenOver:
+                self._void = True
+                raise
+        if self._void:
+            raise LogTakenOver(self.name)
 
     def _refuse_impossible(self, event: ports.Event) -> None:
         """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged

@@ -1,0 +1,67 @@
+"""What has ended goes from a stream's log into the store.
+
+Rule kept: what is stored was kept in the log before, and is stored whole; a store that is busy holds a live stream up
+for a moment only.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from outcry.ports.files import FileRefused
+from outcry.ports.live import TradeLog
+from outcry.ports.store import StoreBusy
+from outcry.ports.tape import TapeDamaged, TapeInUse
+from outcry.services.live import entries as log
+from outcry.services.live.archive import Archive
+from outcry.services.live.recorder import RETRY_S, Tell
+from outcry.services.live.runner import Runner
+
+#: A store that is busy holds a live stream up no longer than this; what has ended is then stored later.
+PATIENCE_S = 5.0
+
+
+class Storing:
+    """Stores sessions and trade dates of streams, one at a time. `tell`: asked for each time, for it is set late."""
+
+    def __init__(self, trades: TradeLog, archive: Archive, rush: float, tell: Callable[[], Tell]) -> None:
+        self._log, self._archive, self._rush, self._tell = trades, archive, rush, tell
+        self._thread = ThreadPoolExecutor(1, "outcry-archive")
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._thread.shutdown()
+
+    async def store(self, runner: Runner, what: str) -> bool:
+        """Put what has ended into the store; False where that has to wait. Raises `LogTakenOver`."""
+        stream = runner.stream
+        position, covered, settled_ns = stream.position, stream.covered(), stream.time_ns
+        days = {day for day, _ in stream.days}
+        await runner.kept()
+
+        def work() -> None:
+            frames = self._log.read(runner.name, 0)
+            entries = [log.decode(frame) for frame in frames if frame.first < position]
+            self._archive.store(runner.key, log.of_days(entries, days), covered, settled_ns)
+
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while True:
+            try:
+                await loop.run_in_executor(self._thread, work)
+            except (StoreBusy, TapeInUse) as problem:
+                if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
+                    self._say("what has ended is not stored yet", runner, what, problem)
+                    return False
+                await asyncio.sleep(RETRY_S / self._rush)
+            except FileRefused as problem:  # nor ever will: it is let go
+                self._say("what has ended is refused by the store", runner, what, problem)
+                return True
+            except (TapeDamaged, OSError) as problem:
+                self._say("what has ended cannot be stored", runner, what, problem)
+                return False
+            else:
+                return True
+
+    def _say(self, event: str, runner: Runner, what: str, problem: Exception) -> None:
+        self._tell()(event, stream=runner.name, what=what, problem=str(problem))
