@@ -2,10 +2,40 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import nats
 import pytest
+from tests.contract.databases import KINDS, Place, Places
 from tests.engines.jetstream import JetStream
+from tests.engines.postgres import Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A server; a test that stops it starts it again."""
+    with Postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def places(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Places:
+    """Makes databases. The server is started by the first that needs it."""
+    return Places(tmp_path_factory.mktemp("template"), lambda: request.getfixturevalue("postgres"))
+
+
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Iterator[Place]:
+    """A database of the test's own, migrated."""
+    with places.place(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=KINDS)
+def empty_place(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Iterator[Place]:
+    """An empty one."""
+    with places.place(request.param, tmp_path, migrated=False) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,9 @@
 """An outbox with people, subscriptions and alerts that fire, for the tests of it."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import count
-from pathlib import Path
 
 from outcry.accounts.licences import Audience
 from outcry.core.calendar import SessionKind
@@ -14,8 +12,7 @@ from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.live import AlertRow, FanOut
 from outcry.ports.outbox import Done, EntryPhase, Parcel
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.database import Database
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.live import SqlLiveStore
 from outcry.store.outbox import SqlOutbox
@@ -104,12 +101,3 @@ class Stage:
 def keys(parcel: Parcel) -> list[str]:
     """The alerts of a parcel."""
     return [entry.alert.key for entry in parcel.entries]
-
-
-@contextmanager
-def sqlite(folder: Path) -> Iterator[Stage]:
-    engine = open_engine(sqlite_url(folder))
-    migration.migrate(engine)
-    database = Database(engine)
-    yield Stage(database)
-    database.close()

@@ -1,29 +1,25 @@
 """What every `SessionStore` counts of the sessions it has, and what is granted of them."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import Literal
 
 import pytest
+from tests.contract.databases import Place
 
 from outcry.accounts.licences import OPERATOR, LicenceClass
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
 from outcry.ports.store import DatasetRow, SessionRow
 from outcry.services.datasets import Datasets, Grantee, GrantRefused, Others, Terms
-from outcry.settings import read_settings
 from outcry.store.sql import SqlStore
-from outcry.wiring import open_house
 
 NOW_NS = 1_767_366_245 * 10**9
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with open_house(read_settings({}, data=str(tmp_path))) as house:
-        yield house.store
+def store(place: Place) -> SqlStore:
+    return SqlStore(place.open())
 
 
 def session(

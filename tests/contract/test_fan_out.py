@@ -1,19 +1,16 @@
 """An alert reaches those it is for and nobody else: who may see its feed, for the symbols and from the severity that
 were asked for; with the alert or not at all."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import pytest
-from alembic import command
-from alembic.config import Config
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, text
-from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, Stage, sqlite
+from tests.contract.databases import KINDS, Place, Places, upgrade
+from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, Stage
 
 from outcry.accounts.licences import OPERATOR, Audience, Grant, audience, resolve
 from outcry.accounts.tiers import Tier
@@ -22,20 +19,17 @@ from outcry.ports.live import AlertRow, FanOut
 from outcry.ports.outbox import Backlog, Lane
 from outcry.store import migrate as migration
 from outcry.store import schema
-from outcry.store.database import open_engine, sqlite_url
 
 ACTIVE, PAUSED, DISABLED, UNCONFIRMED = (
     SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED, SubscriptionPhase.UNCONFIRMED,
 )  # fmt: skip
 ANN, BOB, CARL = 1, 2, 3
 SEVERITIES: tuple[Severity, ...] = ("info", "warn", "critical")
-STAGES: list[Callable[[Path], AbstractContextManager[Stage]]] = [sqlite]
 
 
-@pytest.fixture(params=STAGES, ids=lambda make: make.__name__)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    with request.param(tmp_path) as made:
-        yield made
+@pytest.fixture
+def stage(place: Place) -> Stage:
+    return Stage(place.open())
 
 
 def entered(stage: Stage) -> list[tuple[int, int, str]]:
@@ -212,9 +206,12 @@ def furnish(stage: Stage, everybody: Sequence[Person]) -> Mapping[int, Belonging
     return lanes
 
 
-@pytest.fixture(scope="module", params=STAGES, ids=lambda make: make.__name__)
-def furnished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with request.param(tmp_path_factory.mktemp("furnished")) as made:
+@pytest.fixture(scope="module", params=KINDS)
+def furnished(
+    request: pytest.FixtureRequest, places: Places, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stage]:
+    with places.place(request.param, tmp_path_factory.mktemp("furnished")) as place:
+        made = Stage(place.open())
         made.people.add_user("carl@example.com", "member", "free", b"carl", BEGIN_NS)
         yield made
 
@@ -237,13 +234,9 @@ def test_an_alert_is_entered_for_exactly_those_who_want_it_and_may_see_it(
 # -- what there was before
 
 
-def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url(tmp_path))
-    config = Config()
-    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0005")
+def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "0005")
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO users (email, created_ns) VALUES ('a@example.com', 1)"))
         connection.execute(
@@ -259,18 +252,19 @@ def test_a_subscription_from_before_there_was_an_outbox_is_delivered_to(tmp_path
                 " VALUES (1, 5, 'k', 'ib-break-up', 'ES', 'delivered', 'ok', '')"
             )
         )
-    engine.dispose()
-    with sqlite(tmp_path) as stage:
-        row = stage.row(1)
-        assert (row.ordered, row.window, row.at_once) == (False, "hour", True)
-        (attempt,) = stage.attempts(1)
-        assert (attempt.message_id, attempt.alerts, attempt.number, attempt.phases_ms, attempt.shown) == (
-            "",
-            1,
-            1,
-            (),
-            "",
-        )
-        assert stage.outbox.lane(1) == Lane()
-        stage.fire()
-        assert stage.claim_one().subscription == row
+    migration.migrate(engine)
+    database = empty_place.open()
+    stage = Stage(database)
+    row = stage.row(1)
+    assert (row.ordered, row.window, row.at_once) == (False, "hour", True)
+    (attempt,) = stage.attempts(1)
+    assert (attempt.message_id, attempt.alerts, attempt.number, attempt.phases_ms, attempt.shown) == (
+        "",
+        1,
+        1,
+        (),
+        "",
+    )
+    assert stage.outbox.lane(1) == Lane()
+    stage.fire()
+    assert stage.claim_one().subscription == row

@@ -2,19 +2,19 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests.contract.databases import KINDS, Place, Places, upgrade
 from tests.services.memory_identity import MemoryIdentity
 
 from outcry.ports.identity import IdentityStore, Preferences, TokenRow, UserRow
 from outcry.ports.store import AccountStore, StoreBusy
 from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.database import Database
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.sql import SqlStore
 
@@ -36,43 +36,20 @@ class People:
     accounts: AccountStore
 
 
-@contextmanager
-def sqlite(folder: Path) -> Iterator[People]:
-    with ExitStack() as stack:
-        engines = [open_engine(sqlite_url(folder)) for _ in range(2)]
-        migration.migrate(engines[0])
-        here, there = (Database(engine) for engine in engines)
-        stack.callback(here.close)
-        stack.callback(there.close)
-        yield People(SqlIdentityStore(here), SqlIdentityStore(there), SqlStore(here))
+@pytest.fixture
+def people(place: Place) -> People:
+    here = place.open()
+    return People(SqlIdentityStore(here), SqlIdentityStore(place.open()), SqlStore(here))
 
 
-@contextmanager
-def memory(_folder: Path) -> Iterator[IdentityStore]:
-    yield MemoryIdentity()
-
-
-@contextmanager
-def sqlite_alone(folder: Path) -> Iterator[IdentityStore]:
-    with sqlite(folder) as people:
-        yield people.store
-
-
-#: What two processes share, and what one has for itself: the tests of identity stand on the one in memory.
-SHARED: list[Callable[[Path], AbstractContextManager[People]]] = [sqlite]
-STORES: list[Callable[[Path], AbstractContextManager[IdentityStore]]] = [sqlite_alone, memory]
-
-
-@pytest.fixture(params=SHARED, ids=lambda make: make.__name__)
-def people(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[People]:
-    with request.param(tmp_path) as made:
-        yield made
-
-
-@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[IdentityStore]:
-    with request.param(tmp_path) as made:
-        yield made
+@pytest.fixture(params=[*KINDS, "memory"])
+def store(request: pytest.FixtureRequest, places: Places, tmp_path: Path) -> Iterator[IdentityStore]:
+    """As one process has it; the tests of identity stand on the one in memory."""
+    if request.param == "memory":
+        yield MemoryIdentity()
+    else:
+        with places.place(request.param, tmp_path) as place:
+            yield SqlIdentityStore(place.open())
 
 
 def user_of(store: IdentityStore, email: str = "ann@example.com") -> UserRow:
@@ -571,16 +548,9 @@ def test_keys_follow_their_users_tier_and_standing(people: People) -> None:
     assert [row.is_live(NOW) for row in listed] == [False, False, True]
 
 
-def test_whoever_had_a_key_before_there_were_people_is_a_member_with_a_handle(tmp_path: Path) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    engine = open_engine(sqlite_url(tmp_path))
-    config = Config()
-    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0002")
+def test_whoever_had_a_key_before_there_were_people_is_a_member_with_a_handle(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "0002")
     with engine.begin() as connection:
         for n in range(3):
             connection.execute(text(f"INSERT INTO users (email, created_ns) VALUES ('{n}@example.com', {n})"))
@@ -601,4 +571,3 @@ def test_whoever_had_a_key_before_there_were_people_is_a_member_with_a_handle(tm
     assert (key.email, key.label, key.expires_ns, key.last_used_ns, key.replaced_by) == (
         "1@example.com", "", None, None, None
     )  # fmt: skip
-    engine.dispose()

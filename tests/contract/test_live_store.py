@@ -1,21 +1,17 @@
 """What every store of live streams keeps to: alerts recorded once, positions and snapshots that never go back."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 import pytest
+from tests.contract.databases import Place
 
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import Contract
 from outcry.core.structure.machine import AlertType
 from outcry.ports.live import AlertRow, LiveStore, StreamKey
 from outcry.ports.store import SessionStore, StoreBusy
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.live import SqlLiveStore
 from outcry.store.sql import SqlStore
 
@@ -37,22 +33,10 @@ class Both:
     sessions: SessionStore
 
 
-@contextmanager
-def sqlite(folder: Path) -> Iterator[Both]:
-    engine = open_engine(sqlite_url(folder))
-    migration.migrate(engine)
-    database = Database(engine)
-    yield Both(SqlLiveStore(database), SqlStore(database))
-    database.close()
-
-
-STORES: list[Callable[[Path], AbstractContextManager[Both]]] = [sqlite]
-
-
-@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
-def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Both]:
-    with request.param(tmp_path) as made:
-        yield made
+@pytest.fixture
+def both(place: Place) -> Both:
+    database = place.open()
+    return Both(SqlLiveStore(database), SqlStore(database))
 
 
 @pytest.fixture

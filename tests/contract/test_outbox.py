@@ -2,31 +2,26 @@
 kept; nothing of one lane holds up another."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.contract.outbox_stage import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys, sqlite
+from tests.contract.databases import Place
+from tests.contract.outbox_stage import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys
 
 from outcry.accounts.licences import Grant, resolve
 from outcry.core.instruments import Contract
 from outcry.ports.delivery import SubscriptionPhase, Target
 from outcry.ports.live import StreamKey
 from outcry.ports.outbox import GATHER_NS, MOST_ALERTS, Backlog, EntryPhase, Lane, Parcel, Reader
-from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.outbox import SqlOutbox
 
 DAY = 86_400 * S
 SEES_LIVE = resolve(1, 0, "free", [Grant("everyone", "live", (), None, None)])
-STAGES: list[Callable[[Path], AbstractContextManager[Stage]]] = [sqlite]
 
 
-@pytest.fixture(params=STAGES, ids=lambda make: make.__name__)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    with request.param(tmp_path) as made:
-        yield made
+@pytest.fixture
+def stage(place: Place) -> Stage:
+    return Stage(place.open())
 
 
 # -- claiming
@@ -289,10 +284,10 @@ def test_a_lease_that_ran_out_unnoticed_still_records(stage: Stage) -> None:
     assert list(stage.claim()) == []
 
 
-def test_workers_at_once_claim_every_lane_once(stage: Stage, tmp_path: Path) -> None:
+def test_workers_at_once_claim_every_lane_once(stage: Stage, place: Place) -> None:
     lanes, gate = {stage.subscribe() for _ in range(60)}, threading.Barrier(4)
     stage.fire()
-    elsewhere = [Database(open_engine(sqlite_url(tmp_path))) for _ in range(3)]
+    elsewhere = [place.open() for _ in range(3)]
     claimed: list[int] = []
 
     def work(outbox: SqlOutbox, worker: str) -> None:
@@ -306,8 +301,6 @@ def test_workers_at_once_claim_every_lane_once(stage: Stage, tmp_path: Path) -> 
         thread.start()
     for thread in threads:
         thread.join(30)
-    for database in elsewhere:
-        database.close()
     assert (set(claimed), len(claimed)) == (lanes, 60)
 
 

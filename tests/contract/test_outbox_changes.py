@@ -1,15 +1,14 @@
 """What every outbox makes of what changes while alerts are on their way: claims that are lost, places for the slow,
 another address, other wishes, alerts that are forgotten, a clock that is set back."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tests.contract.outbox_stage import BEGIN_NS, LEASE_NS, S, Stage, keys, sqlite
+from tests.contract.databases import Place
+from tests.contract.outbox_stage import BEGIN_NS, LEASE_NS, S, Stage, keys
 
 from outcry.accounts.licences import Grant, resolve
 from outcry.core.instruments import Contract
@@ -22,13 +21,11 @@ from outcry.store.sql import SqlStore
 
 HOUR, DAY = 3_600 * S, 86_400 * S
 SEES_LIVE = resolve(1, 0, "free", [Grant("everyone", "live", (), None, None)])
-STAGES: list[Callable[[Path], AbstractContextManager[Stage]]] = [sqlite]
 
 
-@pytest.fixture(params=STAGES, ids=lambda make: make.__name__)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    with request.param(tmp_path) as made:
-        yield made
+@pytest.fixture
+def stage(place: Place) -> Stage:
+    return Stage(place.open())
 
 
 def column(database: Database, name: str) -> Sequence[Any]:

@@ -1,20 +1,18 @@
 """How delivering stands with everybody's, as the operator is told."""
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from tests.contract.outbox_stage import S, Stage, sqlite
+from tests.contract.databases import Place
+from tests.contract.outbox_stage import S, Stage
 
 from outcry.ports.delivery import SubscriptionPhase
 from outcry.ports.outbox import Standing
 
 
-@pytest.fixture(params=[sqlite], ids=lambda make: make.__name__)
-def stage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stage]:
-    with request.param(tmp_path) as made:
-        yield made
+@pytest.fixture
+def stage(place: Place) -> Stage:
+    return Stage(place.open())
 
 
 def test_subscriptions_are_counted_by_phase_whoever_has_them(stage: Stage) -> None:

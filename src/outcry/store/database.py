@@ -1,12 +1,13 @@
 """A connection to SQLite or PostgreSQL through SQLAlchemy Core, as every store here uses it.
 
-Rules kept: one write at a time, each one transaction: from this process, and from all of them where it moves a
-revision on; driver errors leave as `StoreBusy`, never as themselves.
+Rules kept: each write is one transaction; those that move a revision on go one at a time, whichever process they are
+of. The others, on PostgreSQL, go at the same time as far as they touch different rows: each holds first what it goes by
+(`store.turns`), in one order that all keep to. Driver errors leave as `StoreBusy`, never as themselves.
 """
 
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,10 +30,17 @@ def sqlite_url(folder: Path) -> URL:
 
 
 def open_engine(url: URL | str) -> Engine:
-    """Connect lazily. SQLite runs in write-ahead mode: readers and the one writer do not wait for each other, and a
-    commit is on disk before it is reported."""
-    if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+    """Connect lazily, to SQLite or PostgreSQL (`postgresql://…`); raises `ValueError` for another database.
+
+    SQLite runs in write-ahead mode: readers and the one writer do not wait for each other, and a commit is on disk
+    before it is reported."""
+    url = make_url(url)
+    if url.get_backend_name() == "postgresql":
+        from outcry.store.postgresql import open_postgresql  # noqa: PLC0415 - the driver comes with an extra
+
+        return open_postgresql(url)
+    if url.get_backend_name() != "sqlite":
+        raise ValueError("neither SQLite nor PostgreSQL")
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
 
     def on_connect(connection: Any, _record: object) -> None:
@@ -54,7 +62,8 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._writing = threading.Lock()
+        self._is_sqlite = engine.dialect.name == "sqlite"
+        self._writing: AbstractContextManager[Any] = threading.Lock() if self._is_sqlite else nullcontext()
 
     def close(self) -> None:
         """Close every connection."""
@@ -70,13 +79,18 @@ class Database:
             raise _busy(problem) from problem
 
     @contextmanager
-    def write(self, moves: Moves = "answers") -> Generator[Connection]:
-        """One transaction, which also moves the revision on that it should."""
+    def write(self, moves: Moves = "answers", *, patience_s: float | None = None) -> Generator[Connection]:
+        """One transaction, which also moves the revision on that it should. `patience_s`: how long one of its
+        statements may take on PostgreSQL, where that is more than the usual three seconds."""
         counter = {"answers": schema.revision.c.n, "people": schema.revision.c.people}.get(moves)
         try:
             with self._writing, self._engine.connect() as raw:
                 connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
                 with connection.begin():
+                    if patience_s is not None and not self._is_sqlite:
+                        from outcry.store.postgresql import be_patient  # noqa: PLC0415
+
+                        be_patient(connection, patience_s)
                     if counter is not None:
                         # First, for whoever holds this row has the turn to write, on PostgreSQL too: what is read
                         # in the transaction holds until it ends.
@@ -90,7 +104,7 @@ class Database:
         else it goes with the next look at the log. PostgreSQL keeps old rows until it vacuums."""
         with self.reading() as connection:
             driver: Any = connection.connection.driver_connection
-            if connection.dialect.name == "sqlite":
+            if self._is_sqlite:
                 driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def revision(self) -> int:

@@ -72,7 +72,7 @@ def enter_missing(
         ~there,
     )
     into = schema.outbox.insert().from_select(_COLUMNS, query.order_by(_ALERTS.seq))
-    return connection.execute(into, {"now_ns": now_ns}).rowcount
+    return connection.execute(into.execution_options(preserve_rowcount=True), {"now_ns": now_ns}).rowcount
 
 
 def seen_by(scope: Scope) -> ColumnElement[bool]:

@@ -1,0 +1,90 @@
+"""Connections to PostgreSQL through psycopg: how long each waits, and what ends one that waits too long.
+
+Rule kept: no call waits for a server that has gone silent, whether it is down, stopped or behind a dead link, longer
+than its patience; a process that stands still in the middle of a transaction holds up the others no longer than that.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+
+#: Until a statement is over. The server gives it up a little sooner, which keeps the connection.
+PATIENCE_S = 3.0
+#: Until one that lay in the pool says that it is still there, and until a new one is made: libpq knows no less.
+_PING_S, _CONNECT_S = 1.0, 2
+#: How long the server lets a transaction stand still in which nothing is asked.
+_IDLE_S = 5.0
+_POOL, _MORE = 10, 20
+_POOL_WAIT_S = 2.0
+
+
+class PatientConnection(psycopg.Connection[Any]):
+    """A connection that is closed when the server has not answered in time. Neither TCP nor the server's own limits
+    tell of a server that is stopped: its machine goes on acknowledging what is sent to it."""
+
+    patience_s = PATIENCE_S
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        """See `psycopg.Connection`."""
+        try:
+            return super().wait(gen, interval, self.patience_s if timeout is None else timeout)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:  # it was given up, not ended
+                self.pgconn.finish()
+            raise
+
+
+def open_postgresql(url: URL) -> Engine:
+    """Connect lazily; what lay in the pool is tried before it is used."""
+    engine = create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_size=_POOL,
+        max_overflow=_MORE,
+        pool_timeout=_POOL_WAIT_S,
+        pool_pre_ping=True,
+        pool_use_lifo=True,
+    )
+
+    def on_connect(_dialect: object, _record: object, given: list[Any], named: dict[str, Any]) -> Any:
+        return PatientConnection.connect(*given, **_limits(named))
+
+    def on_checkout(driver: PatientConnection, _record: object, _proxy: object) -> None:
+        driver.patience_s = PATIENCE_S
+
+    def on_checkin(driver: PatientConnection | None, _record: object) -> None:
+        if driver is not None:
+            driver.patience_s = _PING_S
+
+    event.listen(engine, "do_connect", on_connect)
+    event.listen(engine, "checkout", on_checkout)
+    event.listen(engine, "checkin", on_checkin)
+    return engine
+
+
+def be_patient(connection: Connection, patience_s: float) -> None:
+    """Let the statements of this transaction take so long."""
+    driver: Any = connection.connection.driver_connection
+    driver.patience_s = patience_s
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {_server_ms(patience_s)}")
+
+
+def _limits(named: dict[str, Any]) -> dict[str, Any]:
+    """What a connection is asked with; what the address says itself goes over it."""
+    options = (
+        f"-c statement_timeout={_server_ms(PATIENCE_S)} "
+        f"-c idle_in_transaction_session_timeout={_IDLE_S * 1000:.0f}"
+    )
+    limits = {
+        "connect_timeout": _CONNECT_S,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+    }
+    limits |= {"tcp_user_timeout": int(PATIENCE_S * 1000), "application_name": "outcry"}
+    return limits | named | {"options": f"{options} {named.get('options', '')}".strip()}
+
+
+def _server_ms(patience_s: float) -> int:
+    return int(patience_s * 1000 * 5 / 6)

@@ -1,0 +1,90 @@
+"""A database for a test, of each kind there is: its own, migrated, and opened as often as there are processes."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine
+from tests.engines.postgres import Postgres
+
+from outcry.store import migrate as migration
+from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
+
+SCRIPTS = Path(migration.__file__).parent / "migrations"
+KINDS = ("sqlite", "postgresql")
+
+
+class Place:
+    """Where a database is. What is opened here is closed with it."""
+
+    def __init__(self, url: str, stack: ExitStack) -> None:
+        self.url = url
+        self._stack = stack
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite")
+
+    def engine(self) -> Engine:
+        """Connections of a process of its own."""
+        engine = open_engine(self.url)
+        self._stack.callback(engine.dispose)
+        return engine
+
+    def open(self) -> Database:
+        """The same, as stores want them."""
+        return Database(self.engine())
+
+
+class Places:
+    """Makes databases like one that was migrated once, which is quicker than to migrate each."""
+
+    def __init__(self, folder: Path, postgres: Callable[[], Postgres]) -> None:
+        self._folder = folder
+        self._postgres = postgres
+        self._templates: dict[str, str] = {}
+
+    @contextmanager
+    def place(self, kind: str, folder: Path, *, migrated: bool = True) -> Iterator[Place]:
+        """A database; `folder`: for its file, where it is one; `migrated`: else it is empty."""
+        make = self._sqlite if kind == "sqlite" else self._postgresql
+        with ExitStack() as stack:
+            yield Place(make(folder, stack, migrated=migrated), stack)
+
+    def _sqlite(self, folder: Path, _stack: ExitStack, *, migrated: bool) -> str:
+        if migrated:
+            if "sqlite" not in self._templates:
+                self._templates["sqlite"] = self._migrated(str(sqlite_url(self._folder)))
+            shutil.copy(self._folder / DATABASE_FILE, folder / DATABASE_FILE)
+        return str(sqlite_url(folder))
+
+    def _postgresql(self, _folder: Path, stack: ExitStack, *, migrated: bool) -> str:
+        server, template = self._postgres(), "template0"
+        if migrated:
+            if "postgresql" not in self._templates:
+                name = server.database()
+                self._migrated(server.url(name))
+                self._templates["postgresql"] = name
+            template = self._templates["postgresql"]
+        name = server.database(template)
+        stack.callback(server.drop, name)
+        # As users write it: which driver that means is ours to say.
+        return server.url(name).replace("+psycopg", "")
+
+    def _migrated(self, url: str) -> str:
+        engine = open_engine(url)
+        migration.migrate(engine)
+        engine.dispose()
+        return url
+
+
+def upgrade(engine: Engine, revision: str) -> None:
+    """Bring an empty database to the schema of an earlier program."""
+    config = Config()
+    config.set_main_option("script_location", str(SCRIPTS))
+    with engine.connect() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
