@@ -110,7 +110,7 @@ class Dispatcher:
         ingest = self._ingest if asked.place == INGEST_PATH else None
         counted = ingest is None or ingest.counts(caller)
         if counted:
-            verdict = edge.limiter.take(caller.subject, caller.limit, edge.clock.now_ns())
+            verdict = await edge.counted(caller)
         else:
             verdict = edge.uncounted(caller)
         if reason is KeyRefusal.UNKNOWN and verdict.allowed:
@@ -159,7 +159,7 @@ class Dispatcher:
         await edge.pulse.next(self._timeout_s)
         found, reason = self._admit(asked)
         if reason is None:
-            return found, None, edge.limiter.take(found.subject, found.limit, edge.clock.now_ns())
+            return found, None, await edge.counted(found)
         return caller, reason, verdict
 
     async def _answer(

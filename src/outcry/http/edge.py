@@ -78,6 +78,12 @@ class Edge:
         headers, body = render(problem, self.catalogue, asked.request_id, asked.accept, asked.accept_language)
         return Reply(problem.status, headers, body, route, caller, verdict)
 
+    async def counted(self, caller: Caller) -> Verdict:
+        """Count a request of this caller, who may be refused."""
+        now_ns, limiter = self.clock.now_ns(), self.limiter
+        subject, limit = caller.subject, caller.limit
+        return limiter.take(subject, limit, now_ns) or await limiter.ask(subject, limit, now_ns)
+
     def uncounted(self, caller: Caller) -> Verdict:
         """Where a caller stands, for a response that is not counted."""
         return self.limiter.peek(caller.subject, caller.limit, self.clock.now_ns())

@@ -100,7 +100,9 @@ class HotAnswers:
         if encoded is None:  # it has moved: the application makes it anew, once for everyone
             return None
         verdict = self._take(hot.subject, hot.limit, now_ns)
-        if not verdict.allowed:  # nothing was counted: the application will ask again and word the refusal
+        if (
+            verdict is None or not verdict.allowed
+        ):  # nothing was counted: the application asks, and words a refusal
             return None
         page = hot.page
         request_id = self._make_id()

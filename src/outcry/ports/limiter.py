@@ -1,6 +1,10 @@
-"""The port for request limits: an exact sliding log, per key, whichever replica is asked."""
+"""The port for request limits: an exact sliding log, per key, whichever replica is asked.
 
-from collections.abc import Mapping
+Rule kept: in any 60 seconds no more pass than the limit, over all processes together, and as many do where they are
+asked for; with what they share out of reach, a process lets its share of the limit pass, never more.
+"""
+
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,16 +26,31 @@ class Verdict:
 
 
 class Limiter(Protocol):
-    """Counts requests. A refused request is not counted."""
+    """Counts requests. A refused request is not counted. `now_ns`: by the asker's clock; one that counts for several
+    processes goes by its own."""
 
-    def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
-        """Ask for one request of `subject` (a key, or `ip:…`): at most `limit` in any 60 seconds ending now."""
+    def take(self, subject: str, limit: int, now_ns: int) -> Verdict | None:
+        """Ask for one request of `subject` (a key, or `ip:…`): at most `limit` in any 60 seconds ending now. None where
+        that cannot be told without asking others: then `ask`."""
+        ...
+
+    def ask(self, subject: str, limit: int, now_ns: int) -> Awaitable[Verdict]:
+        """The same, asking others if need be: all that is asked in one turn of the event loop goes together."""
         ...
 
     def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
-        """How long ago (ns) each subject that begins so passed last, of those that did in the window ending now."""
+        """How long ago (ns) each subject that begins so passed here last, of those that did in the window ending
+        now."""
         ...
 
     def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
-        """What the window holds now, counting nothing: for the answers that are not counted."""
+        """What the window holds now, as far as known here, counting nothing: for the answers that are not counted."""
+        ...
+
+
+class PromptLimiter(Limiter, Protocol):
+    """One that can always tell at once."""
+
+    def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
+        """See `Limiter`."""
         ...

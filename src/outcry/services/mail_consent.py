@@ -10,7 +10,7 @@ from typing import Literal
 
 from outcry.ports.clock import Clock
 from outcry.ports.delivery import SubscriptionRow
-from outcry.ports.limiter import Limiter
+from outcry.ports.limiter import PromptLimiter
 from outcry.ports.mailer import Mailer, MailFailed
 from outcry.services.consent_links import ConsentLinks, Purpose
 from outcry.services.identity.letters import letter
@@ -32,8 +32,8 @@ class MailConsent:
     where the service sends no mail. Methods that look for a subscription may raise `StoreBusy`."""
 
     def __init__(
-        self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: Limiter,
-        weekly: Limiter, clock: Clock,
+        self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: PromptLimiter,
+        weekly: PromptLimiter, clock: Clock,
     ) -> None:  # fmt: skip
         self._subscriptions, self._links, self._mailer = subscriptions, links, mailer
         self._hourly, self._weekly, self._clock, self._lock = hourly, weekly, clock, Lock()

@@ -72,7 +72,7 @@ def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Res
         visit = visit_of(desk, request)
         if not is_ours(name_of(request.headers.get("host", "")), desk.services.public_url):
             return await _error(desk, visit, 421)
-        wait_s = _wait_s(desk, visit)
+        wait_s = await _wait_s(desk, visit)
         if wait_s:
             return await _error(desk, visit, 429, {"retry-after": str(wait_s)})
         back = quote(visit.path if request.method in ("GET", "HEAD") else request.url.path, safe="/")
@@ -132,15 +132,15 @@ def visit_of(desk: Desk, request: Request) -> Visit:
     )
 
 
-def _wait_s(desk: Desk, visit: Visit) -> int:
+async def _wait_s(desk: Desk, visit: Visit) -> int:
     """Count a page; how long to wait for the next where there were too many from this person or client, else 0."""
-    services, client = desk.services, visit.request.client
+    client = visit.request.client
     who = f"pages:{visit.user.id}" if visit.user else anonymous(client.host if client else "").subject
     counted = [(f"page:{who}", PAGES_A_MINUTE)]
     if visit.request.method == "POST":
         counted.append((f"form:{who}", FORMS_A_MINUTE))
     for subject, limit in counted:
-        verdict = services.limiter.take(subject, limit, services.clock.now_ns())
+        verdict = await desk.counted(subject, limit)
         if not verdict.allowed:
             return max(1, -(-verdict.retry_after_ms // 1000))
     return 0

@@ -23,7 +23,7 @@ async def check(desk: Desk, visit: Visit) -> Response:
     user, row = await own(desk, visit)
     await desk.form(visit)
     place = f"{LIST}/{row.id}"
-    verdict = desk.services.limiter.take(f"check:{user.id}", _CHECKS, desk.now_ns())
+    verdict = await desk.counted(f"check:{user.id}", _CHECKS)
     if not verdict.allowed:
         return desk.to(visit, f"{place}?done=often")
 

@@ -23,6 +23,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
 from outcry.ports.identity import Preferences, SessionRow, UserRow
+from outcry.ports.limiter import Verdict
 from outcry.services.errors import StoreUnavailable
 from outcry.web.checks import Checks
 from outcry.web.errands import Errands
@@ -151,6 +152,11 @@ class Desk:
     def now_ns(self) -> int:
         """The present by the machine's clock, which sessions and keys go by."""
         return self.services.clock.now_ns()
+
+    async def counted(self, subject: str, most: int) -> Verdict:
+        """Count one of what may be done `most` times in any minute."""
+        limiter, now_ns = self.services.limiter, self.now_ns()
+        return limiter.take(subject, most, now_ns) or await limiter.ask(subject, most, now_ns)
 
     # -- answers
 

@@ -96,7 +96,7 @@ async def _resend(
     place = f"{LIST}/{row.id}"
     if row.phase is not SubscriptionPhase.ACTIVE:
         return desk.to(visit, f"{place}?done=not_active")
-    verdict = desk.services.limiter.take(f"resend:{user.id}", _RESENDS, desk.now_ns())
+    verdict = await desk.counted(f"resend:{user.id}", _RESENDS)
     if not verdict.allowed:
         fault = visit.words("Too much was sent again within a minute. Wait a moment.")
         page = await one(desk, visit, row, typed_of(row), {"": fault})

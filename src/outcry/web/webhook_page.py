@@ -66,7 +66,7 @@ async def asked_of_others(
     """The same of what waits for other hosts. `counted`: as what, and how often in any minute. Raises `TooOften`."""
     if counted is not None:
         kind, most = counted
-        verdict = desk.services.limiter.take(f"{kind}:{user.id}", most, desk.now_ns())
+        verdict = await desk.counted(f"{kind}:{user.id}", most)
         if not verdict.allowed:
             raise TooOften(-(-verdict.retry_after_ms // 1000))
     try:

@@ -14,7 +14,7 @@ from outcry.accounts.keys import is_email
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, UserRow, Ways
-from outcry.ports.limiter import Limiter
+from outcry.ports.limiter import PromptLimiter
 from outcry.ports.mailer import Mail, Mailer, MailFailed
 from outcry.ports.openid import OpenIdProvider
 from outcry.services.identity.browsers import Browsers, Origin, Signed
@@ -47,7 +47,7 @@ class Ground:
     for; a thread, unless told otherwise. `openid`: by whom people may come in too."""
 
     def __init__(
-        self, store: IdentityStore, browsers: Browsers, limiter: Limiter, clock: Clock, secret: bytes,
+        self, store: IdentityStore, browsers: Browsers, limiter: PromptLimiter, clock: Clock, secret: bytes,
         mailer: Mailer | None = None, public_url: str = "", *, later: Later | None = None,
         openid: OpenIdProvider | None = None,
     ) -> None:  # fmt: skip

@@ -8,7 +8,7 @@ from threading import Lock
 
 from outcry.accounts.clients import network
 from outcry.ports.clock import Clock
-from outcry.ports.limiter import Limiter
+from outcry.ports.limiter import PromptLimiter
 from outcry.services.identity.browsers import Origin
 from outcry.services.identity.refusals import Reason, Refused
 
@@ -21,7 +21,7 @@ MAILS_TO_ONE_ADDRESS = 2
 class Tries:
     """Counts tries. `limiter`: this object's own, for it may serve one thread at a time only."""
 
-    def __init__(self, limiter: Limiter, clock: Clock) -> None:
+    def __init__(self, limiter: PromptLimiter, clock: Clock) -> None:
         self._limiter, self._clock = limiter, clock
         self._lock = Lock()
 
