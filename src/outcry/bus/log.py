@@ -11,16 +11,17 @@ import re
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from outcry.bus.checks import check_key, check_repeat, is_key
 from outcry.bus.segments import NoFrame, damaged, encode, mend, open_segment, walk
 from outcry.ports.live import Frame, LogInUse
+from outcry.ports.partitions import partition_of
 
 SEGMENT_BYTES = 64 << 20
 MOST_OPEN = 256
-_KEY = re.compile(r"[0-9]+(?:/[0-9A-Za-z_][0-9A-Za-z_.-]*){2}", re.ASCII)
 _NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
 
 
@@ -80,11 +81,12 @@ class FileLog:
                     self._unsynced.clear()
                     self._unsynced_folders.clear()
 
-    def keys(self) -> Sequence[str]:
+    def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
         """See `TradeLog`."""
         with self._turn:
             folders = ["/".join(path.parts[-3:]) for path in self._folder.glob("*/*/*/")]
-            return [key for key in sorted(folders) if _KEY.fullmatch(key) and _holds_any(self._folder / key)]
+            found = [key for key in sorted(folders) if is_key(key) and _holds_any(self._folder / key)]
+        return [key for key in found if partitions is None or partition_of(key) in partitions]
 
     def last(self, key: str) -> int:
         """See `TradeLog`."""
@@ -96,7 +98,7 @@ class FileLog:
         with self._turn:
             stream = self._streams.get(key) or self._stream(key)
             if first != stream.last or count < 1:
-                _check_repeat(key, stream.last, first, count)
+                check_repeat(key, stream.last, first, count)
                 return
             frame = encode(first, count, blob)
             if not stream.starts or (stream.size and stream.size + len(frame) > self._segment_bytes):
@@ -170,8 +172,7 @@ class FileLog:
     def _check(self, key: str) -> None:
         if not self._held:
             raise RuntimeError("the log is used inside `exclusively` only")
-        if _KEY.fullmatch(key) is None:
-            raise ValueError(f"{key!r} names no stream: it has the form 0/demo/ESZ2026")
+        check_key(key)
 
     def _stream(self, key: str) -> _Stream:
         """Where a stream stands; at first use by reading its newest file, whose torn end is cut off."""
@@ -282,18 +283,6 @@ def _starts(folder: Path) -> list[int]:
 def _holds_any(folder: Path) -> bool:
     starts = _starts(folder)
     return bool(starts) and (starts[-1] > 0 or (folder / f"{starts[-1]:020d}.log").stat().st_size > 0)
-
-
-def _check_repeat(key: str, last: int, first: int, count: int) -> None:
-    """Accept what is there already; raise `ValueError` for anything else that is not next."""
-    if count < 1:
-        raise ValueError(f"{key}: {count} entries cannot be appended")
-    if first > last:
-        raise ValueError(f"{key}: entries from {first} cannot follow {last}: there is a hole")
-    if first + count > last:
-        raise ValueError(
-            f"{key}: entries {first} to {first + count} are there up to {last}, and cannot be split"
-        )
 
 
 def _sync(handle: int) -> None:

@@ -4,7 +4,7 @@ Rules kept: input is logged before it is applied; a snapshot is never replaced b
 once by its identity, in one transaction with the position its stream has reached.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
@@ -51,14 +51,16 @@ class LogTakenOver(Exception):
 
 
 class TradeLog(Protocol):
-    """The log of every stream. Positions count entries from 0; a trade is one entry, however it was batched."""
+    """The log of every stream. Positions count entries from 0; a trade is one entry, however it was batched. What reads
+    or removes may raise `StoreBusy` where the log cannot be reached."""
 
-    def keys(self) -> Sequence[str]:
-        """Streams with anything in their log, by `StreamKey.text`."""
+    def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
+        """Streams with anything in their log, by `StreamKey.text`; of these partitions, or of all."""
         ...
 
     def last(self, key: str) -> int:
-        """The position after the newest entry; 0 for an empty log."""
+        """The position after the newest entry; 0 for an empty log. Whoever takes a stream up asks this first: it looks at
+        the log itself, and if another process has written to it, it is from here on that it may be appended to again."""
         ...
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
@@ -33,6 +33,8 @@ from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
 from outcry.services.live.storing import Storing
 from outcry.services.live.told import Told, told_by
+
+T = TypeVar("T")
 
 TICK_S = 0.25
 DRIFT_S = 5.0
@@ -196,6 +198,10 @@ class Engine:
         self._recovery.close()
         self._storing.close()
         self._reference_thread.shutdown()
+
+    async def patiently(self, work: Callable[[], T]) -> T:
+        """Ask log or store for something, off the event loop, however long it is busy."""
+        return await self._recorder.patiently(work)
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""
