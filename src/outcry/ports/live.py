@@ -59,8 +59,8 @@ class TradeLog(Protocol):
         ...
 
     def last(self, key: str) -> int:
-        """The position after the newest entry; 0 for an empty log. Whoever takes a stream up asks this first: it looks at
-        the log itself, and if another process has written to it, it is from here on that it may be appended to again."""
+        """The position after the newest entry; 0 for an empty log. Whoever takes a stream up asks this first: it looks
+        at the log itself, and where another process has written to it, it may be appended to again from here on."""
         ...
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
