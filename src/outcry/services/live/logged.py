@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from itertools import islice
 
-from outcry.core.live import LiveView
+from outcry.core.live import Capture, LiveView
 from outcry.ports.live import Frame, TradeLog
 from outcry.ports.records import Rows
 from outcry.services.live import entries
@@ -90,10 +90,14 @@ class LoggedStream:
             if frame.first >= first:
                 yield entries.decode(frame)
 
+    def capture(self) -> Capture | None:
+        """The session that runs, as it stands, for its view to be worked out later. Safe from any thread."""
+        with self._lock:
+            return self.stream.capture()
+
     def view(self) -> LiveView | None:
         """The session that runs, as it stands. Safe from any thread."""
-        with self._lock:
-            captured = self.stream.capture()
+        captured = self.capture()
         return captured.view() if captured else None
 
     def snapshot(self) -> tuple[str, int, bytes]:
