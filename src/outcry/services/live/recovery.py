@@ -56,8 +56,9 @@ class Recovery:
             listed_ns(self._universe, key.contract),
             self._ways,
         )
+        last = await self._patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
         snapshot = await self._patiently(lambda: self._snapshots.snapshot(key.text))
-        if snapshot is not None and snapshot[0] > await self._patiently(lambda: self._log.last(key.text)):
+        if snapshot is not None and snapshot[0] > last:
             # a log taken away, or one of an older backup: what it held is asked of the feed again
             self._recorder.tell(
                 "the log of a stream is older than its snapshot: it begins anew", stream=key.text

@@ -1,7 +1,7 @@
 """The engine of one process among several: the streams of those partitions that are this process's now.
 
-Rules kept: a partition is served only while it is owned, its streams taken up from the log before and handed over after;
-one whose stream another process took up is let go whole and taken up anew if it is still ours.
+Rules kept: a partition is served only while it is owned, its streams taken up from the log before and handed over
+after; one whose stream another process took up is let go whole and taken up anew if it is still ours.
 """
 
 import asyncio
@@ -11,16 +11,21 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from outcry.ports.live import StreamKey, TradeLog
 from outcry.ports.partitions import Partitions, partition_of_stream
 from outcry.services.live.engine import Engine
+from outcry.services.live.publisher import Publisher
 
 #: What serves a partition to other processes, for as long as it is owned.
 Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
 
 class Worker:
-    """Runs partitions on an engine. For one event loop. `log`: asked for the streams of a partition."""
+    """Runs partitions on an engine. For one event loop. `log`: asked for the streams of a partition; `publisher`: tells
+    of them."""
 
-    def __init__(self, engine: Engine, log: TradeLog, partitions: Partitions, serve: Serve) -> None:
-        self._engine, self._log, self._partitions, self._serve = engine, log, partitions, serve
+    def __init__(
+        self, engine: Engine, log: TradeLog, partitions: Partitions, publisher: Publisher, serve: Serve
+    ) -> None:
+        self._engine, self._log, self._partitions = engine, log, partitions
+        self._publisher, self._serve = publisher, serve
         self._served: dict[int, AsyncExitStack] = {}
         self._turns: dict[int, asyncio.Lock] = {}
         self._anew: dict[int, asyncio.Task[None]] = {}
@@ -28,7 +33,7 @@ class Worker:
 
     async def run(self) -> None:
         """Take part until cancelled; then hand over what there is, and stop the engine."""
-        await self._engine.start(lambda: [])
+        await self._engine.start(list)
         try:
             await self._partitions.run(self._gained, self._lost)
         finally:
@@ -50,6 +55,7 @@ class Worker:
             await self._end(partition)
 
     async def _begin(self, partition: int) -> None:
+        await self._publisher.take_up(partition)  # before anything of it is on the board
         names = await self._engine.patiently(lambda: self._log.keys([partition]))
         await self._engine.take_up(names)
         async with AsyncExitStack() as stack:
@@ -59,6 +65,7 @@ class Worker:
     async def _end(self, partition: int) -> None:
         if (served := self._served.pop(partition, None)) is not None:
             await served.aclose()
+        self._publisher.let_go(partition)  # before anything leaves the board
         await self._engine.hand_over(self._streams(partition))
 
     def _streams(self, partition: int) -> Sequence[str]:
