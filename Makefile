@@ -1,5 +1,6 @@
 # One command each; `make` alone lists them. The first use makes .venv, which needs Python 3.11 or later and a network.
 PYTHON ?= python3
+SIM_KILLS ?= 200
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -37,9 +38,12 @@ test: $(READY) browser  ## all tests and checks, from nothing
 fuzz: $(READY)   ## the tests over made examples, with examples not tried before
 	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile=fresh
 
+sim: $(READY)    ## a cluster on this machine, whose parts are killed and stalled: SIM_KILLS=200, SIM_SEED, see python -m sim --help
+	$(BIN)/python -m sim --kills $(SIM_KILLS) $(if $(SIM_SEED),--seed $(SIM_SEED))
+
 check: $(READY)  ## format, lint, types, imports
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+	$(BIN)/ruff format --check src tests bench sim
+	$(BIN)/ruff check src tests bench sim
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
@@ -48,8 +52,8 @@ bench: $(READY)  ## ratios against peers and limits, to standard output
 	$(BIN)/python -m bench
 
 format: $(READY) ## format and mend what can be mended
-	$(BIN)/ruff format src tests bench
-	$(BIN)/ruff check --fix src tests bench
+	$(BIN)/ruff format src tests bench sim
+	$(BIN)/ruff check --fix src tests bench sim
 
 docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
@@ -61,4 +65,4 @@ docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install run browser test fuzz check bench format docs clean
+.PHONY: help install run browser test fuzz sim check bench format docs clean

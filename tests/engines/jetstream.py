@@ -90,6 +90,6 @@ class JetStream:
         return (
             said
             + f"""
-            cluster {{ name: outcry, host: 127.0.0.1, port: {self._routes[node]}, routes: [{routes}] }}
+            cluster {{ name: outcry, host: 127.0.0.1, port: {self._routes[node]}, routes: [{routes}], no_advertise: true }}
         """
         )

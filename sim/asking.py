@@ -1,0 +1,249 @@
+"""Whoever asks while everything is killed: readers of every replica, keys made and revoked, and one that asks too much.
+
+Rule kept: a status of 500 is a fault whatever happened; that nobody answers is none while a process is dead, and 502 or
+429 are told apart and counted.
+"""
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from outcry.ports.store import StoreBusy
+from outcry.wiring import House
+from sim.stage import Worker
+
+#: Requests of each replica a second.
+EACH_S = 6.0
+LIMIT, LIMITED_EACH_S = 30, 2.0
+#: A key is refused everywhere within this, and within the second with the bus or the store away.
+REVOKED_WITHIN_S, REVOKED_AT_WORST_S = 1.0, 5.0
+#: An address that comes with keys that are no good is soon told to wait.
+_TAKEN, _REFUSED = frozenset({200}), frozenset({401, 429})
+_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_PATHS = (
+    "/api/levels?symbol={}",
+    "/api/profile?symbol={}",
+    "/api/alerts",
+    "/api/context?symbol={}",
+    "/api/symbols",
+)
+
+
+@dataclass
+class Reader:
+    """Somebody with a key, and the symbols he asks for."""
+
+    owner: str
+    key: str
+    symbols: tuple[str, ...]
+
+
+@dataclass
+class Asked:
+    """What was answered. `latencies_s`: longest, by status."""
+
+    statuses: Counter[str] = field(default_factory=Counter[str])
+    faults: list[str] = field(default_factory=list[str])
+    longest_s: dict[int, float] = field(default_factory=dict[int, float])
+    revoked_s: list[float] = field(default_factory=list[float])
+    made_s: list[float] = field(default_factory=list[float])
+    #: When requests of the one that asks too much were sent and answered that passed.
+    passed: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    limited: int = 0
+
+    def over_limit(self) -> int:
+        """How many more passed than may in the worst 60 seconds, as far as that is certain."""
+        found, passed = 0, sorted(self.passed, key=lambda pair: pair[1])
+        for last in range(len(passed)):
+            first = last
+            least = passed[last][0]
+            while first >= 0 and passed[last][1] - min(least, passed[first][0]) < 60:
+                least = min(least, passed[first][0])
+                first -= 1
+            found = max(found, last - first - LIMIT)
+        return found
+
+
+class Askers:
+    """All of them, on the running event loop. `steady`: whether neither the store nor the bus is in trouble now, nor
+    was a moment ago."""
+
+    def __init__(
+        self, house: House, apis: Sequence[Worker], chance: random.Random, steady: Callable[[], bool]
+    ) -> None:
+        self._house, self._apis, self._chance, self._steady = house, apis, chance, steady
+        self.asked = Asked()
+        self.readers: list[Reader] = []
+        #: Keys in force and revoked, as they have to be in the end.
+        self.good: list[str] = []
+        self.revoked: list[str] = []
+        self._session: aiohttp.ClientSession
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        connector = aiohttp.TCPConnector(limit=0)
+        async with (
+            aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT) as self._session,
+            asyncio.TaskGroup() as tasks,
+        ):
+            for api in self._apis:
+                tasks.create_task(self._read(api))
+            tasks.create_task(self._churn())
+            tasks.create_task(self._ask_too_much())
+
+    async def check(self) -> Iterator[str]:
+        """Faults of keys in the end: one in force that a replica refuses, or a revoked one that it takes."""
+        faults: list[str] = []
+        async with aiohttp.ClientSession(timeout=_TIMEOUT) as self._session:
+            for api in self._apis:
+                for keys, wanted in ((self.good, _TAKEN), (self.revoked, _REFUSED)):
+                    for key in keys:
+                        status = await self._patiently(api, key)
+                        if status not in wanted:
+                            faults.append(f"{api.name} answers a key {status}, not {wanted}")
+        return iter(faults)
+
+    async def check_answers(self, profiles: Mapping[tuple[str, str, str], Any]) -> list[str]:
+        """Where a replica's answer of a completed session is not the one expected, by owner, contract and date."""
+        faults: list[str] = []
+        keys = {reader.owner: reader.key for reader in self.readers}
+        async with aiohttp.ClientSession(timeout=_TIMEOUT) as session:
+            for (owner, contract, day), wanted in profiles.items():
+                for api in self._apis:
+                    url = f"http://127.0.0.1:{api.port}/api/profile?symbol={contract}&date={day}"
+                    async with session.get(url, headers={"x-api-key": keys[owner]}) as answer:
+                        found = await answer.json()
+                    if found != wanted:
+                        differing = [name for name in wanted if found.get(name) != wanted[name]]
+                        faults.append(
+                            f"{api.name}, {contract} of {day} to {owner}: {differing} differ: {str(found)[:200]}"
+                        )
+        return faults
+
+    async def _patiently(self, api: Worker, key: str) -> int:
+        for _ in range(20):
+            status, _ = await self._ask(api, "/api/symbols", key)
+            if status not in {0, 502, 503}:
+                return status
+            await asyncio.sleep(0.25)
+        return 502
+
+    async def make(self, email: str, tier: Any, **more: Any) -> str:
+        """Make a key, however long the store is away."""
+        return await self.in_store(
+            lambda: self._house.keys.create(email, tier, self._house.clock.now_ns(), **more)
+        )
+
+    async def in_store(self, work: Callable[[], Any]) -> Any:
+        """Do something with the store, however long it is away."""
+        while True:
+            try:
+                return await asyncio.to_thread(work)
+            except StoreBusy:
+                await asyncio.sleep(0.2)
+
+    async def _read(self, api: Worker) -> None:
+        while True:
+            await asyncio.sleep(self._chance.expovariate(EACH_S))
+            if not self.readers:
+                continue
+            reader = self._chance.choice(self.readers[-6:])
+            path = self._chance.choice(_PATHS).format(self._chance.choice(reader.symbols))
+            await self._ask(api, path, reader.key)
+
+    async def _ask(self, api: Worker, path: str, key: str) -> tuple[int, float]:
+        """Ask once; the status, 0 where nobody answers, and when it was sent."""
+        sent_s = time.monotonic()
+        try:
+            async with self._session.get(
+                f"http://127.0.0.1:{api.port}{path}", headers={"x-api-key": key}
+            ) as answer:
+                body, status = await answer.read(), answer.status
+        except TimeoutError:
+            self.asked.statuses["no answer in 10 s"] += 1
+            return 0, sent_s
+        except (aiohttp.ClientError, OSError):
+            self.asked.statuses["nobody there"] += 1
+            return 0, sent_s
+        code = "" if status == 200 else f" {_code(body)}"
+        self.asked.statuses[f"{status}{code}"] += 1
+        self.asked.longest_s[status] = max(self.asked.longest_s.get(status, 0.0), time.monotonic() - sent_s)
+        if status >= 500 and status not in {502, 503}:
+            self.asked.faults.append(f"{api.name} answers {path} {status}: {body[:300]!r}")
+        return status, sent_s
+
+    # -- keys
+
+    async def _churn(self) -> None:
+        """Make keys and revoke them, and see how long it is until every replica knows."""
+        number = 0
+        while True:
+            await asyncio.sleep(self._chance.uniform(1.0, 4.0))
+            number += 1
+            key = await self.make(f"k{number % 5}@example.com", "admin")
+            await self._until(key, taken=True)
+            if self._chance.random() < 0.3:
+                self.good.append(key)
+                continue
+            await self.in_store(lambda key=key: self._house.keys.revoke(key[:15], self._house.clock.now_ns()))
+            self.revoked.append(key)
+            await self._until(key, taken=False)
+
+    async def _until(self, key: str, *, taken: bool) -> None:
+        steady, since_s = self._steady(), time.monotonic()
+        found = await asyncio.gather(*(self._until_at(api, key, since_s, taken=taken) for api in self._apis))
+        longest_s = max(found)
+        if not (steady and self._steady()):
+            allowed_s = 60.0 if taken else REVOKED_AT_WORST_S
+        else:
+            (self.asked.made_s if taken else self.asked.revoked_s).append(longest_s)
+            allowed_s = 10.0 if taken else REVOKED_WITHIN_S
+        if longest_s > allowed_s:
+            what = "not taken" if taken else "taken"
+            self.asked.faults.append(
+                f"a key was {what} {longest_s:.2f} s after it was {'made' if taken else 'revoked'}"
+            )
+
+    async def _until_at(self, api: Worker, key: str, since_s: float, *, taken: bool) -> float:
+        """Ask one replica until it knows; when the last request was sent that it answered as if it did not."""
+        wrong_s = since_s
+        while True:
+            status, sent_s = await self._ask(api, "/api/symbols", key)
+            if status in (_TAKEN if taken else _REFUSED):
+                return wrong_s - since_s
+            if status in (_REFUSED if taken else _TAKEN):
+                wrong_s = sent_s
+            if time.monotonic() - since_s > 90:
+                return time.monotonic() - since_s
+            await asyncio.sleep(0.05)
+
+    async def _ask_too_much(self) -> None:
+        key = await self.make("limited@example.com", "free")
+        tasks: set[asyncio.Task[None]] = set()
+
+        async def once() -> None:
+            status, sent_s = await self._ask(self._chance.choice(self._apis), "/api/symbols", key)
+            if status == 200:
+                self.asked.passed.append((sent_s, time.monotonic()))
+            self.asked.limited += status == 429
+
+        while True:
+            await asyncio.sleep(self._chance.expovariate(LIMITED_EACH_S))
+            for _ in range(self._chance.choice((1, 1, 1, 6))):
+                task = asyncio.create_task(once())
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+
+
+def _code(body: bytes) -> str:
+    try:
+        return str(msgspec.json.decode(body)["code"])
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return "?"

@@ -1,0 +1,167 @@
+"""What goes wrong in a simulation, one thing after the other, by chance of a seed.
+
+Rules kept: of the three nodes of JetStream one at a time is away, as three can bear; whatever is killed, stopped or
+stalled goes on in the end.
+"""
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.stage import NODE, NODES, STORE, Stage, Worker
+
+#: How often each comes, against the others.
+KILLS: Mapping[str, int] = {"engine": 8, "feeds": 3, "api": 3, "deliver": 3, "node": 3}
+OTHERS: Mapping[str, int] = {
+    "stop an engine": 10,
+    "restart the store": 4,
+    "stall the store": 3,
+    "stall a node": 3,
+}
+#: Of all faults so many are kills.
+_KILLS_SHARE = 0.75
+#: Longer than the pin of a partition holds.
+STOPPED_S = (2.5, 5.0)
+#: For so long after the store or the bus was in trouble replicas may still know less than they should.
+_AFTER_S = 5.0
+
+
+@dataclass
+class Pace:
+    """How many kills, seconds between two faults on average, and how long a stall lasts."""
+
+    kills: int
+    every_s: float = 1.5
+    stall_s: float = 30.0
+
+
+@dataclass
+class Faults:
+    """Makes them. `say`: told of each; `done`: how many of which; `delivery_s`: when deliveries were disturbed."""
+
+    stage: Stage
+    pace: Pace
+    chance: random.Random
+    say: Callable[[str], object]
+    done: Counter[str] = field(default_factory=Counter[str])
+    kills: int = 0
+    delivery_s: list[float] = field(default_factory=list[float])
+    _under_way: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
+    _troubled_s: float = 0.0
+    _trouble: int = 0
+    _node: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _store: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def steady(self) -> bool:
+        """Whether neither the store nor the bus is in trouble, nor was a moment ago."""
+        return not self._trouble and time.monotonic() - self._troubled_s > _AFTER_S
+
+    async def run(self) -> None:
+        """Let things go wrong until enough was killed, and all is back."""
+        stalls = 0
+        while self.kills < self.pace.kills:
+            await asyncio.sleep(self.chance.expovariate(1 / self.pace.every_s))
+            table = KILLS if self.chance.random() < _KILLS_SHARE else OTHERS
+            what = self.chance.choices(list(table), list(table.values()))[0]
+            if what.startswith("stall"):
+                if stalls > self.kills // 20:
+                    continue
+                stalls += 1
+            work = self._work(what)
+            if work is None:
+                continue
+            self.done[f"kill {what}" if what in KILLS else what] += 1
+            self.kills += what in KILLS
+            task = asyncio.create_task(work)
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        await asyncio.gather(*self._under_way)
+
+    def _work(self, what: str) -> Coroutine[Any, Any, None] | None:
+        match what:
+            case "node" | "stall a node":
+                if self._node.locked():
+                    return None
+                at = self.chance.randrange(NODES)
+                return self._kill_node(at) if what == "node" else self._stall(NODE.format(at), self._node)
+            case "restart the store" | "stall the store":
+                if self._store.locked():
+                    return None
+                return (
+                    self._restart_store() if what.startswith("restart") else self._stall(STORE, self._store)
+                )
+            case "stop an engine":
+                worker = self._one_of("engine")
+                return self._stop(worker) if worker else None
+            case _:
+                worker = self._one_of(what)
+                return self._kill(worker) if worker else None
+
+    def _one_of(self, role: str) -> Worker | None:
+        there = [worker for worker in self.stage.of(role) if worker.wanted and not worker.paused]
+        return self.chance.choice(there) if there else None
+
+    async def _kill(self, worker: Worker) -> None:
+        number = worker.kill()
+        self.say(f"kill -9 of {worker.name} ({number})")
+        if worker.role == "deliver":
+            self.delivery_s.append(time.monotonic())
+        await asyncio.sleep(self.chance.uniform(0.0, 2.0))
+        worker.start()
+
+    async def _stop(self, worker: Worker) -> None:
+        seconds = self.chance.uniform(*STOPPED_S)
+        self.say(f"{worker.name} is stopped for {seconds:.1f} s")
+        worker.signal(signal.SIGSTOP)
+        await asyncio.sleep(seconds)
+        if worker.paused:
+            worker.signal(signal.SIGCONT)
+
+    async def _kill_node(self, at: int) -> None:
+        async with self._node:
+            self.say(f"kill -9 of JetStream node {at}")
+            with _Trouble(self):
+                await asyncio.to_thread(self.stage.nodes.kill, at)
+                await asyncio.sleep(self.chance.uniform(0.2, 3.0))
+                self.stage.nodes.start(at)
+                await asyncio.to_thread(self.stage.nodes.ready)
+
+    async def _restart_store(self) -> None:
+        async with self._store:
+            how = self.chance.choice((signal.SIGINT, signal.SIGQUIT))
+            self.say(f"PostgreSQL is restarted by {how.name}")
+            with _Trouble(self):
+                await asyncio.to_thread(self.stage.postgres.restart, how)
+
+    async def _stall(self, line: str, lock: asyncio.Lock) -> None:
+        async with lock:
+            seconds = self.pace.stall_s * self.chance.uniform(0.5, 1.0)
+            self.say(f"the line to {line} stalls for {seconds:.0f} s")
+            with _Trouble(self):
+                self.stage.proxy.stall(line)
+                await asyncio.sleep(seconds)
+                if self.chance.random() < 0.5:
+                    self.stage.proxy.cut(line)
+                self.stage.proxy.go(line)
+
+
+class _Trouble:
+    """A stretch in which the store or the bus is in trouble."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    def __enter__(self) -> None:
+        self._faults._trouble += 1
+        self._faults.delivery_s.append(time.monotonic())
+
+    def __exit__(self, *_: object) -> None:
+        self._faults._trouble -= 1
+        self._faults._troubled_s = time.monotonic()
+        self._faults.delivery_s.append(time.monotonic())

@@ -1,0 +1,140 @@
+"""What has come of a simulation, and what has to have: the same recordings folded in one process, undisturbed.
+
+Rule kept: both sides are read from what is kept (alerts, sessions, the tape), as far as it may not depend on how
+things came about: users' numbers, the order of commit and the time of receipt do.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outcry.accounts.licences import OPERATOR
+from outcry.feeds.files.scid import SOURCE
+from outcry.feeds.pace import FreePace
+from outcry.settings import read_settings
+from outcry.wiring import House, open_house
+from sim.market import Play
+
+
+@dataclass
+class Outcome:
+    """Alerts, sessions and the tape of every stream, by what is compared; in the reference also the answers."""
+
+    alerts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    sessions: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    tape: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def keys(self, owner: str) -> list[str]:
+        """Keys of an owner's alerts."""
+        return [
+            json.loads(line)["key"]
+            for name, lines in self.alerts.items() if name.startswith(f"{owner}/")
+            for line in lines
+        ]  # fmt: skip
+
+    def faults(self, expected: "Outcome") -> Iterator[str]:
+        """Where this differs, a line each."""
+        for what in ("alerts", "sessions", "tape"):
+            found, wanted = getattr(self, what), getattr(expected, what)
+            for name in sorted(found.keys() | wanted.keys()):
+                if f"/{SOURCE}/" in name:  # a file that was followed, which is compared as it runs
+                    continue
+                yield from _differences(f"{what} of {name}", found.get(name, []), wanted.get(name, []))
+
+
+def _differences(what: str, found: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
+    doubled = sorted({one for one in found if found.count(one) > 1})
+    for said, lines in (
+        ("missing", set(wanted) - set(found)),
+        ("too many", set(found) - set(wanted)),
+        ("twice", doubled),
+    ):
+        if lines:
+            yield f"{what}: {len(lines)} {said}, of {len(wanted)}: {min(lines)[:300]}"
+
+
+def outcome_of(house: House, owners: Mapping[str, int]) -> Outcome:
+    """What is kept of these owners, by address. Asks the store."""
+    names = {number: name for name, number in owners.items()}
+    found = Outcome()
+    for row in house.alerts.alerts(list(names), limit=10**6):
+        plain = replace(row, owner=0, seq=0, recorded_ns=None)
+        found.alerts[f"{names[row.owner]}/{row.feed}/{row.contract}"].append(_line(plain))
+    for row in house.store.all_recordings():
+        if row.owner not in names or row.source == SOURCE:
+            continue
+        rows = b"".join(part.tobytes() for part in house.tape.read(row.path, row.quality))
+        plain = replace(row, owner=0, received_ns=0, path="")
+        found.tape[f"{names[row.owner]}/{row.contract}"].append(f"{_line(plain)} {_digest(rows)}")
+    for number, name in names.items():
+        for root in house.reference.universe.products:
+            for row in house.store.sessions([number], root):
+                if row.source not in {SOURCE, "past"}:
+                    found.sessions[f"{name}/{row.contract}"].append(
+                        _line(replace(row, owner=0, received_ns=0))
+                    )
+    return found
+
+
+def _line(row: Any) -> str:
+    return msgspec.json.encode(row, enc_hook=str, order="sorted").decode()
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:16]
+
+
+def undisturbed(
+    folder: Path, plays: Sequence[Play], days: Sequence[date]
+) -> tuple[Outcome, dict[tuple[str, str, str], Any]]:
+    """Fold recordings in one process into a fresh folder, round after round; what came of it, and the answers of
+    `/api/profile` by owner, contract and date."""
+    with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
+        now_ns = house.clock.now_ns()
+        owners = {
+            play.owner: OPERATOR if play.owner == "operator" else house.store.ensure_user(play.owner, now_ns)
+            for play in plays
+        }
+        asyncio.run(_play(house, plays, days, owners))
+        return outcome_of(house, owners), _profiles(house, plays, days, owners)
+
+
+async def _play(house: House, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]) -> None:
+    engine = house.live_engine()
+    said: list[str] = []
+    engine.tell = lambda event, **details: said.append(f"{event} {details}")
+    await engine.start()
+    for feed in dict.fromkeys(play.feed for play in plays):
+        await asyncio.gather(
+            *(
+                engine.attach(owners[play.owner], play.replay(house.reference, days, FreePace()))
+                for play in plays if play.feed == feed
+            )
+        )  # fmt: skip
+    await engine.drained()
+    await engine.stop()
+    if said:
+        raise RuntimeError(f"the undisturbed process complains: {said[:3]}")
+
+
+def _profiles(
+    house: House, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]
+) -> dict[tuple[str, str, str], Any]:
+    found: dict[tuple[str, str, str], Any] = {}
+    for play in plays:
+        if play.owner == "operator":
+            continue
+        scope = house.licences.of_user(owners[play.owner])
+        for contract in play.contracts(house.reference, days):
+            for day in map(str, days):
+                answer = house.query.profile(scope, contract.key, day, house.clock.now_ns()).answer
+                found[play.owner, contract.key, day] = msgspec.json.decode(msgspec.json.encode(answer))
+    return found

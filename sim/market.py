@@ -1,0 +1,171 @@
+"""What is traded in a simulation: recordings made of a seed, and a file that grows as Sierra Chart's do.
+
+Rule kept: everything follows from the seed and the day; what was put into a growing file is remembered, so that what
+came of it can be told.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+
+from outcry.core.calendar import Session
+from outcry.core.instruments import Contract
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.files.scid import EPOCH_US, HEADER, RECORD
+from outcry.feeds.pace import Pace
+from outcry.feeds.replay import ReplayFeed
+from outcry.feeds.simulator.history import past_sessions
+from outcry.feeds.simulator.market import Market as Invented
+from outcry.ports.files import ReadCounts
+from outcry.ports.records import TRADE, Batch, Quality, Rows
+from outcry.services.demo import write_history
+from outcry.store.reference import Reference
+from outcry.store.sql import SqlStore
+
+#: Products of the operator's recordings and of users', apart: what is measured against what is then no question of
+#: whose session is stored first.
+SHARED, PERSONAL = ("ES", "NQ", "YM", "RTY"), ("CL", "GC", "ZN", "6E", "SI", "ZB", "NG", "6J")
+#: Products that are traded whatever the day and the hour.
+ROUND_THE_CLOCK = ("BTC", "ETH")
+DAYS = 2
+#: Trades of a contract and session in a recording, at most.
+MOST_TRADES = {"eth": 600, "rth": 2500}
+_MS = 1_000_000
+
+
+@dataclass
+class Kept:
+    """A recording in memory. Implements `ports.files.Reading`."""
+
+    source: str
+    kept: list[Batch]
+    path: Path = Path("kept")
+    format: str = "kept"
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    bytes_total: int = 0
+    bytes_read: int = 0
+    covered: tuple[tuple[int, int], ...] = ()
+    replaces: bool = False
+
+    def batches(self) -> Iterator[Batch]:
+        """See `Reading`."""
+        return iter(self.kept)
+
+
+@dataclass(frozen=True)
+class Play:
+    """One owner's recording, of several contracts, pushed under the name of a feed. `owner`: an e-mail address, or
+    `operator`."""
+
+    owner: str
+    feed: str
+    roots: tuple[str, ...]
+    seed: int
+
+    def contracts(self, reference: Reference, days: Sequence[date]) -> list[Contract]:
+        """The contracts it is of."""
+        return [reference.universe.front(root, days[0]) for root in self.roots]
+
+    def replay(self, reference: Reference, days: Sequence[date], pace: Pace) -> ReplayFeed:
+        """It as a feed."""
+        market = Invented(self.seed, reference.universe.products, reference.calendar)
+        batches = [
+            Batch(contract, Quality.TICKS, _thinned(market.trades(contract, session), session), "invented")
+            for contract in self.contracts(reference, days)
+            for session in reference.calendar.sessions(contract.root, days[0], days[-1])
+        ]
+        return ReplayFeed([Kept(self.feed, batches)], reference.calendar, pace, name=self.feed)
+
+
+def plays_of(number: int, seed: int, users: int) -> list[Play]:
+    """The recordings of one round: the operator's, and each user's."""
+    chance = random.Random(f"{seed}/{number}")
+    feed = f"play{number}"
+    shared = (
+        [Play("operator", feed, (SHARED[number],), chance.randrange(2**31))] if number < len(SHARED) else []
+    )
+    return shared + [
+        Play(f"u{number}-{at}@example.com", feed, tuple(sorted(chance.sample(PERSONAL, 2))), chance.randrange(2**31))
+        for at in range(users)
+    ]  # fmt: skip
+
+
+def days_of(reference: Reference, today: date) -> list[date]:
+    """The trade dates that are played: the last ones of a week that is over, for every product."""
+    day, found = today - timedelta(days=today.weekday() + 3), list[date]()
+    roots = (*SHARED, *PERSONAL)
+    while len(found) < DAYS:
+        if all(len(list(reference.calendar.sessions(root, day, day))) == 2 for root in roots):
+            found.insert(0, day)
+        day -= timedelta(days=1)
+    return found
+
+
+def _thinned(rows: Rows, session: Session) -> Rows:
+    most = MOST_TRADES[session.kind.value]
+    few = rows[:: -(-len(rows) // most)]
+    plain = np.zeros(len(few), TRADE)
+    for name in TRADE.names or ():
+        plain[name] = few[name]
+    return plain
+
+
+class GrowingFile:
+    """A Sierra Chart file of one contract, to which trades of now are added. `prices` and `sizes` of what it holds."""
+
+    def __init__(self, folder: Path, contract: Contract, tick_e9: int, seed: int) -> None:
+        month = "FGHJKMNQUVXZ"[contract.month - 1]
+        self.path = folder / f"{contract.root}{month}{contract.year % 100:02}_FUT_CME.scid"
+        self.contract, self._tick_e9 = contract, tick_e9
+        self._chance = np.random.default_rng(seed)
+        self._ticks, self._last_ms = 20_000, 0
+        self.rows = np.zeros(0, TRADE)
+        header = np.zeros(1, HEADER)
+        header["magic"], header["header_size"] = b"SCID", HEADER.itemsize
+        header["record_size"], header["version"] = RECORD.itemsize, 1
+        self.path.write_bytes(header.tobytes())
+
+    def add(self, now_ns: int, count: int) -> None:
+        """Add trades of the last moments, in one write."""
+        first_ms = max(self._last_ms + 1, now_ns // _MS - 2 * count)
+        records, rows = np.zeros(count, RECORD), np.zeros(count, TRADE)
+        at_ms = first_ms + np.arange(count)
+        self._last_ms = int(at_ms[-1])
+        ticks = self._ticks + np.cumsum(self._chance.integers(-3, 4, count))
+        self._ticks = int(ticks[-1])
+        prices = ticks * self._tick_e9 / 1e9
+        sizes, bought = self._chance.integers(1, 9, count), self._chance.integers(0, 2, count)
+        records["at"] = at_ms * 1000 + EPOCH_US
+        records["high"], records["low"], records["close"] = prices + 1, prices - 1, prices
+        records["trades"], records["volume"] = 1, sizes
+        records["ask_volume"], records["bid_volume"] = sizes * bought, sizes * (1 - bought)
+        with self.path.open("ab") as file:
+            file.write(records.tobytes())
+        rows["ts_event"], rows["price"], rows["size"] = at_ms * _MS, ticks * self._tick_e9, sizes
+        self.rows = np.concatenate([self.rows, rows])
+
+
+def growing_files(folder: Path, reference: Reference, now_ns: int, seed: int) -> list[GrowingFile]:
+    """One of each product that is traded now, whatever the hour; none in years in which these close at weekends."""
+    today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
+    return [
+        GrowingFile(folder, reference.universe.front(root, today), reference.universe.products[root].tick_e9, seed + at)
+        for at, root in enumerate(ROUND_THE_CLOCK)
+        if reference.calendar.session_at(root, now_ns) is not None
+    ]  # fmt: skip
+
+
+def write_past(
+    store: SqlStore, reference: Reference, contracts: Sequence[Contract], until: date, now_ns: int
+) -> None:
+    """Give contracts that are followed live a past to be measured against."""
+    market = Invented(1, reference.universe.products, reference.calendar)
+    write_history(
+        store, reference.universe.products, contracts,
+        lambda contract: past_sessions(market, contract, reference.calendar, until, count=5),
+        source="past", now_ns=now_ns,
+    )  # fmt: skip

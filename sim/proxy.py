@@ -1,0 +1,119 @@
+"""What stands in the path between Outcry and its engines, and before its replicas: TCP lines that can be stalled.
+
+Run as `python -m sim.proxy LINES`, a process of its own: LINES is JSON, `[{"name": …, "port": …, "to": [ports]}]`, a
+connection going to any of those ports that takes it, by chance. It prints a line once all listen, and then reads what
+to do from standard input: `stall NAME` (connections stay open, and nothing comes through), `go NAME`, `cut NAME`.
+"""
+
+import asyncio
+import json
+import random
+import sys
+from contextlib import suppress
+from subprocess import PIPE, Popen
+from typing import Self
+
+import uvloop
+
+_CHUNK = 128 * 1024
+
+
+class _Line:
+    def __init__(self, port: int, to: list[int]) -> None:
+        self.port, self._to = port, to
+        self.open = asyncio.Event()
+        self.open.set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection to its end."""
+        await self.open.wait()
+        for port in random.sample(self._to, len(self._to)):
+            with suppress(OSError):
+                there = await asyncio.open_connection("127.0.0.1", port)
+                break
+        else:
+            writer.close()
+            return
+        await asyncio.gather(self._carry(reader, there[1]), self._carry(there[0], writer))
+
+    def cut(self) -> None:
+        """Break every connection."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while data := await reader.read(_CHUNK):
+                await self.open.wait()
+                writer.write(data)
+                await writer.drain()
+            writer.write_eof()
+        except (OSError, RuntimeError):  # uvloop says the second of a connection that is closed
+            writer.transport.abort()
+        finally:
+            self._writers.discard(writer)
+
+
+async def _run(said: str) -> None:
+    lines = {one["name"]: _Line(one["port"], one["to"]) for one in json.loads(said)}
+    for line in lines.values():
+        await asyncio.start_server(line.take, "127.0.0.1", line.port)
+    print("ready", flush=True)
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    while told := await reader.readline():
+        what, name = told.decode().split()
+        match what:
+            case "stall":
+                lines[name].open.clear()
+            case "go":
+                lines[name].open.set()
+            case _:
+                lines[name].cut()
+
+
+class Proxy:
+    """The process, from outside. Use it as a context. `lines`: name to (port, ports behind it)."""
+
+    def __init__(self, lines: dict[str, tuple[int, list[int]]]) -> None:
+        self._said = json.dumps(
+            [{"name": name, "port": port, "to": to} for name, (port, to) in lines.items()]
+        )
+        self._process: Popen[str]
+
+    def __enter__(self) -> Self:
+        self._process = Popen(
+            [sys.executable, "-m", "sim.proxy", self._said], stdin=PIPE, stdout=PIPE, text=True
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "ready\n"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def stall(self, name: str) -> None:
+        """Let nothing through."""
+        self._tell(f"stall {name}")
+
+    def go(self, name: str) -> None:
+        """Let it through again."""
+        self._tell(f"go {name}")
+
+    def cut(self, name: str) -> None:
+        """Break what is connected."""
+        self._tell(f"cut {name}")
+
+    def _tell(self, what: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(what + "\n")
+        self._process.stdin.flush()
+
+
+if __name__ == "__main__":
+    uvloop.run(_run(sys.argv[1]))

@@ -1,0 +1,100 @@
+"""Pushes recordings into the service as `outcry replay` does, many beside each other, in a process of its own.
+
+Run as `python -m sim.pushing`: reads a line of JSON for each recording to push from standard input, and writes one for
+each that was taken to its end, or why it was not.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import date
+from subprocess import PIPE, Popen
+from threading import Thread
+from typing import Any
+
+import uvloop
+
+from outcry.cli.playing import Player
+from outcry.client import ApiError, Unreachable, pusher
+from outcry.feeds.pace import pace_of
+from outcry.store.reference import Reference, load_reference
+from outcry.wiring import SystemClock
+from sim.market import Play
+
+# Where nothing was ever taken a replay gives up soon, for its address may be wrong; here it is not.
+pusher.FIRST_PATIENCE_S = pusher.PATIENCE_S
+
+
+@dataclass(frozen=True)
+class Job:
+    """A recording to push: where, with which key, how many times as fast as it happened."""
+
+    play: Play
+    days: tuple[str, ...]
+    url: str
+    key: str
+    speed: float
+
+
+async def _push(job: Job, reference: Reference) -> None:
+    try:
+        feed = job.play.replay(
+            reference, [date.fromisoformat(day) for day in job.days], pace_of(job.speed, SystemClock())
+        )
+        player = Player(feed)
+        await player.run(job.url, job.key)
+        said = {"owner": job.play.owner, "feed": job.play.feed, "rows": player.played.rows}
+    except (ApiError, Unreachable) as problem:
+        said = {"owner": job.play.owner, "feed": job.play.feed, "problem": str(problem)}
+    print(json.dumps(said), flush=True)
+
+
+async def _run() -> None:
+    reference = load_reference()
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(4))
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    async with asyncio.TaskGroup() as tasks:
+        while line := await reader.readline():
+            told: dict[str, Any] = json.loads(line)
+            play = Play(**told["play"] | {"roots": tuple(told["play"]["roots"])})
+            tasks.create_task(
+                _push(Job(play, tuple(told["days"]), told["url"], told["key"], told["speed"]), reference)
+            )
+
+
+class Pushing:
+    """The process, from outside. Use it as a context. `heard`: told of each recording that has come to its end."""
+
+    def __init__(self, heard: Callable[[dict[str, Any]], object]) -> None:
+        self._heard = heard
+        self._process: Popen[str]
+
+    def __enter__(self) -> "Pushing":
+        self._process = Popen([sys.executable, "-m", "sim.pushing"], stdin=PIPE, stdout=PIPE, text=True)
+        Thread(target=self._listen, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def push(self, jobs: Sequence[Job]) -> None:
+        """Begin to push."""
+        assert self._process.stdin is not None
+        for job in jobs:
+            self._process.stdin.write(json.dumps(asdict(job)) + "\n")
+        self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._heard(json.loads(line))
+
+
+if __name__ == "__main__":
+    uvloop.run(_run())

@@ -1,0 +1,203 @@
+"""What runs in a simulation: the engines (a JetStream of three nodes, PostgreSQL, each behind a line that can be
+stalled) and `outcry serve` once for each share of the work, as an operator would start it.
+
+Rule kept: a process that ends though nobody killed it is started again a second later, as systemd would, and counted.
+"""
+
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from subprocess import Popen
+from typing import Self
+
+from tests.deliver.certificates import Certificate, certificate
+from tests.engines.jetstream import JetStream
+from tests.engines.ports import free_ports
+from tests.engines.postgres import Postgres
+
+from outcry.settings import Settings, read_settings
+from sim.proxy import Proxy
+
+_OUTCRY = Path(sys.executable).with_name("outcry")
+NODES = 3
+_AGAIN_S = 1.0
+#: Names of the lines: before PostgreSQL, before each node of JetStream, before all replicas of the API.
+STORE, NODE, SPREAD = "store", "node{}", "api"
+
+
+@dataclass(frozen=True)
+class Company:
+    """How many processes of each role there are."""
+
+    engines: int = 3
+    feeds: int = 2
+    apis: int = 3
+    deliver: int = 2
+
+
+class Worker:
+    """One `outcry serve` of one role, killed and started again. `log`: all that it and those before it have said."""
+
+    def __init__(self, role: str, name: str, port: int, environment: dict[str, str], log: Path) -> None:
+        self.role, self.name, self.port, self.log = role, name, port, log
+        self._environment = environment
+        self._process: Popen[bytes] | None = None
+        self._again_s = 0.0
+        self.paused = False
+        #: Whether it is to run: False between a kill and the start that follows.
+        self.wanted = False
+        #: How often it ended by itself.
+        self.ended = 0
+
+    def start(self) -> None:
+        """Start it."""
+        self.wanted = True
+        with self.log.open("ab") as said:
+            self._process = Popen(
+                [_OUTCRY, "serve", "--port", str(self.port)], env=self._environment, stdout=said, stderr=said
+            )
+
+    def look(self) -> None:
+        """Start it again where it has ended by itself, after a moment."""
+        if not self.wanted or self._process is None or self._process.poll() is None:
+            return
+        if not self._again_s:
+            self.ended += 1
+            self._again_s = time.monotonic() + _AGAIN_S
+        elif time.monotonic() > self._again_s:
+            self._again_s = 0.0
+            self.start()
+
+    def kill(self) -> int:
+        """End it as if its machine were gone; its number."""
+        assert self._process is not None
+        self.wanted = self.paused = False
+        self._process.kill()
+        self._process.wait()
+        return self._process.pid
+
+    def signal(self, what: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(what)
+        self.paused = what is signal.SIGSTOP
+
+    @property
+    def ready(self) -> bool:
+        """Whether it says that it is ready."""
+        return self.wanted and not self.paused and self.ask("/readyz")[0] == 200
+
+    def ask(self, path: str, timeout_s: float = 2.0) -> tuple[int, bytes]:
+        """Ask it something; status 0 where nobody answers."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, HTTPException):
+            return 0, b""
+        finally:
+            connection.close()
+
+    @property
+    def said(self) -> str:
+        """The last that it has said."""
+        return self.log.read_text(errors="replace")[-2000:]
+
+
+class Stage:
+    """Everything that runs. Use it as a context; nothing of Outcry runs before `open`. `folder`: for data and logs."""
+
+    def __init__(self, folder: Path, company: Company, receiver_port: int) -> None:
+        self.folder, self._receiver_port = folder, receiver_port
+        self.certificate: Certificate = certificate(folder)
+        self._held = ExitStack()
+        self.nodes, self.postgres = JetStream(NODES), Postgres()
+        ports = free_ports(2 + NODES + company.engines + company.feeds + company.apis + company.deliver)
+        self._store_port, self.spread_port = ports[0], ports[1]
+        self._node_ports = ports[2 : 2 + NODES]
+        self._secret, self._vault_key = secrets.token_hex(16), secrets.token_hex(32)
+        self.tails: list[Path] = []
+        self.database = ""
+        self._shares = [("engine", company.engines), ("feeds", company.feeds), ("api", company.apis)]
+        self._shares.append(("deliver", company.deliver))
+        self._ports = iter(ports[2 + NODES :])
+        self.workers: list[Worker] = []
+        self.proxy: Proxy
+
+    def __enter__(self) -> Self:
+        self._held.enter_context(self.nodes)
+        self._held.enter_context(self.postgres)
+        self.database = self.postgres.database()
+        ports = {role: [next(self._ports) for _ in range(count)] for role, count in self._shares}
+        lines = {STORE: (self._store_port, [self.postgres.port]), SPREAD: (self.spread_port, ports["api"])}
+        for at, port in enumerate(self._node_ports):
+            lines[NODE.format(at)] = (port, [self.nodes.ports[at]])
+        self.proxy = self._held.enter_context(Proxy(lines))
+        for role, own in ports.items():
+            for at, port in enumerate(own, 1):
+                name = f"{role} {at}"
+                log = self.folder / f"{role}{at}.log"
+                self.workers.append(Worker(role, name, port, {}, log))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            if worker.wanted:
+                worker.kill()
+        self._held.close()
+
+    def open(self) -> None:
+        """Start Outcry, every process at once and in no order."""
+        for worker in self.workers:
+            worker._environment = self._environment(worker.role)
+            worker.start()
+
+    def of(self, role: str) -> list[Worker]:
+        """The processes of a role."""
+        return [worker for worker in self.workers if worker.role == role]
+
+    def look(self) -> None:
+        """Start again what has ended by itself."""
+        for worker in self.workers:
+            worker.look()
+
+    def unready(self) -> list[Worker]:
+        """Processes that do not say that they are ready."""
+        return [worker for worker in self.workers if not worker.ready]
+
+    @property
+    def settings(self) -> Settings:
+        """As a command of the operator's reads them, with no line before PostgreSQL."""
+        said = self._environment("") | {"OUTCRY_DATABASE_URL": self.postgres.url(self.database)}
+        return read_settings({k: v for k, v in said.items() if k not in {"OUTCRY_CLUSTER", "OUTCRY_ROLE"}})
+
+    def ended(self) -> Iterator[str]:
+        """Processes that ended by themselves, and how often."""
+        yield from (f"{worker.name}: {worker.ended} times" for worker in self.workers if worker.ended)
+
+    def _environment(self, role: str) -> dict[str, str]:
+        cluster = ",".join(f"nats://127.0.0.1:{port}" for port in self._node_ports)
+        here = {
+            name: os.environ[name]
+            for name in ("PATH", "PYTHONPATH", "COVERAGE_PROCESS_START")
+            if name in os.environ
+        }
+        said = {
+            "HOME": "/nonexistent", "OUTCRY_DATA": str(self.folder / "data"), "OUTCRY_ROLE": role,
+            "OUTCRY_DATABASE_URL": self.postgres.url(self.database, self._store_port), "OUTCRY_CLUSTER": cluster,
+            "OUTCRY_SECRET": self._secret, "OUTCRY_VAULT_KEYS": f"k1:{self._vault_key}",
+            "OUTCRY_PRIVATE_HOSTS": f"127.0.0.1:{self._receiver_port}",
+            "OUTCRY_PRIVATE_CA": str(self.certificate.path),
+        }  # fmt: skip
+        if role == "feeds":
+            said["OUTCRY_TAIL"] = ",".join(map(str, self.tails))
+        return here | said
