@@ -82,12 +82,13 @@ class Services:
 @dataclass(frozen=True, slots=True)
 class Options:
     """How it answers. `log` is where JSON lines go; `open_metrics` lets others than this machine read
-    `/metrics`."""
+    `/metrics`; `api`: whether it answers programs, or leaves that to other processes."""
 
     log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     access_log: bool = True
     query_timeout_s: float = 2.0
     open_metrics: bool = False
+    api: bool = True
 
 
 class Application:
@@ -165,7 +166,9 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     hub = Hub(edge, services.query, live, options.query_timeout_s)
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
     timeout_s = options.query_timeout_s
-    dispatchers = {"api": Dispatcher(edge, services.query, hot, hub, timeout_s, ingest)}
+    dispatchers: dict[str, Dispatcher] = {}
+    if options.api:
+        dispatchers["api"] = Dispatcher(edge, services.query, hot, hub, timeout_s, ingest)
     if services.browsers is not None:
         dispatchers["page"] = Dispatcher(edge, services.query, hot, hub, timeout_s, pages=True)
     _measure(edge, services, hot, hub)

@@ -5,7 +5,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.tape import TapeDamaged
 from outcry.services.live.entries import decode
-from outcry.settings import Settings, read_settings
+from outcry.settings import BadSettings, Settings, read_settings
 from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
 from outcry.wiring import LOG_FOLDER, SECRET_FILE, House, open_house
@@ -25,11 +25,13 @@ from outcry.wiring.vault import VAULT_FILE
 
 
 def serve(
-    *, host: str | None = None, port: int | None = None, data: str | None = None, demo: bool = False
-) -> int:
-    """Run the whole service in one process until interrupted.
+    *, host: str | None = None, port: int | None = None, data: str | None = None, demo: bool = False,
+    role: str | None = None, cluster: str | None = None, database: str | None = None,
+) -> int:  # fmt: skip
+    """Run the service until interrupted: all of it in one process, or its part of a cluster's.
 
     Answers under way are finished before it ends. Requests are logged to standard error, a JSON line each.
+    docs/cluster.md tells how many processes serve together.
 
     Parameters
     ----------
@@ -42,11 +44,24 @@ def serve(
     demo
         Serve an invented market: twenty past sessions and a live one in every product, whatever the day. Its data
         folder holds nothing else; what it invented before is thrown away at each start.
+    role
+        What this process does of a cluster's work: any of api, web, engine, feeds, deliver, comma-separated; all of it
+        unless set. Otherwise OUTCRY_ROLE.
+    cluster
+        The NATS servers that the processes of a cluster work together by, nats://a:4222,nats://b:4222; otherwise
+        OUTCRY_CLUSTER.
+    database
+        The address of PostgreSQL, postgresql://user@host/outcry; otherwise OUTCRY_DATABASE_URL, which a password
+        belongs in, for a command line can be read by others on this machine.
     """
     from outcry.http.server import Binding  # noqa: PLC0415 - the other commands do without a web server
     from outcry.http.server import serve as run  # noqa: PLC0415 - the other commands do without a web server
 
-    settings = read_settings(data=data, host=host, port=port)
+    settings = read_settings(
+        data=data, host=host, port=port, role=role, cluster=cluster, database_url=database
+    )
+    if demo and settings.cluster:
+        raise BadSettings("a demonstration is one process by itself: leave out the cluster")
     if demo:
         settings = demo_settings(settings, chosen=data is not None or "OUTCRY_DATA" in os.environ)
     binding = Binding(
@@ -54,13 +69,19 @@ def serve(
         trusted_proxies=settings.trusted_proxies or None,
     )  # fmt: skip
     with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
+        alone = not settings.cluster  # of several that share a folder none is the one to ask
 
         def started(host: str, port: int) -> None:
-            say(settings.folder, address(host, port))
+            if alone:
+                say(settings.folder, address(host, port))
             greet(host, port)
 
+        def stopping() -> None:
+            if alone:
+                unsay(settings.folder)
+
         try:
-            run(house.application(feeds), binding, started, partial(unsay, settings.folder))
+            run(house.application(feeds), binding, started, stopping)
         except SystemExit:  # the server has logged why it could not start
             where = f"{settings.host}:{settings.port}"
             print(
@@ -73,9 +94,9 @@ def serve(
 
 @contextmanager
 def _open(settings: Settings) -> Generator[Serving]:
-    """A house to serve from, its log held."""
-    with open_house(settings) as house, house.log.exclusively():
-        yield Serving(house, house.tails(), partial(_greet, house))
+    """A house to serve from, the log in its folder held; in a cluster the log is elsewhere."""
+    with open_house(settings) as house, nullcontext() if settings.cluster else house.log.exclusively():
+        yield Serving(house, house.tails() if "feeds" in settings.roles else [], partial(_greet, house))
 
 
 def _greet(house: House, host: str, port: int) -> None:
@@ -84,7 +105,8 @@ def _greet(house: House, host: str, port: int) -> None:
         file=sys.stderr,
         flush=True,
     )
-    print(set_up_notice(house, address(host, port)), end="", file=sys.stderr, flush=True)
+    if "web" in house.settings.roles:
+        print(set_up_notice(house, address(host, port)), end="", file=sys.stderr, flush=True)
 
 
 def migrate_database(*, data: str | None = None) -> int:

@@ -40,14 +40,16 @@ class Guarded(Protocol):
 
 class Delivery:
     """Implements `ports.delivery.Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
-    `admitted`: hosts that need not be public."""
+    `admitted`: hosts that need not be public; `delivers`: whether this process delivers, or leaves that to others and
+    sends tests only."""
 
     def __init__(
         self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,
-        readers: Callable[[int], Reader], admitted: Sequence[str] = (),
+        readers: Callable[[int], Reader], admitted: Sequence[str] = (), *, delivers: bool = True,
     ) -> None:  # fmt: skip
         self._dispatcher, self._outbox, self._senders, self._guard = dispatcher, outbox, senders, guard
         self._clock, self._readers, self.admitted = clock, readers, admitted
+        self._delivers = delivers
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: asyncio.Task[None] | None = None
 
@@ -57,7 +59,8 @@ class Delivery:
         """Begin to deliver; `tell(event, **details)` is for the operator's log."""
         self._loop = asyncio.get_running_loop()
         self._dispatcher.tell = tell
-        self._running = self._loop.create_task(self._run(tell))
+        if self._delivers:
+            self._running = self._loop.create_task(self._run(tell))
 
     async def _run(self, tell: Callable[..., object]) -> None:
         while True:
@@ -91,7 +94,7 @@ class Delivery:
     @property
     def running(self) -> bool:
         """See `Deliverer`."""
-        return self._running is not None
+        return self._loop is not None
 
     def wake(self) -> None:
         """See `Deliverer`."""

@@ -60,7 +60,8 @@ def delivery_of(
     dispatcher = Dispatcher(Parts(outbox, senders, seal, clock, notices, worker))
     house.board.on_alerts(dispatcher.wake)
     admitted = [host.strip() for host in settings.private_hosts.split(",") if host.strip()]
-    return Delivery(dispatcher, outbox, senders, egress, clock, reader_of, admitted)
+    delivers = "deliver" in settings.roles
+    return Delivery(dispatcher, outbox, senders, egress, clock, reader_of, admitted, delivers=delivers)
 
 
 def _egress(settings: Settings) -> Egress:
