@@ -144,14 +144,14 @@ class MemoryAlerts:
         self.asked: list[tuple[int, ...]] = []
 
     def alerts(
-        self, owners: Sequence[int], *, after_seq: int = 0, symbol: str | None = None, first: date | None = None,
+        self, owners: Sequence[int] | None, *, after_seq: int = 0, symbol: str | None = None, first: date | None = None,
         last: date | None = None, before_seq: int | None = None, limit: int = 1000, newest_first: bool = False,
     ) -> Sequence[AlertRow]:  # fmt: skip
-        self.asked.append(tuple(owners))
+        self.asked.append(tuple(owners or ()))
         found = [
             row
             for row in sorted(self.rows, key=lambda row: row.seq)
-            if row.owner in owners and row.seq > after_seq and symbol in (None, row.symbol)
+            if (owners is None or row.owner in owners) and row.seq > after_seq and symbol in (None, row.symbol)
             and (before_seq is None or row.seq < before_seq)
             and (first is None or row.trade_date >= first) and (last is None or row.trade_date <= last)
         ]  # fmt: skip

@@ -197,11 +197,11 @@ class LiveStore(Protocol):
         ...
 
     def alerts(
-        self, owners: Sequence[int], *, after_seq: int = 0, symbol: str | None = None,
+        self, owners: Sequence[int] | None, *, after_seq: int = 0, symbol: str | None = None,
         first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
         newest_first: bool = False,
     ) -> Sequence[AlertRow]:  # fmt: skip
-        """Alerts of these owners, by `seq`."""
+        """Alerts of these owners, or everybody's, by `seq`."""
         ...
 
     def last_seq(self) -> int:

@@ -22,7 +22,8 @@ SYNC_S = 1.0
 RETRY_S = 1.0
 #: How long the end of the process waits for what is under way.
 PATIENCE_S = 5.0
-_ALERTS_SHOWN = 10_000
+#: Alerts of earlier processes that are put on a board.
+ALERTS_SHOWN = 10_000
 
 
 class Tell(Protocol):
@@ -105,9 +106,7 @@ class Recorder:
 
     async def show_known(self, owners: Sequence[int]) -> None:
         """Put alerts recorded by earlier processes on the board."""
-        known = await self.patiently(
-            lambda: self._live.alerts(owners, limit=_ALERTS_SHOWN, newest_first=True)
-        )
+        known = await self.patiently(lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True))
         await self.drained()
         self._board.post_known(list(reversed(known)))
 
