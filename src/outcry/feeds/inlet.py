@@ -13,7 +13,7 @@ from time import monotonic
 
 from outcry.ports.feed import CaughtUp, Ended, Event, FeedLost, FeedRefused, Trades
 from outcry.services.errors import Occupied, StoreUnavailable
-from outcry.services.pushing import SILENCE_S, Again, Push, keep_recent, refused
+from outcry.services.pushing import SILENCE_S, Again, Origin, Push, keep_recent, refused
 
 #: After this long without a word a run is given up; the next word of it begins anew.
 FORGET_S = 600.0
@@ -50,11 +50,11 @@ class Inlet:
     """One contract of one run: the events pushed and not yet taken. Everything here is done under `lock`.
 
     taken: the number of the first event not taken. over: why no more will come of it, empty while it may.
-    handed: whether the oldest event was handed out and nobody knows what became of it.
+    handed: whether the oldest event was handed out and nobody knows what became of it. origin: whose run it is.
     """
 
-    def __init__(self, push: Push) -> None:
-        self.session = push.session
+    def __init__(self, push: Push, origin: Origin = Origin.PROGRAM) -> None:
+        self.session, self.origin = push.session, origin
         self.taken = push.first
         self.again = push.again
         self.caught_up: CaughtUp | None = None

@@ -5,6 +5,7 @@ been journalled; at most one push of a contract waits, so a pusher is never fast
 feed is fed by one run at a time. Pushes may come on another thread, and another event loop, than they are read on.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import replace
 from threading import Lock
@@ -24,8 +25,10 @@ from outcry.ports.feed import (
     FeedRefused,
     Trades,
 )
+from outcry.ports.live import StreamKey
+from outcry.ports.partitions import partition_of_stream
 from outcry.services.errors import StoreUnavailable
-from outcry.services.pushing import WAIT_S, Push, is_feed_name, refused
+from outcry.services.pushing import WAIT_S, Origin, Push, is_feed_name, refused
 
 #: Contracts an owner may have pushed at a time; more than the universe has front and next months.
 MOST_INLETS = 256
@@ -114,7 +117,7 @@ class PushedFeeds:
     """
 
     def __init__(
-        self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf = lambda _owner: (),
+        self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf | None = None,
         streams_of: StreamsOf = lambda _owner: (),
     ) -> None:  # fmt: skip
         self.universe = universe
@@ -141,9 +144,15 @@ class PushedFeeds:
         for found in known:
             listener(*found)
 
-    async def take(self, owner: int, feed: str, push: Push) -> int:
-        """See `Intake`."""
-        inlet = self._inlet(owner, feed, push)
+    async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
+        """See `Intake`. May raise `StoreBusy`."""
+        if (
+            origin is Origin.PROGRAM
+            and self._is_new(owner, feed, push)
+            and feed in await self._connected(owner)
+        ):
+            raise refused("connected")
+        inlet = self._inlet(owner, feed, push, origin)
         inlet.occupy()
         try:
             deadline_s = monotonic() + WAIT_S
@@ -160,9 +169,39 @@ class PushedFeeds:
         for inlet in inlets:
             inlet.finish(STOPPING)
 
-    def _inlet(self, owner: int, feed: str, push: Push) -> Inlet:
+    def leave(self, key: StreamKey, code: str, session: str = "") -> bool:
+        """End what a process of ours pushes of a stream, if it is that session's or none is named: `code` says why.
+        False where nothing was."""
+        with self._lock:
+            held = self._inlets.get((key.owner, key.feed, key.contract))
+        if held is None or held.origin is Origin.PROGRAM or held.over or session not in {"", held.session}:
+            return False
+        held.finish(code)
+        return True
+
+    def end(self, partition: int) -> None:
+        """End what is pushed of a partition's streams: pushes under way are to be sent again to who has it next."""
+        with self._lock:
+            ended = [
+                place for place in self._inlets if partition_of_stream(StreamKey(*place).text) == partition
+            ]
+            inlets = [self._inlets.pop(place) for place in ended]
+            self._forget_runs()
+        for inlet in inlets:
+            inlet.finish(STOPPING)
+
+    async def _connected(self, owner: int) -> Collection[str]:
+        """Names of an owner's feeds that the service itself brings: the store is asked, once a run."""
+        return () if self._reserved_of is None else await asyncio.to_thread(self._reserved_of, owner)
+
+    def _is_new(self, owner: int, feed: str, push: Push) -> bool:
+        held = self._inlets.get((owner, feed, push.contract))
+        return held is None or held.session != push.session
+
+    def _inlet(self, owner: int, feed: str, push: Push, origin: Origin) -> Inlet:
         """The inlet of a push, made if its run is new; raises `InvalidRequest`."""
-        if not is_feed_name(feed) or feed in self._reserved:
+        ours = origin is not Origin.PROGRAM
+        if not is_feed_name(feed) or feed == SIMULATOR or (feed in self._reserved and not ours):
             raise refused("feed")
         place = owner, feed, push.contract
         with self._lock:
@@ -174,25 +213,41 @@ class PushedFeeds:
                 raise refused("caps")
             if held is not None and held.session == push.session and held.over in {"", CLOSED, STOPPING}:
                 return held
-            if feed in self._reserved_of(owner):  # asked of the store: once a run, not at each push
-                raise refused("connected")
-            run = self._begun(place, held, run, push)
+            run = self._begun(place, held, run, push, origin)
             inlet, listeners = run.inlets[push.contract], list(self._listeners)
         for listener in listeners:
             listener(owner, run, push.contract)
         return inlet
 
     def _begun(
-        self, place: tuple[int, str, Contract], held: Inlet | None, run: PushedFeed | None, push: Push
+        self,
+        place: tuple[int, str, Contract],
+        held: Inlet | None,
+        run: PushedFeed | None,
+        push: Push,
+        origin: Origin,
     ) -> PushedFeed:
         """Begin an inlet, in the place of one that is through, or that nothing is heard of."""
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
+        followed = followed or origin is Origin.RUNNER
         if held is not None and held.in_use and not followed:
             raise refused("occupied")
         if push.first and push.again is None:
             raise refused("hole", next=0)
         self._sweep()
+        if origin is Origin.PROGRAM:
+            self._limit(place)
+        if held is not None:
+            held.finish("replaced")
+        run = run or PushedFeed(feed, push.caps, push.session)
+        self._feeds[owner, feed, push.session] = run
+        run.inlets[contract] = self._inlets[place] = Inlet(push, origin)
+        return run
+
+    def _limit(self, place: tuple[int, str, Contract]) -> None:
+        """Refuse a contract too many of one owner."""
+        owner, feed, contract = place
         if sum(other == owner for other, _, _ in self._inlets) >= MOST_INLETS:
             raise refused("too_many")
         if owner != OPERATOR:
@@ -200,12 +255,6 @@ class PushedFeeds:
             streams.update(self._streams_of(owner))
             if (feed, contract) not in streams and len(streams) >= MOST_STREAMS:
                 raise refused("streams")
-        if held is not None:
-            held.finish("replaced")
-        run = run or PushedFeed(feed, push.caps, push.session)
-        self._feeds[owner, feed, push.session] = run
-        run.inlets[contract] = self._inlets[place] = Inlet(push)
-        return run
 
     def _sweep(self) -> None:
         """Forget runs that nothing was heard of for long."""
@@ -213,5 +262,8 @@ class PushedFeeds:
             if inlet.forgotten:
                 inlet.finish("disconnected")
                 del self._inlets[place]
+        self._forget_runs()
+
+    def _forget_runs(self) -> None:
         kept = {(owner, name, inlet.session) for (owner, name, _), inlet in self._inlets.items()}
         self._feeds = {place: feed for place, feed in self._feeds.items() if place in kept}

@@ -10,6 +10,7 @@ Rule kept: a push is read whole or not at all; whatever bytes it holds, reading 
 import re
 from collections import deque
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any, Protocol
 
 import msgspec
@@ -55,6 +56,16 @@ _FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
 
 
+class Origin(StrEnum):
+    """Who pushes, as the processes of a service tell one another."""
+
+    PROGRAM = (
+        "program"  #: somebody's own, with a key: names of feeds that the service brings itself are not for it
+    )
+    PROCESS = "process"  #: one of the service's
+    RUNNER = "runner"  #: likewise, and it alone runs this feed now: whoever did before is through
+
+
 @dataclass(frozen=True, slots=True)
 class Again:
     """Said to a service that has forgotten a run, as after a restart, or of a run that goes on from another: events
@@ -86,7 +97,7 @@ class Intake(Protocol):
 
     universe: Universe
 
-    async def take(self, owner: int, feed: str, push: Push) -> int:
+    async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
         """Hand over events and wait until they are taken, at most about `WAIT_S`; return the number of the first
         that is not. Raises `InvalidRequest`, and `Occupied` where a push of this contract is under way."""
         ...

@@ -32,7 +32,7 @@ from outcry.services.live.recovery import Recovery
 from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
 from outcry.services.live.storing import Storing
-from outcry.services.live.told import Told, told_by
+from outcry.services.live.told import Reach, Told, told_by
 
 T = TypeVar("T")
 
@@ -159,6 +159,18 @@ class Engine:
         """What a stream says; None where it has not begun."""
         runner = self.runners.get(key.text)
         return told_by(runner) if runner else None
+
+    async def reach(self, key: StreamKey) -> Reach | None:
+        """How far a stream is; None where nothing has come of it."""
+        runner = self.runners.get(key.text)
+        if runner is None or not runner.stream.latest_ns:
+            return None
+        stream, barred_ns = runner.stream, await self._recovery.barred(runner)
+        return Reach(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
+
+    def follows(self, key: StreamKey) -> bool:
+        """Whether anybody follows a stream."""
+        return key.text in self._streams
 
     def history(self, key: StreamKey) -> str:
         """What the session of a stream is computed from."""

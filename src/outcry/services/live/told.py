@@ -1,4 +1,4 @@
-"""What one stream says of itself to whoever runs its feed."""
+"""What one stream says of itself to whoever runs its feed, here or in another process."""
 
 from dataclasses import dataclass
 
@@ -16,6 +16,16 @@ class Told:
     lost: str = ""
     login: bool = False
     subscribed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How far a stream is, for a feed that begins elsewhere. `latest_ns`: its newest row; `time_ns`: up to where
+    nothing is missing but what is known to; `barred_ns`: see `ports.feed.Cursor`. ns UTC, 0 where there is none."""
+
+    latest_ns: int
+    time_ns: int
+    barred_ns: tuple[int, ...] = ()
 
 
 def told_by(runner: Runner) -> Told:

@@ -1,0 +1,87 @@
+"""The owners of streams, as processes know them that bring trades or pass them on.
+
+Rule kept: an owner that cannot be reached is none that refuses: what was asked is asked again, of whoever it is then.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from outcry.core.instruments import Universe
+from outcry.ports.calls import BusDown, CallRefused, Calls
+from outcry.ports.live import StreamKey
+from outcry.services.errors import StoreUnavailable
+from outcry.services.feeding.asking import (
+    Asked,
+    AskReach,
+    Carried,
+    Leave,
+    Refuse,
+    Retire,
+    push_name,
+    raise_refusal,
+    stream_name,
+)
+from outcry.services.live.told import Reach
+from outcry.services.pushing import WAIT_S, Origin, Push, write_push
+
+#: An owner waits `WAIT_S` itself until events are taken; then it is away.
+PUSH_TIMEOUT_S = WAIT_S + 3.0
+ASK_TIMEOUT_S = 3.0
+_REACH = msgspec.msgpack.Decoder(Reach | None)
+
+
+class Owners:
+    """All owners, over `calls`. Every method raises `StoreUnavailable` where none can be reached."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
+        """See `Intake.take`."""
+        key = StreamKey(owner, feed, push.contract)
+        body = msgspec.msgpack.encode(Carried(owner, feed, origin, write_push(push)))
+        return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
+
+    async def reach(self, key: StreamKey) -> Reach | None:
+        """How far a stream is; None where nothing is known of it."""
+        return _REACH.decode(await self._about(key, AskReach(*_of(key))))
+
+    async def leave(self, key: StreamKey, session: str) -> None:
+        """Say that a run is over."""
+        await self._about(key, Leave(*_of(key), session))
+
+    async def refuse(self, key: StreamKey, code: str) -> None:
+        """Say of a stream that nobody brings why."""
+        await self._about(key, Refuse(*_of(key), code))
+
+    async def retire(self, key: StreamKey) -> None:
+        """Show a stream no more."""
+        await self._about(key, Retire(*_of(key)))
+
+    async def _about(self, key: StreamKey, asked: Asked) -> bytes:
+        return await self._ask(stream_name(key), msgspec.msgpack.encode(asked), ASK_TIMEOUT_S)
+
+    async def _ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        try:
+            return await self._calls.ask(name, body, timeout_s)
+        except BusDown as problem:
+            raise StoreUnavailable("upstream_unavailable") from problem
+        except CallRefused as refusal:
+            raise_refusal(refusal)
+
+
+def _of(key: StreamKey) -> tuple[int, str, str]:
+    return key.owner, key.feed, key.contract.key
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOn:
+    """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `services.pushing.Intake`."""
+
+    universe: Universe
+    owners: Owners
+
+    async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
+        """See `Intake`. Raises `StoreUnavailable` where the owner is not there now."""
+        return await self.owners.push(owner, feed, push, origin)
