@@ -7,6 +7,8 @@ Rule kept: everything it needs is handed to it; it opens nothing and keeps nothi
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_bytes
 from typing import Any, BinaryIO, Protocol
 
 from outcry.api.dispatch import Dispatcher
@@ -16,6 +18,7 @@ from outcry.api.ingest import Ingest
 from outcry.api.lookup import LiveSide
 from outcry.api.probes import PROBES, build_probes
 from outcry.api.query import Query
+from outcry.api.tickets import Tickets
 from outcry.api.uses import Uses
 from outcry.core.instruments import Universe
 from outcry.http.auth import Door, PageDoor
@@ -61,7 +64,8 @@ class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
     they run until all pass once. `live`, `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in
-    by a page, and the pages themselves."""
+    by a page, and the pages themselves. `ticket_secret`: what tickets of streams are sealed with, the same at every
+    process that answers."""
 
     query: Query
     keys: KeyRing
@@ -77,6 +81,7 @@ class Services:
     browsers: PageDoor | None = None
     pages: Callable[[Journal], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+    ticket_secret: bytes = field(default_factory=partial(token_bytes, 32), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,8 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     edge = _edge(services, options)
     hot = HotAnswers(edge)
     live = LiveSide(services.board, services.universe, services.alerts)
-    hub = Hub(edge, services.query, live, options.query_timeout_s)
+    tickets = Tickets(services.ticket_secret, services.clock)
+    hub = Hub(edge, services.query, live, options.query_timeout_s, tickets)
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
     timeout_s = options.query_timeout_s
     dispatchers: dict[str, Dispatcher] = {}

@@ -13,6 +13,7 @@ from time import monotonic
 from outcry.api.follower import Follower
 from outcry.api.lookup import LiveSide, Lookup
 from outcry.api.query import Query
+from outcry.api.tickets import Tickets
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.http.edge import Edge
 from outcry.ports.live import AlertRow
@@ -30,10 +31,10 @@ _REST_S = 1.0  # after a fault of ours
 
 
 class Hub:
-    """All open streams. For one event loop."""
+    """All open streams. For one event loop. `tickets`: that open one in a page."""
 
-    def __init__(self, edge: Edge, query: Query, live: LiveSide, timeout_s: float) -> None:
-        self._edge, self._live = edge, live
+    def __init__(self, edge: Edge, query: Query, live: LiveSide, timeout_s: float, tickets: Tickets) -> None:
+        self._edge, self._live, self.tickets = edge, live, tickets
         self.lookup = Lookup(edge, query, live, timeout_s)
         self.tail = AlertTail(live.board, live.store)
         self.followers: set[Follower] = set()

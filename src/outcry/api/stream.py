@@ -14,7 +14,7 @@ from outcry.accounts.tiers import streams_allowed
 from outcry.api.follower import Follower
 from outcry.api.hub import Hub
 from outcry.api.parameters import read_query, symbol_of
-from outcry.api.tickets import LIFETIME_S, Tickets
+from outcry.api.tickets import LIFETIME_S
 from outcry.http.auth import PAGE_STREAMS, VISITOR_STREAMS, Caller, anonymous
 from outcry.http.edge import Edge, Headers, Reply
 from outcry.http.errors import (
@@ -71,15 +71,14 @@ class Streams:
 
     def __init__(self, edge: Edge, hub: Hub) -> None:
         self._edge, self._hub = edge, hub
-        self.tickets = Tickets(edge.clock)
 
     def admit(self, request: Request) -> tuple[Caller, KeyRefusal | None]:
         """Return who asks: by the key in the header, or else by the ticket in the address."""
         ticket = "" if request.key_values or request.place != STREAM else _ticket(request.query)
         if not ticket or holds_key(request.query):
             return self._edge.door.admit(request)
-        given = self.tickets.take(ticket)
-        caller = self._edge.door.again(given) if given is not None else None
+        given = self._hub.tickets.take(ticket)
+        caller = self._edge.door.of_key(*given) if given is not None else None
         return (caller, None) if caller is not None else (anonymous(request.client), KeyRefusal.TICKET)
 
     def full(self, request: Request, caller: Caller) -> bool:
@@ -124,7 +123,7 @@ class Streams:
             return edge.failed(request, route, error, caller)
 
     def _give(self, caller: Caller, verdict: Verdict) -> Reply:
-        body = msgspec.json.encode(Ticket(self.tickets.give(caller), LIFETIME_S))
+        body = msgspec.json.encode(Ticket(self._hub.tickets.give(caller), LIFETIME_S))
         headers: Headers = [
             (b"content-type", JSON_TYPE.encode()),
             (b"content-length", b"%d" % len(body)),

@@ -1,51 +1,49 @@
 """Tickets for the event stream: what a browser page shows instead of a key, which `EventSource` cannot send.
 
-Rule kept: a ticket opens one stream within 30 seconds for the key it was made with, and nothing else; only its digest
-is kept, in this process's memory, and it is logged nowhere (`http.redaction`).
+Rule kept: a ticket opens one stream within 30 seconds for the key it was made with, and nothing else; it is sealed, so
+that any process that shares the secret can read it and nobody else make one; that it was used is remembered by the
+process it was used at; it is logged nowhere (`http.redaction`).
 """
 
-import hashlib
 import secrets
 
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.http.auth import Caller
 from outcry.ports.clock import Clock
+from outcry.services.identity.tickets import Tickets as Sealed
 
 LIFETIME_S = 30
-TICKET_BYTES = 32
+_LASTING_NS = LIFETIME_S * NANOS_PER_SECOND
+_PURPOSE = "stream"
 
 
 class Tickets:
-    """Tickets given and not yet used. For one event loop."""
+    """Gives tickets and takes them. For one event loop. `secret`: shared by all processes that answer."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._given: dict[bytes, tuple[Caller, int]] = {}  # in the order given, so in that of their ends
+    def __init__(self, secret: bytes, clock: Clock) -> None:
+        self._sealed, self._clock = Sealed(secret, clock), clock
+        self._used: dict[str, int] = {}  # until when they would hold, in the order used
 
     def __len__(self) -> int:
-        return len(self._given)
+        """How many used ones are remembered."""
+        return len(self._used)
 
     def give(self, caller: Caller) -> str:
-        """Make a ticket for the caller's key: 256 random bits in URL-safe Base64."""
-        self._forget_old()
-        ticket = secrets.token_urlsafe(TICKET_BYTES)
-        self._given[_digest(ticket)] = (caller, self._clock.now_ns() + LIFETIME_S * NANOS_PER_SECOND)
-        return ticket
+        """Make a ticket for the caller's key."""
+        once = secrets.token_urlsafe(12)
+        return self._sealed.give(_PURPOSE, _LASTING_NS, key=caller.name, subject=caller.subject, once=once)
 
-    def take(self, ticket: str) -> Caller | None:
-        """Use a ticket up: return whoever it was given to, None where it is unknown, used or too old."""
+    def take(self, ticket: str) -> tuple[str, str] | None:
+        """Use a ticket up: return the name and the subject of the key it was made with, None where it is unknown, used
+        or too old."""
         self._forget_old()
-        found = self._given.pop(_digest(ticket), None)
-        return found[0] if found else None
+        facts = self._sealed.read(_PURPOSE, ticket)
+        if facts is None or facts["once"] in self._used:
+            return None
+        self._used[facts["once"]] = self._clock.now_ns() + _LASTING_NS
+        return facts["key"], facts["subject"]
 
     def _forget_old(self) -> None:
         now_ns = self._clock.now_ns()
-        while self._given:
-            oldest = next(iter(self._given))
-            if self._given[oldest][1] > now_ns:
-                return
-            del self._given[oldest]
-
-
-def _digest(ticket: str) -> bytes:
-    return hashlib.blake2b(ticket.encode(), digest_size=32).digest()
+        while self._used and next(iter(self._used.values())) <= now_ns:
+            del self._used[next(iter(self._used))]

@@ -144,9 +144,13 @@ class Door:
             return caller
         if caller.session is not None:
             return self._again_page(caller, caller.session, generation)
-        row = self._keys.live(caller.name)
-        found = self._caller(row, generation) if row is not None else None
-        return found if found is not None and found.subject == caller.subject else None
+        return self.of_key(caller.name, caller.subject)
+
+    def of_key(self, name: str, subject: str) -> Caller | None:
+        """Return the caller of a key by its name and the limiter's; None where it is no good."""
+        row = self._keys.live(name)
+        found = self._caller(row, self.generation) if row is not None else None
+        return found if found is not None and found.subject == subject else None
 
     def _caller(self, row: KeyRow, generation: int) -> Caller:
         return Caller(

@@ -32,7 +32,7 @@ from outcry.store.migrate import migrate
 from outcry.store.reference import Reference, load_reference
 from outcry.store.sql import SqlStore
 from outcry.store.tape import TapeFolder
-from outcry.wiring.secret import server_secret
+from outcry.wiring.secret import derived, server_secret
 
 if TYPE_CHECKING:
     from outcry.api.app import Application
@@ -194,6 +194,7 @@ class House:
             browsers=self.people.door,
             pages=partial(self.people.pages, connections),
             checks={"store": lambda: void(self.store.revision())},
+            ticket_secret=derived(self.secret, "stream tickets"),
         )
         options = Options(
             query_timeout_s=self.settings.query_timeout_s, open_metrics=self.settings.open_metrics
