@@ -85,6 +85,6 @@ def upgrade(engine: Engine, revision: str) -> None:
     """Bring an empty database to the schema of an earlier program."""
     config = Config()
     config.set_main_option("script_location", str(SCRIPTS))
-    with engine.connect() as connection:
+    with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)

@@ -10,7 +10,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 from tests.contract.databases import SCRIPTS, Place, upgrade
 
 from outcry.core.calendar import SessionKind
@@ -338,3 +338,30 @@ def test_migrating_again_does_nothing_and_a_newer_database_is_refused(empty_plac
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     with pytest.raises(migration.SchemaTooNew, match="9999"):
         migration.migrate(engine)
+
+
+def test_of_processes_that_start_at_once_one_migrates(empty_place: Place) -> None:
+    engines = [empty_place.engine() for _ in range(10)]
+    gate, did = threading.Barrier(10), list[bool]()
+
+    def start(engine: Engine) -> None:
+        gate.wait(30)
+        did.append(migration.migrate(engine))
+
+    threads = [threading.Thread(target=start, args=(engine,)) for engine in engines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(did) == [False] * 9 + [True]
+    assert {migration.current(engine) for engine in engines} == {migration.HEAD}
+
+
+def test_a_process_goes_on_with_a_schema_that_was_added_to(store: SqlStore, place: Place) -> None:
+    """As in a rolling upgrade: what it was started with is there still."""
+    with place.engine().begin() as connection:
+        connection.execute(text("ALTER TABLE users ADD COLUMN colour TEXT NOT NULL DEFAULT ''"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    user = store.ensure_user("a@example.com", 1)
+    assert store.add_key(user, "free", "outcry_a", b"1", 2) is not None
+    assert [row.email for row in store.keys(user)] == ["a@example.com"]

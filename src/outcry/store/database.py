@@ -87,9 +87,7 @@ class Database:
             with self._writing, self._engine.connect() as raw:
                 connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
                 with connection.begin():
-                    if patience_s is not None and not self._is_sqlite:
-                        from outcry.store.postgresql import be_patient  # noqa: PLC0415
-
+                    if patience_s is not None:
                         be_patient(connection, patience_s)
                     if counter is not None:
                         # First, for whoever holds this row has the turn to write, on PostgreSQL too: what is read
@@ -118,6 +116,14 @@ class Database:
         both = schema.revision.c.n + schema.revision.c.people
         with self.reading() as connection:
             return connection.execute(select(both)).scalar_one()
+
+
+def be_patient(connection: Connection, patience_s: float) -> None:
+    """Let each statement of this transaction take so long on PostgreSQL."""
+    if connection.dialect.name == "postgresql":
+        from outcry.store.postgresql import let_take  # noqa: PLC0415 - the driver comes with an extra
+
+        let_take(connection, patience_s)
 
 
 def new_id(done: Any) -> int:

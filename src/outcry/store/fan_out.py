@@ -31,6 +31,7 @@ from outcry.ports.live import AlertRow, FanOut
 from outcry.ports.outbox import TRANSITIONS, EntryPhase, Sign, moved_by
 from outcry.store import schema
 from outcry.store.lanes import wake
+from outcry.store.turns import to_record, with_lanes_of
 
 _ALERTS, _SUBSCRIPTIONS, _USERS = schema.alerts.c, schema.subscriptions.c, schema.users.c
 _OUTBOX = schema.outbox.c
@@ -86,6 +87,8 @@ def seen_by(scope: Scope) -> ColumnElement[bool]:
 def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
     """Forget alerts. Their entries stay, for numbers go on from them, and are sent to nobody any more."""
     seqs = select(_ALERTS.seq).where(*which)
+    to_record(connection)
+    with_lanes_of(connection, select(_OUTBOX.subscription_id).where(_OUTBOX.alert_seq.in_(seqs)))
     for phase in moved_by(Sign.FORGOTTEN):
         entries = (_OUTBOX.alert_seq.in_(seqs), _OUTBOX.phase == phase.value)
         became = TRANSITIONS[phase, Sign.FORGOTTEN].value

@@ -151,7 +151,7 @@ class SqlIdentityStore(SqlProofs):
             return
         table = schema.browser_sessions
         query = update(table).where(table.c.id == bindparam("number"), table.c.seen_ns < bindparam("at_ns"))
-        rows = [{"number": number, "at_ns": at_ns} for number, at_ns in times.items()]
+        rows = [{"number": number, "at_ns": at_ns} for number, at_ns in sorted(times.items())]
         with self._database.write("nothing") as connection:
             connection.execute(query.values(seen_ns=bindparam("at_ns")), rows)
 

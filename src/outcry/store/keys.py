@@ -91,7 +91,7 @@ class SqlKeys:
         used = _KEYS.c.last_used_ns
         later = or_(used.is_(None), used < bindparam("at_ns"))
         query = update(_KEYS).where(_KEYS.c.id == bindparam("number"), later)
-        rows = [{"number": number, "at_ns": at_ns} for number, at_ns in times.items()]
+        rows = [{"number": number, "at_ns": at_ns} for number, at_ns in sorted(times.items())]
         with self._database.write("nothing") as connection:
             connection.execute(query.values(last_used_ns=bindparam("at_ns")), rows)
 

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, and_, bindparam, case, exists, func, null, or
 from outcry.ports.delivery import Target
 from outcry.ports.outbox import GATHER_NS, MOST_ALERTS, EntryPhase
 from outcry.store import schema
+from outcry.store.turns import with_lanes_of
 
 _LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _NOW = bindparam("now_ns")
@@ -55,10 +56,8 @@ def standings(connection: Connection, subscription_ids: Sequence[int], now_ns: i
 
 
 def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: int) -> None:
-    """Find out when these lanes are to be looked at. One that somebody holds is when it is freed."""
-    mine = _LANES.subscription_id.in_(subscription_ids)
-    # First, so that what another transaction enters meanwhile wakes the lane after this.
-    connection.execute(select(_LANES.subscription_id).where(mine).with_for_update())
+    """Find out when these lanes are to be looked at, which this transaction holds: what another enters meanwhile wakes
+    them after this. One that somebody leases is looked at when it is freed."""
     rows = [
         {"lane": number, "due": standing.due_ns(standing.sent_ns, standing.closed_until_ns), "now_ns": now_ns}
         for number, standing in standings(connection, subscription_ids, now_ns).items()
@@ -69,7 +68,9 @@ def look_again(connection: Connection, subscription_ids: Sequence[int], now_ns: 
 
 def wake(connection: Connection, first_seq: int, now_ns: int) -> None:
     """Have the lanes looked at for which an alert of this number or a later one waits."""
-    connection.execute(_wake(), {"first": first_seq, "now_ns": now_ns})
+    values = {"first": first_seq, "now_ns": now_ns}
+    with_lanes_of(connection, _that_wait(), values)
+    connection.execute(_wake(), values)
 
 
 @cache
@@ -81,9 +82,6 @@ def _set_due() -> Any:
 @cache
 def _wake() -> Any:
     """At once, unless they are held, closed, or gathering a message that is not full yet."""
-    waits = select(_OUTBOX.subscription_id).where(
-        _OUTBOX.alert_seq >= bindparam("first"), _OUTBOX.phase == _WAITING
-    )
     https = exists().where(
         _SUBSCRIPTIONS.id == _LANES.subscription_id, _SUBSCRIPTIONS.target == Target.HTTPS.value
     )
@@ -95,7 +93,15 @@ def _wake() -> Any:
         else_=_NOW,
     )
     later = or_(_LANES.due_ns.is_(None), _LANES.due_ns > _NOW)
-    return update(schema.lanes).where(_LANES.subscription_id.in_(waits), later).values(due_ns=soonest_ns)
+    return (
+        update(schema.lanes).where(_LANES.subscription_id.in_(_that_wait()), later).values(due_ns=soonest_ns)
+    )
+
+
+def _that_wait() -> Any:
+    return select(_OUTBOX.subscription_id).where(
+        _OUTBOX.alert_seq >= bindparam("first"), _OUTBOX.phase == _WAITING
+    )
 
 
 @cache

@@ -5,7 +5,7 @@ position never goes back; nothing here moves the revision, for it would spend ev
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import date
 from functools import cache
@@ -20,7 +20,10 @@ from outcry.ports.live import AlertRow, FanOut, StreamKey
 from outcry.store import schema
 from outcry.store.database import Database
 from outcry.store.fan_out import enter_alerts, forget_alerts
+from outcry.store.turns import to_record
 
+#: An alert may be for a hundred thousand, and others wait for their turn meanwhile.
+_PATIENCE_S = 30.0
 ALERT_COLUMNS = tuple(schema.alerts.c[field.name] for field in fields(AlertRow))
 
 
@@ -38,7 +41,7 @@ class SqlLiveStore:
                 newest[stream] = {"stream": stream, "position": position, "data": data}
         if newest:
             with self._database.write(moves="nothing") as connection:
-                _advance(connection, schema.snapshots, list(newest.values()))
+                _advance(connection, schema.snapshots, [newest[stream] for stream in sorted(newest)])
 
     def snapshot(self, key: str) -> tuple[int, bytes] | None:
         """See `Snapshots`."""
@@ -70,7 +73,7 @@ class SqlLiveStore:
         """See `LiveStore`."""
         table = schema.alerts
         mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
-        with self._database.write(moves="nothing") as connection:
+        with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
             forget_alerts(connection, *mine)
 
     def record_alerts(
@@ -79,28 +82,24 @@ class SqlLiveStore:
         """See `LiveStore`."""
         if not alerts and not positions:
             return []
-        reached = [{"stream": stream, "position": position} for stream, position in positions.items()]
-        recorded: list[AlertRow] = []
-        written_ns = fan_out.now_ns if fan_out else None
-        with self._database.write(moves="nothing") as connection:
-            unless_known = _unless_known(connection.dialect.name)
-            for alert in alerts:
-                seq = connection.execute(unless_known, _plain(alert) | {"written_ns": written_ns}).scalar()
-                if seq is not None:
-                    recorded.append(replace(alert, seq=seq))
+        reached = [{"stream": stream, "position": position} for stream, position in sorted(positions.items())]
+        with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
+            recorded = _record(connection, alerts, fan_out.now_ns if fan_out else None) if alerts else []
             if fan_out is not None:
                 enter_alerts(connection, recorded, fan_out)
             _advance(connection, schema.positions, reached)
         return recorded
 
     def alerts(
-        self, owners: Sequence[int], *, after_seq: int = 0, symbol: str | None = None,
+        self, owners: Sequence[int] | None, *, after_seq: int = 0, symbol: str | None = None,
         first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
         newest_first: bool = False,
     ) -> Sequence[AlertRow]:  # fmt: skip
         """See `LiveStore`."""
         column = schema.alerts.c
-        wanted = [column.owner.in_(owners), column.seq > after_seq]
+        wanted = [column.seq > after_seq]
+        if owners is not None:
+            wanted.append(column.owner.in_(owners))
         if symbol is not None:
             wanted.append(column.symbol == symbol)
         if first is not None:
@@ -121,6 +120,16 @@ class SqlLiveStore:
             return connection.execute(select(func.max(schema.alerts.c.seq))).scalar() or 0
 
 
+def _record(connection: Connection, alerts: Sequence[AlertRow], written_ns: int | None) -> list[AlertRow]:
+    """Insert alerts; return those that were not known, numbered in the order they came."""
+    to_record(connection)
+    rows = [_plain(alert) | {"written_ns": written_ns} for alert in alerts]
+    inserted: Iterable[Any] = connection.execute(_unless_known(connection.dialect.name), rows)
+    seqs = {(owner, feed, key): seq for seq, owner, feed, key in inserted}
+    found = ((alert, seqs.pop((alert.owner, alert.feed, alert.key), None)) for alert in alerts)
+    return [replace(alert, seq=seq) for alert, seq in found if seq is not None]
+
+
 def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Write rows of a table by stream, each unless one of a later position is there."""
     if rows:
@@ -129,11 +138,11 @@ def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]
 
 @cache
 def _unless_known(dialect: str) -> Any:
-    """Insert an alert and return its number; nothing where one of its identity is there. Both databases say it alike,
-    each through its own part of SQLAlchemy; kept, for making it takes longer than doing it."""
+    """Insert alerts and return the number and identity of each; nothing where one of that identity is there. Both
+    databases say it alike, each through its own part of SQLAlchemy; kept, for making it takes longer than doing it."""
     identity = [schema.alerts.c.owner, schema.alerts.c.feed, schema.alerts.c.key]
     statement = _insert(dialect)(schema.alerts).on_conflict_do_nothing(index_elements=identity)
-    return statement.returning(schema.alerts.c.seq)
+    return statement.returning(schema.alerts.c.seq, *identity)
 
 
 @cache

@@ -30,6 +30,7 @@ from outcry.store.database import Database
 from outcry.store.fan_out import enter_missing, seen_by
 from outcry.store.lanes import look_again
 from outcry.store.settling import keep_attempts, put_back, record
+from outcry.store.turns import to_record, with_lanes
 
 _LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
@@ -104,6 +105,7 @@ class SqlOutbox:
         theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
         message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
         with self._database.write("nothing") as connection:
+            with_lanes(connection, [subscription_id])
             connection.execute(_waiting_again(now_ns).where(*message, _OUTBOX.phase.in_(_OVER)))
             look_again(connection, [subscription_id], now_ns)
             return connection.execute(select(func.count()).where(*message)).scalar_one()
@@ -119,6 +121,7 @@ class SqlOutbox:
             _OUTBOX.created_ns >= since_ns,
         )
         with self._database.write("nothing") as connection:
+            with_lanes(connection, [subscription_id])
             count = connection.execute(failed).rowcount
             look_again(connection, [subscription_id], now_ns)
             return count
@@ -126,6 +129,8 @@ class SqlOutbox:
     def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
         """See `Outbox`."""
         with self._database.write("nothing") as connection:
+            to_record(connection)  # for numbers go on from the last that was entered
+            with_lanes(connection, [subscription_id])
             since_ns = max(since_ns, now_ns - KEPT_NS)
             count = enter_missing(connection, scope, subscription_id, since_ns, now_ns)
             look_again(connection, [subscription_id], now_ns)
@@ -153,6 +158,7 @@ class SqlOutbox:
     def forget_old(self, before_ns: int) -> None:
         """See `Outbox`."""
         old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
+        old = old.with_for_update(skip_locked=True)  # another process may sweep too
         removed = _SWEPT_AT_ONCE
         while removed == _SWEPT_AT_ONCE:
             with self._database.write("nothing") as connection:
@@ -202,12 +208,12 @@ def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> in
     newest = select(func.max(newer.number)).where(
         newer.subscription_id == _OUTBOX.subscription_id, newer.symbol == _OUTBOX.symbol
     )
-    connection.execute(
-        schema.outbox.delete().where(
-            _OUTBOX.id.between(rows[0][0], rows[-1][0]),
-            # What waits so long does so behind a pause, and is past any use.
-            func.coalesce(_OUTBOX.ended_ns, _OUTBOX.asked_ns) < before_ns,
-            _OUTBOX.number < newest.correlate(schema.outbox).scalar_subquery(),
-        )
+    old = select(_OUTBOX.id).where(
+        _OUTBOX.id.between(rows[0][0], rows[-1][0]),
+        # What waits so long does so behind a pause, and is past any use.
+        func.coalesce(_OUTBOX.ended_ns, _OUTBOX.asked_ns) < before_ns,
+        _OUTBOX.number < newest.correlate(schema.outbox).scalar_subquery(),
     )
+    # Whoever holds one is about to change it: it is looked at again.
+    connection.execute(schema.outbox.delete().where(_OUTBOX.id.in_(old.with_for_update(skip_locked=True))))
     return rows[-1][0]

@@ -63,7 +63,7 @@ def open_postgresql(url: URL) -> Engine:
     return engine
 
 
-def be_patient(connection: Connection, patience_s: float) -> None:
+def let_take(connection: Connection, patience_s: float) -> None:
     """Let the statements of this transaction take so long."""
     driver: Any = connection.connection.driver_connection
     driver.patience_s = patience_s

@@ -15,6 +15,7 @@ from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.identity import PasskeyRow, Purpose, TokenRow, Ways
 from outcry.store import schema
 from outcry.store.database import Database, new_id
+from outcry.store.turns import with_user
 
 #: Sessions and tokens are forgotten so long after they began or were over: none is in force any more by then.
 KEPT_NS = 100 * NANOS_PER_DAY
@@ -41,6 +42,7 @@ class SqlProofs:
         codes = schema.recovery_codes
         rows = [{"user_id": user_id, "digest": digest} for digest in digests]
         with self._database.write("nothing") as connection:
+            with_user(connection, user_id)  # of two at once the later replaces what the earlier set
             connection.execute(codes.delete().where(codes.c.user_id == user_id))
             if rows:
                 connection.execute(codes.insert(), rows)

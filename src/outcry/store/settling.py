@@ -17,6 +17,7 @@ from outcry.store import schema
 from outcry.store.claiming import LANE_FIELDS, MISSED_PHASES
 from outcry.store.lanes import look_again, standings
 from outcry.store.subscriptions import write_attempt
+from outcry.store.turns import with_lanes
 
 _LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
 _WAITING = EntryPhase.WAITING.value
@@ -59,16 +60,16 @@ class _Kept:
 
 def _kept(connection: Connection, subscription_ids: Sequence[int]) -> Mapping[int, _Kept]:
     """Those subscriptions that there still are; their lanes stay as they are until this ends."""
-    rows: Iterable[Any] = connection.execute(_held_still(), {"ids": list(subscription_ids)})
+    with_lanes(connection, subscription_ids)
+    rows: Iterable[Any] = connection.execute(_as_they_are(), {"ids": list(subscription_ids)})
     return {number: _Kept(lease, address, phase) for number, lease, address, phase in rows}
 
 
 @cache
-def _held_still() -> Any:
+def _as_they_are() -> Any:
     columns = (_LANES.subscription_id, _LANES.worker, _SUBSCRIPTIONS.sealed_address, _SUBSCRIPTIONS.phase)
     query = select(*columns).select_from(schema.lanes.join(schema.subscriptions))
-    mine = _LANES.subscription_id.in_(bindparam("ids", expanding=True))
-    return query.where(mine).with_for_update(of=schema.lanes)
+    return query.where(_LANES.subscription_id.in_(bindparam("ids", expanding=True)))
 
 
 def _is_mine(parcel: Parcel, kept: Mapping[int, _Kept]) -> bool:

@@ -22,6 +22,7 @@ from outcry.store.grants import SqlGrants
 from outcry.store.keys import SqlKeys
 
 _AT_ONCE = 500  # values in one statement: fewer than any database takes
+_PATIENCE_S = 30.0  # a source may have years of alerts
 HANDLE_BYTES = 32  # of what passkeys know a user by
 
 
@@ -118,7 +119,7 @@ class SqlStore(SqlKeys, SqlGrants):
 
     def forget_source(self, source: str) -> list[str]:
         """See `SessionStore`."""
-        with self._database.write() as connection:
+        with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source
             paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
             connection.execute(schema.recordings.delete().where(named))
