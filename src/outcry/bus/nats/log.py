@@ -1,0 +1,390 @@
+"""The log of live streams in JetStream: a subject a stream, `log.17.0.demo.ESZ2026`, frames gathered into messages.
+
+Rules kept: of a stream one message is on its way at a time, and it names the one before it, so two processes never both
+add to it; what comes meanwhile is gathered and goes in the next. The newest message of a stream stays.
+"""
+
+import asyncio
+import errno
+import secrets
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from itertools import count
+from typing import Any, TypeVar
+
+from outcry.bus.checks import check_repeat
+from outcry.bus.nats import messages
+from outcry.bus.nats.kept import HEADERS_BYTES, Kept, Overtaken
+from outcry.bus.nats.link import BusRefused
+from outcry.bus.nats.reading import Reading, place_of
+from outcry.bus.nats.thread import LinkThread
+from outcry.ports.calls import BusDown
+from outcry.ports.live import Frame, LogTakenOver
+from outcry.ports.partitions import partition_of_stream
+from outcry.ports.store import StoreBusy
+from outcry.services.live.recorder import Tell
+
+T = TypeVar("T")
+
+STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
+#: How long whoever blocks waits for the bus.
+PATIENCE_S = 5.0
+#: What waits to be acknowledged, of all streams together, at most.
+MOST_UNKEPT_BYTES = 64 << 20
+_MESSAGE_BYTES = 1 << 20
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+class _Stream:
+    """Where a stream stands. last: after the newest entry, kept or not; seq: number of its newest message; waiting:
+    who waits until all up to a position is kept."""
+
+    __slots__ = (
+        "cuts",
+        "dropped",
+        "flying",
+        "key",
+        "last",
+        "pending",
+        "seq",
+        "subject",
+        "void",
+        "waiting",
+        "writing",
+    )
+
+    def __init__(self, key: str, subject: str) -> None:
+        self.key, self.subject = key, subject
+        self.last = self.seq = self.dropped = 0
+        self.pending: list[Frame] = []
+        self.flying: list[Frame] = []
+        self.cuts: set[int] = set()
+        self.waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self.writing = False
+        self.void = False
+
+
+class JetStreamLog:
+    """Implements `ports.live.TradeLog`, while the thread runs. Safe to use from several threads.
+
+    most_unkept_bytes: `append` raises `OSError` rather than let more wait for the bus.
+    """
+
+    def __init__(self, thread: LinkThread, tell: Tell, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES) -> None:
+        self._thread, self._tell = thread, tell
+        self._kept = Kept(thread.link, STREAM)
+        self._most_unkept_bytes = most_unkept_bytes
+        self._turn = threading.Condition()
+        self._streams: dict[str, _Stream] = {}
+        self._unkept_bytes = 0
+        self._ready: list[_Stream] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._name, self._numbers = secrets.token_hex(8), count()
+        self._stuck = False
+
+    # -- what may block
+
+    def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        shares = ["*"] if partitions is None else [str(one) for one in sorted(partitions)]
+        with self._turn:
+            on_the_way = [stream.key for stream in self._streams.values() if stream.writing]
+        found = {key for key in on_the_way if partitions is None or partition_of_stream(key) in partitions}
+        for share in shares:
+            subjects = self._asked(lambda share=share: self._kept.subjects(f"log.{share}.>"))
+            found.update(map(messages.key_of, subjects))
+        return sorted(found)
+
+    def last(self, key: str) -> int:
+        """See `TradeLog`. What this process has on the way is waited for. Raises `StoreBusy`."""
+        stream = self._streams.get(key) or _Stream(key, messages.subject_of("log", key))
+        self._settle(stream)
+        last, seq = self._asked(lambda: self._look(stream.subject))
+        with self._turn:
+            stream = self._streams.setdefault(key, stream)
+            if not stream.writing:
+                stream.last, stream.seq, stream.void = last, seq, False
+                stream.cuts.clear()
+            return stream.last
+
+    def read(self, key: str, first: int) -> Iterator[Frame]:
+        """See `TradeLog`. What is not kept yet is read from memory. Raises `StoreBusy`, also as it goes on."""
+        stream = self._found(key)
+        with self._turn:
+            own, until, seq, void = [*stream.flying, *stream.pending], stream.last, stream.seq, stream.void
+        if void:
+            until, seq = self._asked(lambda: self._look(stream.subject))
+        reading = Reading(self._kept, stream.subject, self._asked, self._thread.submit)
+        return reading.frames(first, own[0].first if own else until, seq, own)
+
+    def drop(self, key: str, before: int) -> None:
+        """See `TradeLog`: as far as whole messages go. Raises `StoreBusy`."""
+        stream = self._found(key)
+        if before <= stream.dropped:
+            return
+        self._settle(stream, before)
+        seq = stream.seq
+        if stream.void or not seq:
+            return
+
+        async def work() -> None:  # never more than we know of: another process may have begun the stream anew
+            place = await place_of(self._kept, stream.subject, before, seq)
+            await self._kept.remove(stream.subject, place)
+
+        self._asked(work)
+        stream.dropped = before
+
+    def forget(self, key: str) -> None:
+        """See `TradeLog`. Raises `LogTakenOver`, `StoreBusy`."""
+        stream = self._found(key)
+        self._settle(stream)
+        if stream.void:
+            raise LogTakenOver(key)
+        name = self._fresh_name()
+
+        async def work() -> None:
+            last = await self._kept.add(stream.subject, messages.encode([]), stream.seq, name)
+            await self._kept.remove(stream.subject, last + 1)
+
+        if stream.seq:
+            try:
+                self._asked(work)
+            except Overtaken:
+                self._lose(stream)
+                raise LogTakenOver(key) from None
+        with self._turn:
+            stream.last = stream.seq = stream.dropped = 0
+            stream.cuts.clear()
+
+    def sync(self) -> None:
+        """Wait until all that was appended is acknowledged. Raises `OSError`."""
+        with self._turn:
+            goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
+
+            def done() -> bool:
+                return all(not stream.writing or _kept_to(stream) >= goal for stream, goal in goals)
+
+            if not self._turn.wait_for(done, PATIENCE_S):
+                raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
+
+    def _found(self, key: str) -> _Stream:
+        """A stream that was looked at."""
+        stream = self._streams.get(key)
+        if stream is None:
+            self.last(key)
+            stream = self._streams[key]
+        return stream
+
+    def _settle(self, stream: _Stream, before: int | None = None) -> None:
+        """Wait until nothing of a stream is on its way, of entries before a position."""
+
+        def settled() -> bool:
+            return not stream.writing or (before is not None and _kept_to(stream) >= before)
+
+        with self._turn:
+            if not self._turn.wait_for(settled, PATIENCE_S):
+                raise StoreBusy("the bus does not acknowledge what was logged")
+
+    async def _look(self, subject: str) -> tuple[int, int]:
+        """The position after the newest entry, and the number of the newest message."""
+        newest = await self._kept.newest(subject)
+        if newest is None:
+            return 0, 0
+        frames = list(messages.decode(newest.body))
+        if frames:
+            return frames[-1].first + frames[-1].count, newest.seq
+        await self._kept.remove(subject, newest.seq + 1)  # it was forgotten, and who did died doing so
+        return 0, 0
+
+    def _asked(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Ask the bus, again until it answers, but not for ever. Raises `StoreBusy`."""
+        try:
+            return self._thread.call(self._again(work), PATIENCE_S + 1)
+        except (BusDown, BusRefused) as problem:
+            raise StoreBusy(f"the log cannot be reached: {problem}") from problem
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, end_s - time.monotonic())):
+                    await self._thread.link.up()
+                    return await work()
+            except TimeoutError:
+                raise BusDown("it does not answer") from None
+            except BusDown:
+                if time.monotonic() + _PAUSE_S > end_s:
+                    raise
+                await asyncio.sleep(_PAUSE_S)
+
+    # -- appending
+
+    def append(self, key: str, first: int, count: int, blob: bytes) -> None:
+        """See `TradeLog`."""
+        try:
+            stream = self._found(key)
+        except StoreBusy as problem:
+            raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
+        if count > messages.MOST_ENTRIES:
+            raise ValueError(f"{key}: {count} entries are too many to be appended at once")
+        size = len(blob) + messages.FRAME_BYTES
+        with self._turn:
+            if stream.void:
+                raise LogTakenOver(key)
+            if first != stream.last or count < 1:
+                check_repeat(key, stream.last, first, count)
+                return
+            self._check_room(key, size)
+            self._unkept_bytes += size
+            stream.pending.append(Frame(first, count, blob))
+            stream.last += count
+            if not stream.writing:
+                stream.writing = True
+                self._ready.append(stream)
+                if len(self._ready) == 1:
+                    self._thread.loop.call_soon_threadsafe(self._begin)
+
+    def _check_room(self, key: str, size: int) -> None:
+        most = self._thread.link.max_bytes - HEADERS_BYTES
+        if size > most:
+            raise OSError(
+                errno.EMSGSIZE,
+                f"{key}: an entry of {size} bytes, of {most} that the bus takes: raise its max_payload",
+            )
+        if self._unkept_bytes + size > self._most_unkept_bytes:
+            raise OSError(
+                errno.ENOBUFS, "the bus does not acknowledge what was logged, and no more is held for it"
+            )
+
+    def cut(self, key: str) -> None:
+        """See `TradeLog`: the next entry begins a message."""
+        stream = self._found(key)
+        with self._turn:
+            if stream.writing:
+                stream.cuts.add(stream.last)
+
+    def unkept(self, key: str) -> Awaitable[None] | None:
+        """See `TradeLog`."""
+        stream = self._streams.get(key)
+        if stream is None or not (stream.writing or stream.void):
+            return None
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        with self._turn:
+            if stream.void:
+                waiter.set_exception(LogTakenOver(key))
+            elif not stream.writing:
+                return None
+            else:
+                stream.waiting.append((stream.last, loop, waiter))
+        return waiter
+
+    # -- on the link's thread
+
+    def _begin(self) -> None:
+        with self._turn:
+            ready, self._ready = self._ready, []
+        for stream in ready:
+            task = self._thread.loop.create_task(self._write(stream), name=stream.subject)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, stream: _Stream) -> None:
+        """Write what is pending of a stream, message by message, until nothing is."""
+        try:
+            while self._take(stream):
+                seq = await self._written(stream)
+                self._acknowledge(stream, seq)
+        except Overtaken:
+            self._lose(stream)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            self._tell("a log met a fault", stream=stream.key, problem=repr(problem))
+            self._lose(stream)
+
+    def _take(self, stream: _Stream) -> bool:
+        """Gather what goes in one message."""
+        most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
+        size = number = 0
+        with self._turn:
+            for frame in stream.pending:
+                size += len(frame.blob) + messages.FRAME_BYTES
+                if number and (size > most or frame.first in stream.cuts):
+                    break
+                number += 1
+            stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
+            if not number:
+                stream.writing = False
+                stream.cuts.clear()
+                self._turn.notify_all()
+        return bool(number)
+
+    async def _written(self, stream: _Stream) -> int:
+        """Write the message on its way, however long that takes; return its number. Raises `Overtaken`."""
+        body, name = messages.encode(stream.flying), self._fresh_name()
+        pause_s = _PAUSE_S
+        while True:
+            try:
+                await self._thread.link.up()
+                seq = await self._kept.add(stream.subject, body, stream.seq, name)
+            except (BusDown, BusRefused) as problem:
+                if not self._stuck and self._thread.link.connected:
+                    self._stuck = True
+                    self._tell("the log is not taken by the bus", stream=stream.key, problem=str(problem))
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            else:
+                if self._stuck:
+                    self._stuck = False
+                    self._tell("the log is taken by the bus again")
+                return seq
+
+    def _acknowledge(self, stream: _Stream, seq: int) -> None:
+        with self._turn:
+            self._unkept_bytes -= _size(stream.flying)
+            stream.seq, stream.flying = seq, []
+            kept = _kept_to(stream)
+            done = [waiter for waiter in stream.waiting if waiter[0] <= kept]
+            stream.waiting = [waiter for waiter in stream.waiting if waiter[0] > kept]
+            self._turn.notify_all()
+        _wake(done, None)
+
+    def _lose(self, stream: _Stream) -> None:
+        """Another process has written: what waits is void."""
+        with self._turn:
+            self._unkept_bytes -= _size(stream.flying) + _size(stream.pending)
+            stream.flying, stream.pending, stream.writing, stream.void = [], [], False, True
+            waiting, stream.waiting = stream.waiting, []
+            self._turn.notify_all()
+        _wake(waiting, LogTakenOver(stream.key))
+
+    def _fresh_name(self) -> str:
+        return f"{self._name}.{next(self._numbers)}"
+
+
+def _kept_to(stream: _Stream) -> int:
+    waits = stream.flying or stream.pending
+    return waits[0].first if waits else stream.last
+
+
+def _size(frames: Sequence[Frame]) -> int:
+    return sum(len(frame.blob) + messages.FRAME_BYTES for frame in frames)
+
+
+def _wake(
+    waiting: Sequence[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]], problem: Exception | None
+) -> None:
+    for _, loop, waiter in waiting:
+        try:
+            loop.call_soon_threadsafe(_resolve, waiter, problem)
+        except RuntimeError:  # that loop has ended
+            continue
+
+
+def _resolve(waiter: asyncio.Future[None], problem: Exception | None) -> None:
+    if waiter.done():
+        return
+    if problem is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(problem)
