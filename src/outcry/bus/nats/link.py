@@ -64,6 +64,7 @@ class Link:
         self._inbox = ""
         self._numbers = count()
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._gathered: dict[str, list[Msg]] = {}
         self._made: set[str] = set()
         self._opening: asyncio.Task[None] | None = None
         #: Called when the link is lost, and when it is back.
@@ -138,9 +139,13 @@ class Link:
     ) -> Msg:
         """Ask, and return the answer. Raises `NobodyServes` at once where nobody listens, `BusDown` at once where the
         link is lost meanwhile, or after `timeout_s`."""
+        return await self._request(str(next(self._numbers)), subject, body, timeout_s, headers)
+
+    async def _request(
+        self, token: str, subject: str, body: bytes, timeout_s: float, headers: dict[str, str] | None
+    ) -> Msg:
         if not self._up.is_set():
             raise BusDown("the bus is away")
-        token = str(next(self._numbers))
         answer = self._waiting[token] = asyncio.get_running_loop().create_future()
         try:
             with bus_errors():
@@ -149,6 +154,16 @@ class Link:
                     return await answer
         finally:
             del self._waiting[token]
+
+    async def requests(self, subject: str, body: bytes, timeout_s: float = ANSWER_S) -> list[Msg]:
+        """Ask for many answers; the last of them says that there are no more. Raises as `request`."""
+        token = str(next(self._numbers))
+        answers = self._gathered[token] = list[Msg]()
+        try:
+            answers.append(await self._request(token, subject, body, timeout_s, None))
+        finally:
+            del self._gathered[token]
+        return answers
 
     async def api(self, name: str, ask: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
         """Ask JetStream itself, `STREAM.INFO.LOG` say; return its answer. Raises `BusDown`, `BusRefused`."""
@@ -169,7 +184,7 @@ class Link:
                 raise
             known = await self._create(name, wanted)
         differs = {key: value for key, value in wanted.items() if known["config"].get(key) != value}
-        if differs.get("num_replicas", _REPLICAS) < known["config"]["num_replicas"]:
+        if known["config"]["num_replicas"] > wanted["num_replicas"]:
             del differs["num_replicas"]  # another process knows of more servers
         if differs:
             try:
@@ -198,11 +213,15 @@ class Link:
     # -- what the client tells
 
     async def _on_answer(self, message: Msg) -> None:
-        waiting = self._waiting.get(message.subject.rpartition(".")[2])
+        token = message.subject.rpartition(".")[2]
+        waiting = self._waiting.get(token)
         if waiting is None or waiting.done():
             return
-        if not message.data and message.headers and message.headers.get("Status") == _NO_RESPONDERS:
+        status = message.headers.get("Status") if message.headers else None
+        if status == _NO_RESPONDERS and not message.data:
             waiting.set_exception(NobodyServes("nobody listens"))
+        elif token in self._gathered and status is None:
+            self._gathered[token].append(message)
         else:
             waiting.set_result(message)
 

@@ -1,0 +1,36 @@
+"""The logs that the suites run over, and what they are asked by."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.engines.jetstream import JetStream
+
+from outcry.bus.log import FileLog
+from outcry.bus.nats.log import JetStreamLog
+from outcry.bus.nats.thread import LinkThread
+from outcry.ports.live import TradeLog
+from outcry.services.live.recorder import say_nothing
+
+KEY = "0/demo/ESZ2026"
+OTHER = "3/replay/6EZ2026"
+
+
+@contextmanager
+def files(folder: Path) -> Iterator[FileLog]:
+    log = FileLog(folder / "log", segment_bytes=200, most_open=3)
+    with log.exclusively():
+        yield log
+
+
+@contextmanager
+def jetstream_log(server: JetStream) -> Iterator[JetStreamLog]:
+    """A log as a process of its own has it."""
+    with LinkThread(server.urls, say_nothing) as thread:
+        log = JetStreamLog(thread, say_nothing)
+        yield log
+        log.sync()
+
+
+def frames(log: TradeLog, first: int = 0, key: str = KEY) -> list[tuple[int, int, bytes]]:
+    return [(frame.first, frame.count, frame.blob) for frame in log.read(key, first)]
