@@ -1,0 +1,266 @@
+"""What calls between processes must do, over a real NATS server."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.contract.conditions import soon
+from tests.engines.jetstream import JetStream
+from tests.within import within
+
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.link import Link
+from outcry.ports.calls import BusDown, CallRefused, NobodyServes
+
+MIB = 1 << 20
+
+
+@asynccontextmanager
+async def caller(server: JetStream, told: list[tuple[str, object]] | None = None) -> AsyncIterator[NatsCalls]:
+    """The calls of one process; told: what its operator is."""
+
+    def tell(event: str, **details: object) -> None:
+        if told is not None:
+            told.append((event, details))
+
+    async with Link(server.urls, tell) as link:
+        await within(link.up(), 10)
+        yield NatsCalls(link, tell)
+
+
+async def echo(body: bytes) -> bytes:
+    return b"heard " + body
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(within(work(), 60))  # type: ignore[arg-type]
+
+
+def test_a_call_is_answered_by_who_serves_its_name(jetstream: JetStream) -> None:
+    async def main() -> None:
+        async with (
+            caller(jetstream) as one,
+            caller(jetstream) as other,
+            one.serve("push.17", echo),
+            one.serve("push.18", lambda _: echo(b"eighteen")),
+        ):
+            assert await other.ask("push.17", b"x", 5) == b"heard x"
+            assert await other.ask("push.18", b"x", 5) == b"heard eighteen"
+            assert await one.ask("push.17", b"", 5) == b"heard "
+
+    run(main)
+
+
+def test_nobody_serving_is_told_at_once(jetstream: JetStream) -> None:
+    async def main() -> None:
+        async with caller(jetstream) as one, caller(jetstream) as other:
+            begun_s = time.monotonic()
+            with pytest.raises(NobodyServes):
+                await other.ask("push.1", b"", 30)
+            async with one.serve("push.1", echo):
+                assert await other.ask("push.1", b"x", 5) == b"heard x"
+            with pytest.raises(NobodyServes):
+                await other.ask("push.1", b"", 30)
+            assert time.monotonic() - begun_s < 5
+
+    run(main)
+
+
+def test_a_refusal_arrives_in_its_own_words(jetstream: JetStream) -> None:
+    async def refuse(_: bytes) -> bytes:
+        raise CallRefused("unknown_instrument", {"symbol": "ÅÄÖ", "from": [1, 2.5, None, True]})
+
+    async def main() -> None:
+        async with caller(jetstream) as one, caller(jetstream) as other, one.serve("push.1", refuse):
+            with pytest.raises(CallRefused) as refusal:
+                await other.ask("push.1", b"", 5)
+            assert refusal.value.code == "unknown_instrument"
+            assert refusal.value.details == {"symbol": "ÅÄÖ", "from": [1, 2.5, None, True]}
+
+    run(main)
+
+
+def test_a_fault_is_told_to_the_operator_and_not_to_who_asked(jetstream: JetStream) -> None:
+    async def fail(body: bytes) -> bytes:
+        if body == b"bad":
+            raise ZeroDivisionError("what nobody foresaw")
+        return b"fine"
+
+    async def main() -> None:
+        told: list[tuple[str, object]] = []
+        async with caller(jetstream, told) as one, caller(jetstream) as other, one.serve("push.1", fail):
+            with pytest.raises(CallRefused) as refusal:
+                await other.ask("push.1", b"bad", 5)
+            assert (refusal.value.code, refusal.value.details) == ("fault", {})
+            assert await other.ask("push.1", b"", 5) == b"fine"
+        assert [event for event, _ in told] == ["a call could not be answered"]
+        assert "what nobody foresaw" in str(told[0][1])
+
+    run(main)
+
+
+def test_calls_are_answered_beside_each_other(jetstream: JetStream) -> None:
+    async def main() -> None:
+        second = asyncio.Event()
+
+        async def answer(body: bytes) -> bytes:
+            if body == b"first":
+                await second.wait()
+            else:
+                second.set()
+            return body
+
+        async with caller(jetstream) as one, caller(jetstream) as other, one.serve("push.1", answer):
+            first = asyncio.create_task(other.ask("push.1", b"first", 10))
+            await asyncio.sleep(0)
+            assert await other.ask("push.1", b"second", 10) == b"second"
+            assert await first == b"first"
+            bodies = [f"{number}".encode() for number in range(500)]
+            assert await asyncio.gather(*(other.ask("push.1", body, 10) for body in bodies)) == bodies
+
+    run(main)
+
+
+def test_who_does_not_answer_in_time_is_not_waited_for(jetstream: JetStream) -> None:
+    async def never(_: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    async def main() -> None:
+        async with caller(jetstream) as one, caller(jetstream) as other, one.serve("push.1", never):
+            begun_s = time.monotonic()
+            with pytest.raises(BusDown) as problem:
+                await other.ask("push.1", b"", 0.2)
+            assert not isinstance(problem.value, NobodyServes)
+            assert 0.2 <= time.monotonic() - begun_s < 2
+
+    run(main)
+
+
+def test_who_waits_as_the_server_of_a_name_ends_is_told_at_once(jetstream: JetStream) -> None:
+    async def main() -> None:
+        taken = asyncio.Event()
+
+        async def never(_: bytes) -> bytes:
+            taken.set()
+            await asyncio.Event().wait()
+            return b""
+
+        async with caller(jetstream) as one, caller(jetstream) as other:
+            async with one.serve("push.1", never):
+                waiting = asyncio.create_task(other.ask("push.1", b"", 30))
+                await within(taken.wait(), 5)
+            with pytest.raises(NobodyServes):
+                await within(waiting, 2)
+
+    run(main)
+
+
+def test_no_call_is_lost_as_a_name_goes_from_one_process_to_the_next(jetstream: JetStream) -> None:
+    """Every call is answered, or told at once that nobody serves: none waits for its time to be over."""
+
+    async def main() -> None:
+        outcomes: list[str] = []
+
+        async with caller(jetstream) as one, caller(jetstream) as two, caller(jetstream) as other:
+            over = asyncio.Event()
+
+            async def ask() -> None:
+                while not over.is_set():
+                    try:
+                        await other.ask("push.1", b"", 30)
+                        outcomes.append("answered")
+                    except NobodyServes:
+                        outcomes.append("nobody")
+                    except BusDown:
+                        outcomes.append("late")
+
+            asking = [asyncio.create_task(ask()) for _ in range(8)]
+            for _ in range(10):
+                for server in (one, two):
+                    async with server.serve("push.1", echo):
+                        await other.ask("push.1", b"", 5)
+            over.set()
+            await within(asyncio.gather(*asking), 10)
+        assert set(outcomes) <= {"answered", "nobody"}
+        assert outcomes.count("answered") >= 20
+
+    run(main)
+
+
+def test_a_push_of_four_mebibytes_goes_through_and_one_too_long_is_refused(jetstream: JetStream) -> None:
+    async def same(body: bytes) -> bytes:
+        return body
+
+    async def main() -> None:
+        told: list[tuple[str, object]] = []
+        body = bytes(range(256)) * (4 * MIB // 256)
+        async with (
+            caller(jetstream, told) as one,
+            caller(jetstream) as other,
+            one.serve("push.1", same),
+            one.serve("push.2", lambda _: same(bytes(9 * MIB))),
+        ):
+            assert await other.ask("push.1", body, 20) == body
+            with pytest.raises(CallRefused) as refusal:
+                await other.ask("push.1", bytes(9 * MIB), 20)
+            assert refusal.value.code == "too_long_for_bus"
+            assert refusal.value.details == {"bytes": 9 * MIB, "most_bytes": 8 * MIB}
+            with pytest.raises(CallRefused, match="fault"):
+                await other.ask("push.2", b"", 20)
+            assert [event for event, _ in told] == ["an answer is too long for the bus"]
+            assert await other.ask("push.1", b"x", 5) == b"x"
+
+    run(main)
+
+
+def test_with_the_bus_away_a_call_fails_at_once_and_all_goes_on_when_it_is_back(jetstream: JetStream) -> None:
+    async def main() -> None:
+        heard: list[bytes] = []
+        async with (
+            caller(jetstream) as one,
+            caller(jetstream) as other,
+            one.serve("push.1", echo),
+            one.listen("alerts", heard.append),
+        ):
+            jetstream.kill(0)
+            with pytest.raises(BusDown):
+                await other.ask("push.1", b"", 30)
+            await other.tell("alerts", b"lost")
+            begun_s = time.monotonic()
+            with pytest.raises(BusDown):
+                await other.ask("push.1", b"", 30)
+            assert time.monotonic() - begun_s < 2
+            async with one.serve("push.2", echo):  # begun while it is away
+                jetstream.start(0)
+                assert await soon(lambda: other.ask("push.1", b"x", 5)) == b"heard x"
+                assert await soon(lambda: other.ask("push.2", b"x", 5)) == b"heard x"
+                await other.tell("alerts", b"back")
+                await other.ask("push.1", b"", 5)
+                assert await soon(lambda: _first(heard)) == b"back"
+
+    run(main)
+
+
+async def _first(heard: list[bytes]) -> bytes:
+    if not heard:
+        raise NobodyServes
+    return heard[0]
+
+
+def test_what_is_told_reaches_all_who_listen_and_nobody_else(jetstream: JetStream) -> None:
+    async def main() -> None:
+        ones: list[bytes] = []
+        others: list[bytes] = []
+        async with caller(jetstream) as one, caller(jetstream) as other:
+            await one.tell("alerts", b"nobody hears it")
+            async with one.listen("alerts", ones.append), other.listen("alerts", others.append):
+                await one.tell("alerts", b"1")
+                await other.tell("alerts.2", b"another name")
+                await one.tell("alerts", b"2")
+            await one.tell("alerts", b"too late")
+        assert ones == others == [b"1", b"2"]
+
+    run(main)
