@@ -11,7 +11,7 @@ from trade_logs import KEY, OTHER, files, frames, jetstream_log
 
 from outcry.core.instruments import Contract
 from outcry.ports.live import Frame, StreamKey, TradeLog
-from outcry.ports.partitions import partition_of
+from outcry.ports.partitions import partition_of_stream
 
 Opened = Callable[[Path], AbstractContextManager[TradeLog]]
 
@@ -73,7 +73,7 @@ def test_the_streams_of_some_partitions_are_told(opened: Opened, tmp_path: Path)
     with opened(tmp_path) as log:
         log.append(KEY, 0, 1, b"x")
         log.append(OTHER, 0, 1, b"y")
-        mine, others = partition_of(KEY), partition_of(OTHER)
+        mine, others = partition_of_stream(KEY), partition_of_stream(OTHER)
         assert mine != others
         assert list(log.keys({mine})) == [KEY]
         assert list(log.keys({others, mine})) == [KEY, OTHER]

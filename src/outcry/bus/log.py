@@ -18,7 +18,7 @@ from pathlib import Path
 from outcry.bus.checks import check_key, check_repeat, is_key
 from outcry.bus.segments import NoFrame, damaged, encode, mend, open_segment, walk
 from outcry.ports.live import Frame, LogInUse
-from outcry.ports.partitions import partition_of
+from outcry.ports.partitions import partition_of_stream
 
 SEGMENT_BYTES = 64 << 20
 MOST_OPEN = 256
@@ -86,7 +86,7 @@ class FileLog:
         with self._turn:
             folders = ["/".join(path.parts[-3:]) for path in self._folder.glob("*/*/*/")]
             found = [key for key in sorted(folders) if is_key(key) and _holds_any(self._folder / key)]
-        return [key for key in found if partitions is None or partition_of(key) in partitions]
+        return [key for key in found if partitions is None or partition_of_stream(key) in partitions]
 
     def last(self, key: str) -> int:
         """See `TradeLog`."""
