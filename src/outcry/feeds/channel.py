@@ -1,7 +1,6 @@
 """What one stream gets of a connection that several share, and how late that connection's trades come.
 
-Rules kept: a reader that is slow loses its own stream and holds up no other; what was taken before a connection broke
-is handed over before the break is told; a heartbeat lags as the vendor's trades do, so that none comes after it.
+Rule kept: a heartbeat lags as the vendor's trades do, so that none comes after it.
 """
 
 import asyncio
@@ -12,9 +11,10 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.feeds.inbox import Inbox, again
 from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.ports.clock import Clock
-from outcry.ports.feed import Bars, Event, FeedLost, Heartbeat, Trades
+from outcry.ports.feed import Event, FeedLost, Heartbeat, Trades
 
 #: Between two pings, and without an answer to one.
 BEAT_S, SILENT_S = 2.0, 12.0
@@ -26,35 +26,17 @@ _DELAYS_KEPT = 256
 T = TypeVar("T")
 
 
-class Channel:
-    """One stream's events, in order. `limit`: rows and other events that may wait."""
+class Channel(Inbox[Event]):
+    """One stream's events, in order."""
 
-    def __init__(self, limit: int = BUFFER_LIMIT) -> None:
-        self._limit, self._weight = limit, 0
-        self._waiting: deque[Event] = deque()
-        self._news, self._over = asyncio.Event(), asyncio.Event()
-        self._problem: FeedLost | None = None
+    def __init__(self) -> None:
+        super().__init__(BUFFER_LIMIT)
+        self._over = asyncio.Event()
 
-    def put(self, event: Event) -> None:
-        """Add an event; one too many ends the channel."""
-        if self._problem is not None:
-            return
-        if isinstance(event, Heartbeat) and self._waiting and isinstance(self._waiting[-1], Heartbeat):
-            self._waiting[-1] = event  # the newer says it all
-        else:
-            self._waiting.append(event)
-            self._weight += _weight(event)
-        if self._weight > self._limit:
-            self._waiting.clear()
-            self.fail(FeedLost("seam_overflow", f"more than {self._limit:,} rows came that nobody took"))
-        self._news.set()
-
-    def fail(self, problem: FeedLost) -> None:
-        """There is no more, and why; the first reason is told."""
-        if self._problem is None:
-            self._problem = problem
-            self._news.set()
-            self._over.set()
+    def fail(self, problem: Exception) -> None:
+        """See `Inbox`."""
+        super().fail(problem)
+        self._over.set()
 
     def waiting(self) -> list[Trades]:
         """Trades that nobody has taken yet."""
@@ -63,14 +45,7 @@ class Channel:
     async def events(self) -> AsyncGenerator[Event, None]:
         """Everything put, then what the channel failed with."""
         while True:
-            while not self._waiting:
-                if self._problem is not None:
-                    raise self._problem
-                self._news.clear()
-                await self._news.wait()
-            event = self._waiting.popleft()
-            self._weight -= _weight(event)
-            yield event
+            yield await self.take()
 
     async def beside(self, work: Awaitable[T]) -> T:
         """Wait for something else; raises at once what the channel fails with."""
@@ -78,8 +53,8 @@ class Channel:
         over = asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
-            if self._problem is not None:
-                raise self._problem
+            if self.problem is not None:
+                raise again(self.problem)
             return await task
         finally:
             over.cancel()
@@ -184,7 +159,3 @@ async def beating(
             return
         board.beat(lag.before(asked_ns))
         await asyncio.sleep(BEAT_S / rush)
-
-
-def _weight(event: Event) -> int:
-    return len(event.rows) if isinstance(event, Trades | Bars) else 1

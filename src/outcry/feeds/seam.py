@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
+from outcry.feeds.inbox import weight_of
 from outcry.ports.feed import Bars, CaughtUp, Event, FeedLost, Heartbeat, RowFlag, Trades
 from outcry.ports.records import Quality
 
@@ -109,7 +110,7 @@ class _Pump:
             self._waiting.pop()  # the newer says it all
             self._weight -= 1
         self._waiting.append(event)
-        self._weight += len(event.rows) if isinstance(event, Trades | Bars) else 1
+        self._weight += weight_of(event)
         if self._weight > self._limit and self._wanted:
             raise FeedLost("seam_overflow", f"more than {self._limit:,} rows came while history was fetched")
 

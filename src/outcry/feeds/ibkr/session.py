@@ -110,7 +110,7 @@ class Session:
             if not asked.done.done():
                 asked.done.set_exception(problem)
         for channel in self._channels.values():
-            channel.end(problem)
+            channel.fail(problem)
 
     # -- questions
 
@@ -200,7 +200,7 @@ class Session:
         if channel is None:
             return
         if channel.doubted and _ALL not in self._broken:  # another server has taken over
-            channel.end(_missed())
+            channel.fail(_missed())
         channel.add(tick)
 
     def timed(self, at_s: int) -> None:
@@ -228,12 +228,12 @@ class Session:
             self._noted_of_all(code, text)
             return
         if channel is not None and code in faults.NO_LINE_FREE:
-            channel.end(NoLineFree())
+            channel.fail(NoLineFree())
             return
         fault = faults.read_fault(code, text)
         if isinstance(fault, FeedLost):
             if channel is not None:
-                channel.end(fault)
+                channel.fail(fault)
             elif asked is not None and not asked.done.done():
                 asked.done.set_exception(fault)
         elif fault is faults.Reply.NOTHING_THERE and asked is not None and not asked.done.done():

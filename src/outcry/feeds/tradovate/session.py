@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import aiohttp
 
 from outcry.feeds.exact import lots
+from outcry.feeds.inbox import again
 from outcry.feeds.tradovate import wire
-from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, again
+from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
 from outcry.feeds.tradovate.present import Present
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, FeedRefused, RowFlag, Trades, VolumeCounter
@@ -112,7 +113,7 @@ class Session:
             if not asked.answer.done():
                 asked.answer.set_exception(again(problem))
         for chart in {*self._charts.values(), *self._quoted.values()}:
-            chart.inbox.lose(problem)
+            chart.inbox.fail(problem)
 
     # -- asking
 
@@ -261,7 +262,7 @@ class Session:
             try:
                 rows = wire.rows_of(packet, self._clock.now_ns(), RowFlag.BACKFILL if chart.history else 0)
             except FeedLost as problem:  # one contract's fault is no other's
-                return chart.inbox.lose(problem)
+                return chart.inbox.fail(problem)
             if not chart.history:
                 self.present.stamped(int(rows["ts_event"].max()))
             chart.inbox.put(Trades(rows))
@@ -277,7 +278,7 @@ class Session:
         try:
             chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), lots(total.size)))
         except ValueError:
-            chart.inbox.lose(FeedLost("protocol", "Tradovate counts lots that cannot be"))
+            chart.inbox.fail(FeedLost("protocol", "Tradovate counts lots that cannot be"))
 
     # -- beating
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.feeds.ahead import MOST_AHEAD_NS
+from outcry.feeds.inbox import Inbox
 from outcry.feeds.seam import BUFFER_LIMIT
+from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
 from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
-from outcry.feeds.tradovate.inbox import HISTORY_OVER, Chart, Inbox
 from outcry.feeds.tradovate.session import Session
 from outcry.ports.feed import (
     LIVE_TRADE,

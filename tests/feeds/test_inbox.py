@@ -1,0 +1,78 @@
+"""What waits for the reader of one stream: its bound, its order, and how its loss is told."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from outcry.feeds.inbox import Inbox
+from outcry.ports.feed import LIVE_TRADE, Event, FeedLost, FeedRefused, Heartbeat, LoginRefused, Trades
+
+
+def rows(count: int) -> Trades:
+    return Trades(np.zeros(count, LIVE_TRADE))
+
+
+def test_only_what_waits_takes_room() -> None:
+    """Six rows at a time go through an inbox of ten for ever; of twelve nothing is kept."""
+
+    async def work() -> None:
+        inbox = Inbox[Event](10)
+        for _ in range(5):
+            inbox.put(rows(6))
+            inbox.put(Heartbeat(1))
+            inbox.put(Heartbeat(2))
+            assert inbox.weight == 7
+            assert isinstance(await inbox.take(), Trades)
+            assert await inbox.take() == Heartbeat(2)
+            assert inbox.weight == 0
+        inbox.put(rows(6))
+        inbox.put(rows(6))
+        inbox.put(Heartbeat(3))
+        with pytest.raises(FeedLost) as caught:
+            await inbox.take()
+        assert caught.value.code == "seam_overflow"
+
+    asyncio.run(work())
+
+
+def test_one_loss_is_told_to_each_after_what_came() -> None:
+    """As what it is, the first reason only, and to each as an exception of its own: tracebacks do not pile up."""
+    problem = LoginRefused("login_expired", "sign in anew")
+
+    async def work() -> None:
+        told: list[Exception] = []
+        for inbox in (Inbox[Event](), Inbox[Event]()):
+            inbox.put(Heartbeat(1))
+            inbox.fail(problem)
+            inbox.fail(FeedLost("closed"))
+            inbox.put(Heartbeat(2))
+            inbox.check()
+            assert await inbox.take() == Heartbeat(1)
+            with pytest.raises(FeedRefused) as caught:
+                inbox.check()
+            with pytest.raises(FeedRefused):
+                await inbox.take()
+            told.append(caught.value)
+        assert [(type(one), str(one)) for one in told] == [(LoginRefused, "sign in anew")] * 2
+        assert told[0] is not told[1] is not problem
+
+    asyncio.run(work())
+
+
+def test_a_reader_that_waits_is_woken_by_what_comes_and_by_the_loss() -> None:
+    async def work() -> None:
+        inbox = Inbox[Event]()
+        reading = asyncio.ensure_future(inbox.take())
+        await asyncio.sleep(0)
+        inbox.put(Heartbeat(1))
+        async with asyncio.timeout(5):
+            assert await reading == Heartbeat(1)
+        reading = asyncio.ensure_future(inbox.take())
+        await asyncio.sleep(0)
+        inbox.fail(FeedLost("disconnected"))
+        with pytest.raises(FeedLost):
+            async with asyncio.timeout(5):
+                await reading
+
+    asyncio.run(work())
