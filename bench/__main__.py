@@ -7,7 +7,19 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import connections, delivery, fold, frames, importing, kernel, live, paint, serving, streams
+from bench import (
+    cluster,
+    connections,
+    delivery,
+    fold,
+    frames,
+    importing,
+    kernel,
+    live,
+    paint,
+    serving,
+    streams,
+)
 from bench.measuring import Figure, Unavailable, machine
 
 BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
@@ -19,6 +31,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
     "stream": streams.run,
     "delivery": delivery.run,
     "connections": connections.run,
+    "cluster": cluster.run,
     "frames": frames.run,
     "pages": paint.run,
 }

@@ -26,7 +26,7 @@ from bench.measuring import Figure, Unavailable, installed_command
 from outcry.accounts import keys as form
 from outcry.ports.files import ReadOptions
 from outcry.settings import read_settings
-from outcry.wiring import open_house
+from outcry.wiring import House, open_house
 
 KEYS = 3_500  # fewer than the fast path remembers, and at 600 a minute each more than two rounds use up
 CONNECTIONS = 32
@@ -82,7 +82,7 @@ class Running:
 
 def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
     """Measure all servers in turn, three rounds of 4 s each (one of 1 s if quick)."""
-    _need("wrk", "nginx", "taskset")
+    need("wrk", "nginx", "taskset")
     if (os.cpu_count() or 1) < 2:
         raise Unavailable("it takes two processors: one for the server, one for the load")
     rounds, seconds = (1, 1) if quick else (3, 4)
@@ -92,10 +92,10 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
         servers = _start_all(folder, keys[0], stack)
         loads: dict[str, list[Load]] = {name: [] for name in servers}
         for server in servers.values():
-            _load(server, folder, 1)
+            load(server, folder, 1)
         for _ in range(rounds):
             for name, server in servers.items():
-                loads[name].append(_load(server, folder, seconds))
+                loads[name].append(load(server, folder, seconds))
         yield from _figures(loads)
         for name in ("fast path", "without fast path"):
             yield Figure(
@@ -105,7 +105,8 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
             yield Figure(f"{name}: memory after the load (PSS)", memory, "MB", "", 60, at_least=False)
 
 
-def _need(*programs: str) -> None:
+def need(*programs: str) -> None:
+    """Raise `Unavailable` where a program is not installed."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         raise Unavailable(
@@ -115,18 +116,27 @@ def _need(*programs: str) -> None:
 
 def _prepare(folder: Path) -> list[str]:
     """A data folder with a week of ES and thousands of keys; return the keys."""
-    recording = folder / "es.dbn"
-    write_recording(recording, 100_000)
+    write_recording(folder / "es.dbn", 100_000)
+    keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(KEYS)]
     with open_house(read_settings({}, data=str(folder / "data"))) as house:
-        now_ns = house.clock.now_ns()
-        house.importer.run(recording, 0, ReadOptions(), now_ns)
-        user = house.store.ensure_user("bench@example.com", now_ns)
-        keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(KEYS)]
-        for key in keys:
-            house.store.add_key(user, "admin", form.prefix(key), house.keys.digest(key), now_ns)
+        furnish(house, folder / "es.dbn", keys)
+    write_load(folder, keys)
+    return keys
+
+
+def furnish(house: House, recording: Path, keys: list[str]) -> None:
+    """Give a house a recording, and these keys of the highest tier."""
+    now_ns = house.clock.now_ns()
+    house.importer.run(recording, 0, ReadOptions(), now_ns)
+    user = house.store.ensure_user("bench@example.com", now_ns)
+    for key in keys:
+        house.store.add_key(user, "admin", form.prefix(key), house.keys.digest(key), now_ns)
+
+
+def write_load(folder: Path, keys: list[str]) -> None:
+    """Write down what `wrk` reads."""
     (folder / "keys").write_text("\n".join(keys) + "\n")
     (folder / "load.lua").write_text(_LUA)
-    return keys
 
 
 def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
@@ -136,19 +146,19 @@ def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
     for name, switch in (("fast path", "1"), ("without fast path", "0")):
         port = _free_port()
         command = [*outcry, str(port)]
-        servers[name] = stack.enter_context(_served(command, port, PATH, key, {"OUTCRY_FASTPATH": switch}))
+        servers[name] = stack.enter_context(served(command, port, PATH, key, {"OUTCRY_FASTPATH": switch}))
     with urllib.request.urlopen(_asking(servers["fast path"].url, key), timeout=5) as answer:
         body = answer.read()
     (folder / "levels.json").write_bytes(body)
     for name, kind in (("bare uvicorn application", "asgi"), ("bare protocol", "protocol")):
         port = _free_port()
         command = [sys.executable, "-m", "bench.bare", kind, str(port), str(folder / "levels.json")]
-        servers[name] = stack.enter_context(_served(command, port, "/", key, {}))
+        servers[name] = stack.enter_context(served(command, port, "/", key, {}))
     port = _free_port()
     config = folder / "nginx.conf"
     config.write_text(_NGINX.format(folder=folder, port=port, body="x" * len(body)))
     nginx = stack.enter_context(
-        _served(["nginx", "-p", str(folder), "-c", str(config)], port, "/memory", key, {})
+        served(["nginx", "-p", str(folder), "-c", str(config)], port, "/memory", key, {})
     )
     servers["nginx, from memory"] = nginx
     servers["nginx, static file"] = Running(
@@ -158,7 +168,7 @@ def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
 
 
 @contextmanager
-def _served(command: list[str], port: int, path: str, key: str, more: dict[str, str]) -> Iterator[Running]:
+def served(command: list[str], port: int, path: str, key: str, more: dict[str, str]) -> Iterator[Running]:
     """A server on its own processor until the block ends, ready when this begins."""
     began = perf_counter()
     process = subprocess.Popen(
@@ -194,7 +204,8 @@ def _free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def _load(server: Running, folder: Path, seconds: int) -> Load:
+def load(server: Running, folder: Path, seconds: int) -> Load:
+    """Ask a server as fast as it answers."""
     before = _cpu_ns(server.process.pid)
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-s", str(folder / "load.lua")]
     done = subprocess.run(

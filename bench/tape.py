@@ -25,7 +25,7 @@ from outcry.ports.store import GrantRow
 from outcry.services.demo import write_history
 from outcry.settings import read_settings
 from outcry.store.reference import Reference
-from outcry.wiring import open_house
+from outcry.wiring import House, open_house
 
 SEED = 1848
 DAY = date(2024, 5, 15)
@@ -46,16 +46,19 @@ EVERYTHING = Scope(
 def lay_out(folder: Path, *, history: int = 20) -> None:
     """Lay a data folder out: `history` past sessions of every product, everything granted to everyone."""
     with open_house(read_settings({}, data=str(folder))) as house:
-        market = market_of(house.reference)
-        write_history(
-            house.store, house.reference.universe.products, contracts(house.reference),
-            lambda contract: past_sessions(market, contract, house.reference.calendar, DAY, history),
-            source="invented", now_ns=house.clock.now_ns(),
-        )  # fmt: skip
-        for scope in ("completed", "live"):
-            house.store.add_grant(
-                GrantRow(0, "everyone", scope, (), None, None, 0, None), house.clock.now_ns()
-            )
+        furnish(house, history)
+
+
+def furnish(house: House, history: int = 20) -> None:
+    """Give a house `history` past sessions of every product, and grant everything to everyone."""
+    market = market_of(house.reference)
+    write_history(
+        house.store, house.reference.universe.products, contracts(house.reference),
+        lambda contract: past_sessions(market, contract, house.reference.calendar, DAY, history),
+        source="invented", now_ns=house.clock.now_ns(),
+    )  # fmt: skip
+    for scope in ("completed", "live"):
+        house.store.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), house.clock.now_ns())
 
 
 def market_of(reference: Reference) -> Market:

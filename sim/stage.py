@@ -45,9 +45,10 @@ class Company:
 class Worker:
     """One `outcry serve` of one role, killed and started again. `log`: all that it and those before it have said."""
 
-    def __init__(self, role: str, name: str, port: int, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, role: str, name: str, port: int, log: Path) -> None:
         self.role, self.name, self.port, self.log = role, name, port, log
-        self._environment = environment
+        #: What it is started with.
+        self.environment: dict[str, str] = {}
         self._process: Popen[bytes] | None = None
         self._again_s = 0.0
         self.paused = False
@@ -61,7 +62,7 @@ class Worker:
         self.wanted = True
         with self.log.open("ab") as said:
             self._process = Popen(
-                [_OUTCRY, "serve", "--port", str(self.port)], env=self._environment, stdout=said, stderr=said
+                [_OUTCRY, "serve", "--port", str(self.port)], env=self.environment, stdout=said, stderr=said
             )
 
     def look(self) -> None:
@@ -91,6 +92,12 @@ class Worker:
         self.paused = what is signal.SIGSTOP
 
     @property
+    def pid(self) -> int:
+        """The number of its process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def ready(self) -> bool:
         """Whether it says that it is ready."""
         return self.wanted and not self.paused and self.ask("/readyz")[0] == 200
@@ -116,20 +123,20 @@ class Worker:
 class Stage:
     """Everything that runs. Use it as a context; nothing of Outcry runs before `open`. `folder`: for data and logs."""
 
-    def __init__(self, folder: Path, company: Company, receiver_port: int) -> None:
+    def __init__(self, folder: Path, company: Company, receiver_port: int = 443, nodes: int = NODES) -> None:
         self.folder, self._receiver_port = folder, receiver_port
         self.certificate: Certificate = certificate(folder)
         self._held = ExitStack()
-        self.nodes, self.postgres = JetStream(NODES), Postgres()
-        ports = free_ports(2 + NODES + company.engines + company.feeds + company.apis + company.deliver)
+        self.nodes, self.postgres = JetStream(nodes), Postgres()
+        ports = free_ports(2 + nodes + company.engines + company.feeds + company.apis + company.deliver)
         self._store_port, self.spread_port = ports[0], ports[1]
-        self._node_ports = ports[2 : 2 + NODES]
+        self._node_ports = ports[2 : 2 + nodes]
         self._secret, self._vault_key = secrets.token_hex(16), secrets.token_hex(32)
         self.tails: list[Path] = []
         self.database = ""
         self._shares = [("engine", company.engines), ("feeds", company.feeds), ("api", company.apis)]
         self._shares.append(("deliver", company.deliver))
-        self._ports = iter(ports[2 + NODES :])
+        self._ports = iter(ports[2 + nodes :])
         self.workers: list[Worker] = []
         self.proxy: Proxy
 
@@ -146,7 +153,7 @@ class Stage:
             for at, port in enumerate(own, 1):
                 name = f"{role} {at}"
                 log = self.folder / f"{role}{at}.log"
-                self.workers.append(Worker(role, name, port, {}, log))
+                self.workers.append(Worker(role, name, port, log))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -158,7 +165,7 @@ class Stage:
     def open(self) -> None:
         """Start Outcry, every process at once and in no order."""
         for worker in self.workers:
-            worker._environment = self._environment(worker.role)
+            worker.environment = self._environment(worker.role)
             worker.start()
 
     def of(self, role: str) -> list[Worker]:
@@ -175,6 +182,11 @@ class Stage:
         return [worker for worker in self.workers if not worker.ready]
 
     @property
+    def cluster(self) -> str:
+        """Where the bus is, by its lines."""
+        return ",".join(f"nats://127.0.0.1:{port}" for port in self._node_ports)
+
+    @property
     def settings(self) -> Settings:
         """As a command of the operator's reads them, with no line before PostgreSQL."""
         said = self._environment("") | {"OUTCRY_DATABASE_URL": self.postgres.url(self.database)}
@@ -185,7 +197,6 @@ class Stage:
         yield from (f"{worker.name}: {worker.ended} times" for worker in self.workers if worker.ended)
 
     def _environment(self, role: str) -> dict[str, str]:
-        cluster = ",".join(f"nats://127.0.0.1:{port}" for port in self._node_ports)
         here = {
             name: os.environ[name]
             for name in ("PATH", "PYTHONPATH", "COVERAGE_PROCESS_START")
@@ -193,7 +204,7 @@ class Stage:
         }
         said = {
             "HOME": "/nonexistent", "OUTCRY_DATA": str(self.folder / "data"), "OUTCRY_ROLE": role,
-            "OUTCRY_DATABASE_URL": self.postgres.url(self.database, self._store_port), "OUTCRY_CLUSTER": cluster,
+            "OUTCRY_DATABASE_URL": self.postgres.url(self.database, self._store_port), "OUTCRY_CLUSTER": self.cluster,
             "OUTCRY_SECRET": self._secret, "OUTCRY_VAULT_KEYS": f"k1:{self._vault_key}",
             "OUTCRY_PRIVATE_HOSTS": f"127.0.0.1:{self._receiver_port}",
             "OUTCRY_PRIVATE_CA": str(self.certificate.path),

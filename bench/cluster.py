@@ -1,0 +1,415 @@
+"""Several processes on real engines: trades a second through log, fold and answers; a long log read again; how long it
+is from killing an owner to the next answer of its streams; what a replica answers against a process that does it all.
+
+PostgreSQL, one JetStream node, Outcry's processes and the load share one machine's processors. So beside what the clock
+says stands what the engines' own processor time says, which more machines would multiply.
+"""
+
+import asyncio
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import cycle, pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import aiohttp
+import msgspec
+import uvloop
+from sim.stage import Company, Stage
+from tests.engines.jetstream import JetStream
+from tests.engines.ports import free_ports
+from tests.engines.postgres import Postgres
+
+from bench import serving
+from bench.latency import cpu_ns
+from bench.market import write_recording
+from bench.measuring import Figure, Unavailable, installed_command
+from bench.tape import (
+    CAPS,
+    DENSITY,
+    FEEDS,
+    Gate,
+    TapeFeed,
+    contracts,
+    first_hour,
+    furnish,
+    regular_hours,
+    sent,
+)
+from outcry.accounts import keys as form
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.link import Link
+from outcry.bus.nats.log import JetStreamLog
+from outcry.bus.nats.thread import LinkThread
+from outcry.core.instruments import Contract
+from outcry.ports.calls import BusDown
+from outcry.ports.feed import CaughtUp, Event, Trades
+from outcry.ports.live import StreamKey
+from outcry.ports.records import Quality, Rows
+from outcry.services.feeding.asking import Carried, push_name
+from outcry.services.live.archive import Archive
+from outcry.services.live.engine import Engine, Market, Stores
+from outcry.services.pushing import Origin, Push, write_push
+from outcry.settings import read_settings
+from outcry.store.reference import load_reference
+from outcry.wiring import House, open_house
+
+#: Rows of an event, and events of a push.
+BATCH, EVENTS = 256, 8
+LONG_LOG = 5_000_000
+READY_S = 60.0
+_TIMEOUT_S = 10.0
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """Measure the four, each on engines of its own."""
+    yield from _reads(quick)
+    for engines in (1, 2) if quick else (1, 2, 4):
+        with _stage(engines) as stage:
+            yield from uvloop.run(_throughput(stage, quick))
+    yield from _recovery(200_000 if quick else LONG_LOG)
+    with _stage(3) as stage:
+        yield from uvloop.run(_failover(stage, 1 if quick else 5))
+
+
+@contextmanager
+def _stage(engines: int) -> Iterator[Stage]:
+    """A cluster of so many engines and one replica of the API, with a past to measure against."""
+    with (
+        TemporaryDirectory(prefix="outcry-bench-") as place,
+        Stage(Path(place), Company(engines, 0, 1, 0), nodes=1) as stage,
+    ):
+        with open_house(stage.settings) as house:
+            furnish(house)
+        stage.open()
+        until = perf_counter() + READY_S
+        while unready := stage.unready():
+            if perf_counter() > until:
+                raise Unavailable(f"{unready[0].name} did not start: {unready[0].said}")
+            time.sleep(0.1)
+        time.sleep(3)  # until the partitions are spread
+        yield stage
+
+
+def _keys(stage: Stage, count: int) -> list[str]:
+    with open_house(stage.settings) as house:
+        return [
+            house.keys.create(f"bench{n}@example.com", "admin", house.clock.now_ns()) for n in range(count)
+        ]
+
+
+# -- pushing
+
+
+@dataclass
+class Line:
+    """One stream on its way to its owner: the events of each push, and how many went before."""
+
+    key: StreamKey
+    pushes: list[tuple[Event, ...]]
+    sent: int = 0
+
+    async def push(self, calls: NatsCalls, number: int) -> None:
+        """Push, until all of it is taken, however often the owner changes."""
+        events = self.pushes[number]
+        push = Push("0" * 32, self.key.contract, CAPS, self.sent, events)
+        body = msgspec.msgpack.encode(Carried(self.key.owner, self.key.feed, Origin.RUNNER, write_push(push)))
+        self.sent += len(events)
+        taken = 0
+        while taken < self.sent:
+            try:
+                taken = msgspec.msgpack.decode(
+                    await calls.ask(push_name(self.key), body, _TIMEOUT_S), type=int
+                )
+            except BusDown:
+                await asyncio.sleep(0.02)
+
+
+def _line(feed: str, contract: Contract, rows: Rows, batch: int, events: int) -> Line:
+    """The first hour at once, and then so many events of `batch` rows a push."""
+    head = first_hour(rows)
+    opening = (CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS), Trades(rows[:head]))
+    each = [Trades(rows[at : at + batch]) for at in range(head, len(rows), batch)]
+    pushes = [tuple(each[at : at + events]) for at in range(0, len(each), events)]
+    return Line(StreamKey(0, feed, contract), [opening, *pushes])
+
+
+@asynccontextmanager
+async def _bus(stage: Stage) -> AsyncGenerator[NatsCalls]:
+    async with Link(stage.cluster, _say) as link:
+        await link.up()
+        yield NatsCalls(link, _say)
+
+
+def _say(event: str, **details: object) -> None:
+    print(f"{event} {details}", file=sys.stderr)
+
+
+async def _throughput(stage: Stage, quick: bool) -> list[Figure]:  # noqa: FBT001 - as `run`
+    reference = load_reference()
+    rows = {c: regular_hours(reference, c, 1 if quick else DENSITY) for c in contracts(reference)}
+    if quick:
+        rows = {c: each[: first_hour(each) + 2_000] for c, each in rows.items()}
+    lines = [_line(feed, c, each, BATCH, EVENTS) for feed in FEEDS for c, each in rows.items()]
+    key = _keys(stage, 1)[0]
+    async with _bus(stage) as calls:
+        await asyncio.gather(*(line.push(calls, 0) for line in lines))
+        engines = stage.of("engine")
+        before, began = [_cpu_s(worker.pid) for worker in engines], perf_counter()
+
+        async def whole(line: Line) -> None:
+            for number in range(1, len(line.pushes)):
+                await line.push(calls, number)
+
+        await asyncio.gather(*(whole(line) for line in lines))
+        taken_s = perf_counter() - began
+        last = {c.root: int(each["ts_event"][-1]) for c, each in rows.items()}
+        await _answered(stage, key, last)
+        answered_s = perf_counter() - began
+        used = [_cpu_s(worker.pid) - one for worker, one in zip(engines, before, strict=True)]
+    count = sum(len(each) - first_hour(each) for each in rows.values()) * len(FEEDS)
+    title = f"{len(engines)} engine{'s' * (len(engines) > 1)}, {len(lines)} streams"
+    spread = f"{count:,} trades in {answered_s:.1f} s, taken after {taken_s:.1f} s; engines' processor time "
+    spread += ", ".join(f"{seconds:.1f}" for seconds in used) + " s"
+    return [
+        Figure(f"{title}: log, fold, answers, by the clock", count / answered_s / 1e6, "M trades/s", spread),
+        Figure(f"{title}: of an engine's processor", count / sum(used) / 1e6, "M trades/CPU-s"),
+    ]
+
+
+async def _answered(stage: Stage, key: str, last_ns: Mapping[str, int]) -> None:
+    """Wait until a replica's answers hold each root's last trade."""
+    api = stage.of("api")[0]
+    async with aiohttp.ClientSession(headers={"x-api-key": key}) as session:
+        for root, at_ns in last_ns.items():
+            until = perf_counter() + READY_S
+            while (said := await _updated(session, api.port, root)) is None or said < at_ns // 10**6:
+                if perf_counter() > until:
+                    raise RuntimeError(f"{root} is answered as of {said}, not {at_ns // 10**6}")
+                await asyncio.sleep(0.02)
+
+
+async def _updated(session: aiohttp.ClientSession, port: int, root: str) -> int | None:
+    """As of when a root is answered live, in ms UTC."""
+    async with session.get(f"http://127.0.0.1:{port}/api/levels?symbol={root}") as answer:
+        said = (await answer.json()).get("updatedAt")
+    return round(datetime.fromisoformat(said).timestamp() * 1000) if said else None
+
+
+def _cpu_s(pid: int) -> float:
+    return cpu_ns(pid) / 1e9
+
+
+# -- a long log
+
+
+class _NoSnapshots:
+    """Implements `ports.live.Snapshots`, and keeps nothing: every log is read from its beginning."""
+
+    def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
+        """See `Snapshots`."""
+
+    def snapshot(self, key: str) -> tuple[int, bytes] | None:
+        """See `Snapshots`."""
+
+    def forget_snapshot(self, key: str) -> None:
+        """See `Snapshots`."""
+
+
+def _recovery(count: int) -> Iterator[Figure]:
+    """Fill a log through an engine, then let another read all of it."""
+    with TemporaryDirectory(prefix="outcry-bench-") as place, JetStream(1) as server:
+        settings = read_settings({}, data=place)
+        with open_house(settings) as house, LinkThread(server.urls, _say) as thread:
+            furnish(house)
+            log = JetStreamLog(thread, _say)
+            fold_s, played, kept = uvloop.run(_filled(_engine(house, log), house, count))
+            yield Figure(
+                "one engine alone, into the log", played / fold_s / 1e6, "M trades/s", f"{played:,} trades"
+            )
+            log = JetStreamLog(thread, _say)
+            began = perf_counter()
+            size = sum(len(frame.blob) for name in log.keys() for frame in log.read(name, 0))  # noqa: SIM118
+            read_s = perf_counter() - began
+            yield Figure(
+                "the log read, nothing done with it",
+                kept / read_s / 1e6,
+                "M trades/s",
+                f"{size / 1e6:.0f} MB",
+            )
+        with open_house(settings) as house, LinkThread(server.urls, _say) as thread:
+            engine = _engine(house, JetStreamLog(thread, _say))
+            began = perf_counter()
+            uvloop.run(_started(engine))
+            took_s = perf_counter() - began
+            yield Figure(
+                "recovery: the log read and folded",
+                kept / took_s / 1e6,
+                "M trades/s",
+                f"{kept:,} trades in {took_s:.1f} s",
+            )
+
+
+def _engine(house: House, log: JetStreamLog) -> Engine:
+    archive = Archive(lambda: house.importer, house.reference.calendar.session_at)
+    stores = Stores(log, _NoSnapshots(), house.alerts, house.store, archive)
+    market = Market(house.reference.universe, house.reference.calendar, house.clock, house.licences.of_user)
+    return Engine(stores, market, house.board, _say)
+
+
+async def _filled(engine: Engine, house: House, count: int) -> tuple[float, int, int]:
+    """Play at least so many trades; seconds, and how many they were; how many there are in the log."""
+    rows = {c: regular_hours(house.reference, c) for c in contracts(house.reference)}
+    density = -(-count // (len(FEEDS) * sent(list(rows.values()))))
+    rows = {c: regular_hours(house.reference, c, density) for c in rows}
+    gate = Gate(len(FEEDS) * len(rows))
+    await engine.start()
+    feeds = [engine.attach(0, TapeFeed(name, rows, BATCH, gate)) for name in FEEDS]
+    await gate.all_there.wait()
+    began = perf_counter()
+    gate.opened.set()
+    await asyncio.gather(*feeds)
+    await engine.drained()
+    took_s = perf_counter() - began
+    await engine.stop()
+    each = list(rows.values())
+    return took_s, len(FEEDS) * sent(each), len(FEEDS) * sum(map(len, each))
+
+
+async def _started(engine: Engine) -> None:
+    await engine.start()
+    await engine.stop()
+
+
+# -- an owner killed
+
+
+async def _failover(stage: Stage, kills: int) -> list[Figure]:
+    reference = load_reference()
+    rows = {c: regular_hours(reference, c) for c in contracts(reference)}
+    lines = [_line("left", c, each, 4, 1) for c, each in rows.items()]
+    keys = _keys(stage, 2 * len(lines))
+    changed: dict[str, list[float]] = {line.key.contract.root: [] for line in lines}
+    gone: list[float] = []
+    async with _bus(stage) as calls, aiohttp.ClientSession() as session:
+        await asyncio.gather(*(line.push(calls, 0) for line in lines))
+        tasks = [asyncio.create_task(_paced(calls, line)) for line in lines]
+        tasks += [
+            asyncio.create_task(_watched(session, stage, root, keys[2 * at : 2 * at + 2], times))
+            for at, (root, times) in enumerate(changed.items())
+        ]
+        for number in range(kills):
+            await asyncio.sleep(8)
+            worker = stage.of("engine")[number % 3]
+            worker.kill()
+            killed_s = perf_counter()
+            await asyncio.sleep(10)
+            gone += [_ends_s(times, killed_s) for times in changed.values()]
+            worker.start()
+            while not worker.ready:
+                await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    hit = [seconds for seconds in gone if seconds > 0.5]
+    spread = (
+        f"{kills} kills of one of three, {len(hit)} streams were its; median {statistics.median(hit):.2f}"
+    )
+    return [Figure("owner killed: until the next answer, at worst", max(hit), "s", spread, 3, at_least=False)]
+
+
+def _ends_s(times: Sequence[float], killed_s: float) -> float:
+    """When the longest pause of a stream's answers around a kill was over, in seconds after it."""
+    near = [at for at in times if killed_s - 0.3 <= at <= killed_s + 10] or [killed_s + 10]
+    pauses = [(after - before, after) for before, after in pairwise([killed_s - 0.3, *near])]
+    return max(pauses)[1] - killed_s
+
+
+async def _paced(calls: NatsCalls, line: Line) -> None:
+    """Push ten times a second, for ever."""
+    for number in range(1, len(line.pushes)):
+        await asyncio.gather(line.push(calls, number), asyncio.sleep(0.1))
+
+
+async def _watched(
+    session: aiohttp.ClientSession, stage: Stage, root: str, keys: Sequence[str], times: list[float]
+) -> None:
+    """Note whenever an answer has changed, asking ten times a second."""
+    api, seen = stage.of("api")[0], ""
+    for key in cycle(keys):
+        url = f"http://127.0.0.1:{api.port}/api/levels?symbol={root}"
+        async with session.get(url, headers={"x-api-key": key}) as answer:
+            said = str((await answer.json()).get("updatedAt"))
+        if answer.status == 200 and said not in {seen, "None"}:
+            seen = said
+            times.append(perf_counter())
+        await asyncio.sleep(0.1)
+
+
+# -- a replica's answers
+
+
+def _reads(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
+    """Completed sessions, from a process by itself and from a replica with its limits elsewhere; in turn."""
+    serving.need("wrk", "taskset")
+    rounds, seconds = (1, 1) if quick else (5, 4)
+    keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(serving.KEYS)]
+    with TemporaryDirectory(prefix="outcry-bench-") as place, ExitStack() as stack:
+        folder = Path(place)
+        nodes, postgres = stack.enter_context(JetStream(1)), stack.enter_context(Postgres())
+        write_recording(folder / "es.dbn", 100_000)
+        serving.write_load(folder, keys)
+        secret = secrets.token_hex(16)
+        shared = {"OUTCRY_DATABASE_URL": postgres.url(postgres.database()), "OUTCRY_SECRET": secret}
+        for name, environment in (("alone", {}), ("shared", shared)):
+            with open_house(read_settings(environment, data=str(folder / name))) as house:
+                serving.furnish(house, folder / "es.dbn", keys)
+        shared |= {"OUTCRY_CLUSTER": nodes.urls, "OUTCRY_VAULT_KEYS": f"k1:{secrets.token_hex(32)}"}
+        command = [
+            installed_command(),
+            "serve",
+            "--port",
+            "0",
+            "--data",
+            str(folder / "shared"),
+            "--role",
+            "engine",
+        ]
+        engine = subprocess.Popen(
+            ["taskset", "-c", str(serving.LOAD_CPU), *command],
+            env=os.environ | shared, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        stack.callback(engine.wait)
+        stack.callback(engine.terminate)
+        servers = {
+            "one process": stack.enter_context(_serving(folder / "alone", keys[0], {})),
+            "replica": stack.enter_context(
+                _serving(folder / "shared", keys[0], shared | {"OUTCRY_ROLE": "api"})
+            ),
+        }
+        loads: dict[str, list[float]] = {name: [] for name in servers}
+        for number in range(rounds + 1):
+            for name, server in servers.items():
+                done = serving.load(server, folder, seconds)
+                if number or quick:  # the first round warms up
+                    loads[name].append(done.per_cpu_s)
+    for name, each in loads.items():
+        spread = f"{min(each) / 1e3:.1f}–{max(each) / 1e3:.1f}, {len(each)} rounds"
+        yield Figure(f"/api/levels, {name}", statistics.median(each) / 1e3, "k req/CPU-s", spread)
+    ratio = statistics.median(loads["replica"]) / statistics.median(loads["one process"])
+    yield Figure("/api/levels, replica ÷ one process", ratio, "times", "medians", 0.95)
+
+
+def _serving(data: Path, key: str, more: Mapping[str, str]) -> AbstractContextManager[serving.Running]:
+    (port,) = free_ports(1)
+    command = [installed_command(), "serve", "--port", str(port), "--data", str(data)]
+    return serving.served(command, port, serving.PATH, key, dict(more))
