@@ -135,4 +135,6 @@ def _to_audience(*, everyone: bool) -> Any:
         users = bindparam("users", expanding=True, literal_execute=True)
         tiers = bindparam("tiers", expanding=True)
         query = query.where(or_(_USERS.tier.in_(tiers), _USERS.id.in_(users)))
+    # One that is being removed is passed over once it is.
+    query = query.with_for_update(read=True, key_share=True, of=schema.subscriptions)
     return schema.outbox.insert().from_select(_COLUMNS, query)

@@ -1,0 +1,314 @@
+"""What several processes do on one PostgreSQL at the same time, and what becomes of calls while it does not answer."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from signal import Signals
+
+import pytest
+from sqlalchemy import text
+from tests.contract.databases import Place, Places
+from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
+from tests.engines.postgres import Postgres
+
+from outcry.accounts.licences import Grant, resolve
+from outcry.ports.live import AlertRow, FanOut
+from outcry.ports.outbox import EntryPhase
+from outcry.ports.store import StoreBusy
+from outcry.store.database import Database, open_engine
+from outcry.store.live import SqlLiveStore
+from outcry.store.outbox import SqlOutbox
+from outcry.store.sql import SqlStore
+
+#: A call to a server that has gone silent ends within this: its patience, and a busy machine.
+ENDS_WITHIN_S = 5.0
+
+
+@pytest.fixture
+def place(places: Places, tmp_path: Path) -> Iterator[Place]:
+    with places.place("postgresql", tmp_path) as made:
+        yield made
+
+
+def all_at_once(works: Sequence[Callable[[], object]], patience_s: float = 90.0) -> None:
+    """Run each in a thread of its own, as a process would; raise what any of them raises."""
+    gate, faults = threading.Barrier(len(works)), list[BaseException]()
+
+    def run(work: Callable[[], object]) -> None:
+        gate.wait(30)
+        try:
+            work()
+        except BaseException as fault:  # noqa: BLE001 - told to the test
+            faults.append(fault)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(patience_s)
+    assert not any(thread.is_alive() for thread in threads)
+    if faults:
+        raise faults[0]
+
+
+# -- at the same time
+
+
+def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: Place) -> None:
+    """Four processes record 60 alerts each; a fifth reads after the last it saw, as every process that answers does."""
+    stage = Stage(place.open())
+    over, read = threading.Event(), list[AlertRow]()
+
+    def record(number: int) -> None:
+        live = SqlLiveStore(place.open())
+        for n in range(30):
+            rows = [replace(stage.alert(), key=f"{number}:{n}:{half}") for half in range(2)]
+            assert len(live.record_alerts(rows, {f"{number}/demo/ES": n})) == 2
+
+    def records() -> None:
+        try:
+            all_at_once([lambda number=number: record(number) for number in range(4)])
+        finally:
+            over.set()
+
+    def reads() -> None:
+        live = SqlLiveStore(place.open())
+        ended = False
+        while not ended:
+            ended = over.is_set()  # before the last look
+            read.extend(live.alerts([0], after_seq=read[-1].seq if read else 0))
+
+    all_at_once([records, reads])
+    wanted = {f"{number}:{n}:{half}" for number in range(4) for n in range(30) for half in range(2)}
+    assert Counter(row.key for row in read) == Counter(wanted)
+
+
+def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of_a_lane(place: Place) -> None:
+    """While alerts are recorded, some of them asked for again, and subscriptions changed and removed."""
+    stage = Stage(place.open())
+    lanes = [stage.subscribe() for _ in range(40)]
+    changing, removed = lanes[:4], lanes[4:8]
+    over, guard = threading.Event(), threading.Lock()
+    busy, sent = set[int](), Counter[tuple[int, str]]()
+
+    def record() -> None:
+        live = SqlLiveStore(place.open())
+        for _ in range(30):
+            rows = [stage.alert() for _ in range(2)]
+            live.record_alerts(rows, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
+
+    def change() -> None:
+        for n in range(20):
+            for number in changing:
+                stage.change(number, label=str(n), ordered=bool(n % 2))
+        for number in removed:
+            stage.subscriptions.remove_subscription(1, number)
+
+    def records() -> None:
+        try:
+            all_at_once([record, record, change])
+        finally:
+            over.set()
+
+    def deliver(worker: str) -> None:
+        outbox, now_ns = SqlOutbox(place.open()), BEGIN_NS
+        while True:
+            ended = over.is_set()
+            # Past the second for which alerts are gathered. Leases are longer than all this takes.
+            now_ns += 2 * S
+            parcels = outbox.claim(worker, now_ns, 1000 * LEASE_NS, 5, 5)
+            numbers = {parcel.subscription.id for parcel in parcels}
+            with guard:
+                assert not numbers & busy, "a lane was claimed that another holds"
+                busy.update(numbers)
+                sent.update((p.subscription.id, entry.alert.key) for p in parcels for entry in p.entries)
+            with guard:
+                busy.difference_update(numbers)
+            outbox.record(
+                [replace(stage.done(parcel), lane=replace(parcel.lane, sent_ns=now_ns)) for parcel in parcels]
+            )
+            if ended and not parcels:
+                return
+
+    all_at_once([records, *(lambda n=n: deliver(f"w{n}") for n in range(4))])
+    stay = [number for number in lanes if number not in removed]
+    assert Counter({place_: n for place_, n in sent.items() if place_[0] in stay and n != 1}) == Counter()
+    assert Counter(number for number, _ in sent if number in stay) == Counter(dict.fromkeys(stay, 120))
+    assert {stage.outbox.backlog(1, number).waiting for number in stay} == {0}
+
+
+def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Place) -> None:
+    """Each holds things in the same order, so the database has never to end one of two that wait for each other."""
+    stage = Stage(place.open())
+    numbers = [stage.subscribe() for _ in range(12)]
+    stage.fire(2)
+
+    def sends() -> None:
+        outbox = SqlOutbox(place.open())
+        for n in range(40):
+            parcels = outbox.claim("w", BEGIN_NS + n * 2 * S, LEASE_NS, 12, 12)
+            outbox.record([stage.done(parcel, EntryPhase.DEAD) for parcel in parcels])
+
+    def fires() -> None:
+        live = SqlLiveStore(place.open())
+        for _ in range(20):
+            live.record_alerts([stage.alert()], {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
+
+    def asks(which: Sequence[int]) -> None:
+        outbox = SqlOutbox(place.open())
+        for _ in range(4):
+            for number in which:
+                outbox.resend_failed(1, number, 0, BEGIN_NS)
+
+    def sweeps() -> None:
+        outbox = SqlOutbox(place.open())
+        for _ in range(20):
+            outbox.forget_old(BEGIN_NS + S)
+
+    def forgets() -> None:
+        sessions = SqlStore(place.open())
+        for _ in range(4):
+            sessions.forget_source("demo")
+
+    def removes() -> None:
+        for number in numbers[::3]:
+            stage.subscriptions.remove_subscription(1, number)
+
+    all_at_once([
+        sends, sends, fires, fires, lambda: asks(numbers), lambda: asks(numbers[::-1]), sweeps, sweeps, forgets, removes
+    ])  # fmt: skip
+    with stage.database.reading() as connection:
+        told = connection.execute(
+            text("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        )
+        assert told.scalar_one() == 0
+
+
+def test_what_is_asked_for_twice_at_once_is_entered_once_and_numbered_without_a_gap(place: Place) -> None:
+    stage = Stage(place.open())
+    stage.fire(50)
+    number = stage.subscribe()
+    sees = resolve(1, 0, "free", [Grant("everyone", "live", (), None, None)])
+    counts: list[int] = []
+
+    def asks() -> None:
+        counts.append(SqlOutbox(place.open()).resend_missing(sees, number, 0, BEGIN_NS))
+
+    def fires() -> None:
+        stage.fire(10)
+
+    all_at_once([asks, asks, asks, fires])
+    numbers = list[int]()
+    stage.now_ns += 2 * S
+    while parcels := stage.claim():
+        numbers += [entry.number for parcel in parcels for entry in parcel.entries]
+        for parcel in parcels:
+            stage.finish(parcel)
+        stage.now_ns += 2 * S
+    assert sum(counts) == 50
+    assert sorted(numbers) == list(range(1, 61))
+
+
+# -- while it does not answer
+
+
+@contextmanager
+def silent(server: Postgres) -> Iterator[None]:
+    """Have it stand still, with every connection open."""
+    server.pause()
+    try:
+        yield
+    finally:
+        server.go_on()
+
+
+def refused_within(work: Callable[[], object]) -> float:
+    """Seconds until a call leaves as `StoreBusy`."""
+    began_s = time.monotonic()
+    with pytest.raises(StoreBusy):
+        work()
+    return time.monotonic() - began_s
+
+
+def test_after_it_was_started_again_the_next_call_works(place: Place, postgres: Postgres) -> None:
+    database = place.open()
+    store = SqlStore(database)
+    # several connections lie in the pool
+    all_at_once([store.revision] * 5)
+    for how in (Signals.SIGINT, Signals.SIGQUIT):
+        postgres.restart(how)
+        all_at_once([store.revision] * 5)
+        assert store.ensure_user("a@example.com", 1) == 1
+
+
+def test_a_transaction_that_it_is_lost_in_is_told_as_busy_and_keeps_nothing(
+    place: Place, postgres: Postgres
+) -> None:
+    store = SqlStore(place.open())
+    before = store.revision()
+
+    def interrupted(database: Database) -> None:
+        with database.write() as connection:
+            connection.execute(text("INSERT INTO users (email, created_ns, handle) VALUES ('x', 1, '')"))
+            postgres.restart()
+            connection.execute(text("SELECT 1"))
+
+    with pytest.raises(StoreBusy):
+        interrupted(place.open())
+    assert (store.revision(), store.find_user("x")) == (before, None)
+
+
+def test_while_it_is_down_a_call_is_refused_at_once(place: Place, postgres: Postgres) -> None:
+    store = SqlStore(place.open())
+    store.revision()
+    postgres.stop()
+    try:
+        assert refused_within(store.revision) < 2
+    finally:
+        postgres.start()
+    assert store.revision() >= 1
+
+
+def test_a_server_that_stands_still_holds_nobody_up_for_long(place: Place, postgres: Postgres) -> None:
+    store, elsewhere = SqlStore(place.open()), SqlStore(place.open())
+    all_at_once([store.revision] * 5)
+    took_s: list[float] = []
+    with silent(postgres):
+        # from the pool; newly connected; and forty at once, more than the pool has places
+        took_s.append(refused_within(store.revision))
+        took_s.append(refused_within(elsewhere.revision))
+        all_at_once([lambda: took_s.append(refused_within(store.revision))] * 40)
+    assert max(took_s) < ENDS_WITHIN_S
+    assert len(took_s) == 42
+    assert store.revision() == elsewhere.revision()
+
+
+def test_a_statement_under_way_when_it_stops_is_given_up(place: Place, postgres: Postgres) -> None:
+    database = place.open()
+    began_s = time.monotonic()
+    with pytest.raises(StoreBusy), database.write() as connection, silent(postgres):
+        connection.execute(text("SELECT 1"))
+    assert time.monotonic() - began_s < ENDS_WITHIN_S
+    assert database.revision() >= 1
+
+
+def test_a_process_that_stands_still_in_a_transaction_holds_up_the_others_for_seconds(place: Place) -> None:
+    store = SqlStore(place.open())
+    engine = open_engine(place.url)
+    with engine.connect() as paused:
+        paused.execute(text("UPDATE revision SET n = n + 1"))
+        # its row is held; the server ends what asks nothing for five seconds
+        end_s = time.monotonic() + 30
+        made = None
+        while made is None and time.monotonic() < end_s:
+            try:
+                made = store.ensure_user("a@example.com", 1)
+            except StoreBusy:
+                continue
+        paused.invalidate()
+    engine.dispose()
+    assert made == 1
