@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-
 #: A state that has not been put again for so long may be forgotten, and is shown no more.
 KEPT_S = 600.0
 
@@ -35,7 +34,7 @@ class LatestStates(Protocol):
         ...
 
     def watch(self) -> AsyncGenerator[Latest | None]:
-        """Every state there is, then None once, then every change as it comes, in order for each stream; of changes
-        that come faster than they are read, the newest. Never ends while the bus is there; raises `BusDown`, and is
-        then begun anew."""
+        """Every state there is (of those that change just then some come after), then None once, then every change as
+        it comes, in order for each stream; of changes that come faster than they are read, the newest. Never ends
+        while the bus is there; raises `BusDown`, and is then begun anew."""
         ...
