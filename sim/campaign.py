@@ -26,7 +26,7 @@ from sim.market import GrowingFile, Play, days_of, growing_files, plays_of, writ
 from sim.pushing import Job, Pushing
 from sim.receiving import Receiver
 from sim.stage import Company, Stage
-from sim.tails import followed
+from sim.tails import fired, followed
 from sim.telling import Teller
 
 #: Hours that a recording holds, in seconds, about.
@@ -224,6 +224,7 @@ class Campaign:
             self._tell.line(f"{len(differences)} differences, still: {differences[0][:150]}")
             await asyncio.sleep(2)
         self._expected_alerts = sum(map(len, expected.alerts.values()))
+        differences += await asyncio.to_thread(fired, self._files, self._stage, self._house)
         differences += await askers.check_answers(profiles)
         differences += await askers.check()
         return differences

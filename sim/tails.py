@@ -1,11 +1,24 @@
-"""What came of the files that grow: at every replica, the profile of the session that runs holds each of their trades
-once."""
+"""What came of the files that grow. At every replica the profile of the session that runs holds each of their trades
+once; and what fired is what the log of the stream, read by one process, fires.
 
+A file is followed in the present, and a trade that is read too late fires nothing: so its alerts are compared with what
+is in the log, which says when each was read, and not with an undisturbed run.
+"""
+
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
 import aiohttp
 
+from outcry.accounts.licences import OPERATOR
+from outcry.bus.nats.log import JetStreamLog
+from outcry.bus.nats.thread import LinkThread
+from outcry.feeds.files.scid import SOURCE
+from outcry.ports.live import StreamKey
+from outcry.services.live.logged import LoggedStream
+from outcry.services.live.outgoing import alert_row
+from outcry.services.live.stream import Outcome
 from outcry.wiring import House
 from sim.market import GrowingFile
 from sim.stage import Stage
@@ -45,3 +58,35 @@ def _volumes(file: GrowingFile, house: House) -> dict[int, int]:
         for price, size in zip(mine["price"].tolist(), mine["size"].tolist(), strict=True):
             found[price] += size
     return dict(found)
+
+
+def fired(files: Sequence[GrowingFile], stage: Stage, house: House) -> list[str]:
+    """Where the alerts recorded of a file's contract are not those its log fires. It blocks."""
+    faults: list[str] = []
+    with LinkThread(stage.cluster, lambda *_, **__: None) as thread:
+        log = JetStreamLog(thread, lambda *_, **__: None)
+        for file in files:
+            key = StreamKey(OPERATOR, SOURCE, file.contract)
+            wanted = asyncio.run(_fired(log, key, house))
+            found = [
+                row.key for row in house.alerts.alerts([OPERATOR], limit=10**6)
+                if (row.feed, row.contract) == (SOURCE, file.contract.key)
+            ]  # fmt: skip
+            if Counter(found) != Counter(wanted):
+                faults.append(
+                    f"{key.text}: {len(found)} alerts are recorded, and its log fires {len(wanted)}"
+                )
+    return faults
+
+
+async def _fired(log: JetStreamLog, key: StreamKey, house: House) -> list[str]:
+    tick_e9 = house.reference.universe.products[key.contract.root].tick_e9
+    found: list[str] = []
+
+    def applied(outcome: Outcome) -> None:
+        found.extend(
+            alert_row(key, tick_e9, opening, alert, invented=False).key for opening, alert in outcome.fired
+        )
+
+    await LoggedStream(key.text, tick_e9, log, applied).recover(None)
+    return found
