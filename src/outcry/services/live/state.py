@@ -3,11 +3,11 @@
 Rule kept: what is written in another edition is refused, never guessed at.
 """
 
+import zlib
 from collections.abc import Sequence
 from datetime import date
 
 import msgspec
-import zstandard
 
 from outcry.core import view
 from outcry.core.live import LiveView
@@ -18,9 +18,8 @@ from outcry.services.live.board import Channel, Standing
 EDITION = f"1.{view.VERSION}"
 #: The name under which signs of life are told.
 ALIVE = "alive"
-
-#: For the event loop of the process that owns streams.
-_compress = zstandard.ZstdCompressor(level=1).compress
+#: Of compression: the quickest; a capture becomes a third.
+_LEVEL = 1
 
 
 class State(msgspec.Struct, array_like=True, frozen=True):
@@ -47,13 +46,13 @@ class State(msgspec.Struct, array_like=True, frozen=True):
 
     def view(self) -> LiveView | None:
         """The session as it stood; None before its first trade. Takes a millisecond or two."""
-        return Capture.load(zstandard.decompress(self.capture)).view() if self.capture else None
+        return Capture.load(zlib.decompress(self.capture)).view() if self.capture else None
 
 
 def state_of(channel: Channel, capture: Capture | None, by: str, *, own_clock: bool) -> bytes:
     """Write what a channel says."""
     standing = channel.standing
-    packed = _compress(capture.dump()) if capture else b""
+    packed = zlib.compress(capture.dump(), _LEVEL) if capture else b""
     state = State(
         EDITION, by, channel.invented, own_clock, channel.told, standing.reason, standing.market_ns,
         standing.trade_date, packed,
