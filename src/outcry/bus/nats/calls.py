@@ -50,7 +50,7 @@ class NatsCalls:
     @asynccontextmanager
     async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
         """See `Calls`. Who is not answered as the block ends is told that nobody serves."""
-        under_way: set[asyncio.Task[None]] = set()
+        under_way: dict[asyncio.Task[None], Msg] = {}
         ended = False
 
         async def take(message: Msg) -> None:
@@ -58,17 +58,21 @@ class NatsCalls:
                 await self._reply(message, b"", _Kind.GONE)
                 return
             task = asyncio.get_running_loop().create_task(self._answer(name, answer, message))
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
+            under_way[task] = message
+            task.add_done_callback(under_way.pop)
 
         async with hearing(self._link, _ASKED + name, take):
             try:
                 yield
             finally:
                 ended = True
-                for task in under_way:
+                unanswered = list(under_way.items())
+                for task, _ in unanswered:
                     task.cancel()
                 await asyncio.gather(*under_way, return_exceptions=True)
+                for task, message in unanswered:
+                    if task.cancelled():
+                        await self._reply(message, b"", _Kind.GONE)
 
     async def tell(self, name: str, body: bytes) -> None:
         """See `Calls`."""
@@ -88,8 +92,6 @@ class NatsCalls:
     async def _answer(self, name: str, answer: Answerer, message: Msg) -> None:
         try:
             said = await answer(message.data)
-        except asyncio.CancelledError:
-            await self._reply(message, b"", _Kind.GONE)
         except CallRefused as refusal:
             await self._refuse(message, refusal)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault is no other's
