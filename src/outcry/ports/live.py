@@ -11,7 +11,7 @@ from typing import Protocol
 
 from outcry.accounts.licences import Audience
 from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
+from outcry.core.instruments import Contract, Universe
 from outcry.core.structure.machine import AlertType, Severity
 
 
@@ -27,6 +27,12 @@ class StreamKey:
     def text(self) -> str:
         """As file and column name it: `0/demo/ESZ2026`."""
         return f"{self.owner}/{self.feed}/{self.contract.key}"
+
+    @classmethod
+    def read(cls, text: str, universe: Universe) -> "StreamKey":
+        """The stream of that `text`. Raises `LookupError`, `ValueError`."""
+        owner, feed, contract = text.split("/")
+        return cls(int(owner), feed, universe.contract(contract))
 
 
 @dataclass(frozen=True, slots=True)

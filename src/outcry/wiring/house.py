@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from outcry.accounts.licences import OPERATOR
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
-from outcry.ports.live import FanOut
+from outcry.ports.live import FanOut, Snapshots, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRing, Licences
 from outcry.services.live.board import Board
@@ -35,13 +35,15 @@ from outcry.store.tape import TapeFolder
 from outcry.wiring.secret import derived, server_secret
 
 if TYPE_CHECKING:
-    from outcry.api.app import Application
+    from outcry.api.app import Application, Background
     from outcry.bus.log import FileLog
-    from outcry.core.instruments import Contract
+    from outcry.ports.connections import Connections
     from outcry.ports.feed import Feed
+    from outcry.ports.limiter import Limiter
     from outcry.services.importing import Importer
     from outcry.services.live.engine import Engine as LiveEngine
     from outcry.services.live.service import LiveService
+    from outcry.services.pushing import Intake
     from outcry.services.vault import Vault
     from outcry.wiring.people import People
 
@@ -123,21 +125,25 @@ class House:
         return people_of(self)
 
     def live_engine(self) -> "LiveEngine":
-        """The engine over these parts."""
+        """The engine over these parts, its log in files."""
+        return self.engine_over(self.log, self.alerts, self.board)
+
+    def engine_over(self, log: TradeLog, snapshots: Snapshots, board: Board, by: str = "") -> "LiveEngine":
+        """The engine over a log, shown on a board. `by`: see `Recovery`."""
         from outcry.services.live.archive import Archive  # noqa: PLC0415
         from outcry.services.live.engine import Engine as LiveEngine  # noqa: PLC0415
         from outcry.services.live.engine import Market, Stores  # noqa: PLC0415
 
         universe, calendar = self.reference.universe, self.reference.calendar
         stores = Stores(
-            self.log, self.alerts, self.alerts, self.store,
+            log, snapshots, self.alerts, self.store,
             Archive(lambda: self.importer, calendar.session_at),
         )  # fmt: skip
         # A morning invented at the start happened before anybody could be told of it.
         since_ns = self.market_clock.now_ns() if self.invented else 0
         fan_out = partial(self._fan_out, since_ns)
         market = Market(universe, calendar, self.market_clock, self.licences.of_user, fan_out)
-        return LiveEngine(stores, market, self.board)
+        return LiveEngine(stores, market, board, by=by)
 
     def live(self, feeds: "Sequence[tuple[int, Feed]]" = ()) -> "LiveService":
         """The engine over these parts, with feeds of its own and nothing beside them."""
@@ -161,43 +167,56 @@ class House:
         return [(OPERATOR, tail_of(path, self.reference.universe, self.clock, today)) for path in paths]
 
     def application(self, feeds: "Sequence[tuple[int, Feed]]" = ()) -> "Application":
-        """The web application over these parts, with its live side."""
-        from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
+        """The web application over these parts, and what runs beside it: everything, or this process's roles."""
+        if self.settings.cluster:
+            from outcry.wiring.cluster import part_of_cluster  # noqa: PLC0415 - few need its libraries
+
+            return part_of_cluster(self, feeds)
         from outcry.bus.inprocess import SlidingLog  # noqa: PLC0415
         from outcry.feeds.pushed import PushedFeeds  # noqa: PLC0415
         from outcry.services.live.service import LiveService  # noqa: PLC0415
         from outcry.wiring.feeds import connections_of  # noqa: PLC0415
 
-        def streams_of(owner: int) -> "set[tuple[str, Contract]]":
-            keys = [runner.key for runner in list(engine.runners.values())]
-            return {(key.feed, key.contract) for key in keys if key.owner == owner}
-
         engine = self.live_engine()
         connections, supervisor = connections_of(self, engine)
-        own = {feed.name for _, feed in feeds}
         pushes = PushedFeeds(
-            self.reference.universe, reserved=own, reserved_of=connections.reserved, streams_of=streams_of
+            self.reference.universe,
+            reserved={feed.name for _, feed in feeds},
+            reserved_of=connections.reserved,
+            streams_of=engine.streams_of,
         )
         live = LiveService(engine, feeds, pushes, supervisor)
+        return self.answering(SlidingLog(), live, pushes, connections)
+
+    def answering(
+        self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections"
+    ) -> "Application":
+        """The application as far as the roles of this process go. `live`: what runs beside it; `pushes`: where pushed
+        feeds go; `connections`: users' own feeds, for the pages."""
+        from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
+
+        roles = self.settings.roles
         services = Services(
             query=self.query,
             keys=self.keys,
             licences=self.licences,
-            limiter=SlidingLog(),
+            limiter=limiter,
             clock=self.market_clock,
             board=self.board,
             universe=self.reference.universe,
             alerts=self.alerts,
             pushes=pushes,
             live=live,
-            delivery=self.people.delivery,
-            browsers=self.people.door,
-            pages=partial(self.people.pages, connections),
+            delivery=self.people.delivery if roles & {"deliver", "web"} else None,
+            browsers=self.people.door if "web" in roles else None,
+            pages=partial(self.people.pages, connections) if "web" in roles else None,
             checks={"store": lambda: void(self.store.revision())},
             ticket_secret=derived(self.secret, "stream tickets"),
         )
         options = Options(
-            query_timeout_s=self.settings.query_timeout_s, open_metrics=self.settings.open_metrics
+            query_timeout_s=self.settings.query_timeout_s,
+            open_metrics=self.settings.open_metrics,
+            api="api" in roles,
         )
         return create_app(services, options)
 

@@ -128,7 +128,7 @@ class Engine:
         taken: list[Runner] = []
         for text in names:
             try:
-                runner = await self._recovered(self._recovery.key(text))
+                runner = await self._recovered(StreamKey.read(text, self._market.universe))
                 taken.append(runner)
                 if not runner.stream.own_clock and runner.expired:
                     await self._let_go(runner)
@@ -184,6 +184,11 @@ class Engine:
         """The streams there are of a feed."""
         keys = [runner.key for runner in self.runners.values()]
         return [key for key in keys if (key.owner, key.feed) == (owner, feed)]
+
+    def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
+        """Feeds and contracts that an owner has streams of here."""
+        keys = [runner.key for runner in list(self.runners.values())]
+        return {(key.feed, key.contract) for key in keys if key.owner == owner}
 
     def retire(self, key: StreamKey) -> None:
         """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
@@ -315,8 +320,8 @@ class Engine:
             except FeedLost as problem:
                 runner.lost_code = problem.code
                 self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
-            except LogTakenOver as problem:
-                self._taken_over(key, problem)
+            except LogTakenOver:
+                self.taken_over(key)
                 return
             except OSError as problem:
                 self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
@@ -327,8 +332,9 @@ class Engine:
             await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    def _taken_over(self, key: StreamKey, problem: LogTakenOver) -> None:
-        self.tell("a stream was taken up by another process", stream=key.text, problem=str(problem))
+    def taken_over(self, key: StreamKey) -> None:
+        """Another process has taken a stream up: know nothing of it any more."""
+        self.tell("a stream was taken up by another process", stream=key.text)
         self._drop(key)
         self.on_taken_over(key)
 

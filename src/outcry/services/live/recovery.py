@@ -41,11 +41,6 @@ class Recovery:
         """Let the threads end."""
         self._threads.shutdown()
 
-    def key(self, text: str) -> StreamKey:
-        """The stream of that name. Raises `LookupError` and `ValueError`."""
-        owner, feed, contract = text.split("/")
-        return StreamKey(int(owner), feed, self._universe.contract(contract))
-
     async def runner(self, key: StreamKey) -> Runner:
         """A stream as its log says. Raises `LogDamaged`, `LogTakenOver`."""
         product = self._universe.products[key.contract.root]
