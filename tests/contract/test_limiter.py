@@ -1,25 +1,40 @@
 """What any limiter must do, run over every one there is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.contract.limiters import here, moved, over_nats
+from tests.engines.jetstream import JetStream
 
 from outcry.bus.inprocess import SlidingLog
-from outcry.ports.limiter import Limiter
+from outcry.ports.limiter import PromptLimiter
 
 MS = 1_000_000
 WINDOW = 60_000 * MS
 START = 1_767_366_245_123_456_789
 
-LIMITERS: list[Callable[[], Limiter]] = [SlidingLog]
-each = pytest.mark.parametrize("make", LIMITERS)
+Make = Callable[[], PromptLimiter]
 
 
-@each
+@pytest.fixture(params=["in one process", "shared", "shared over NATS"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
+    """Makes limiters that nobody has asked yet."""
+    match request.param:
+        case "in one process":
+            yield SlidingLog
+        case "shared":
+            with moved(here) as made:
+                yield made
+        case _:
+            server: JetStream = request.getfixturevalue("jetstream_server")
+            with moved(lambda time: over_nats(server.urls, time)) as made:
+                yield made
+
+
 @pytest.mark.parametrize("limit", [30, 120, 600])
-def test_a_burst_at_one_instant(make: Callable[[], Limiter], limit: int) -> None:
+def test_a_burst_at_one_instant(make: Make, limit: int) -> None:
     limiter = make()
     verdicts = [limiter.take("key:1", limit, START) for _ in range(limit + 5)]
     assert [verdict.allowed for verdict in verdicts] == [True] * limit + [False] * 5
@@ -27,8 +42,7 @@ def test_a_burst_at_one_instant(make: Callable[[], Limiter], limit: int) -> None
     assert verdicts[-1].retry_after_ms == 60_000
 
 
-@each
-def test_the_window_slides_instead_of_starting_anew(make: Callable[[], Limiter]) -> None:
+def test_the_window_slides_instead_of_starting_anew(make: Make) -> None:
     """A fixed window would allow 30 at its end and 30 at the next one's start."""
     limiter = make()
     for _ in range(30):
@@ -38,8 +52,7 @@ def test_the_window_slides_instead_of_starting_anew(make: Callable[[], Limiter])
     assert limiter.take("key:1", 30, START + 119_000 * MS).allowed
 
 
-@each
-def test_a_refused_request_is_not_counted(make: Callable[[], Limiter]) -> None:
+def test_a_refused_request_is_not_counted(make: Make) -> None:
     limiter = make()
     for second in range(30):
         assert limiter.take("key:1", 30, START + second * 1000 * MS).allowed
@@ -48,8 +61,7 @@ def test_a_refused_request_is_not_counted(make: Callable[[], Limiter]) -> None:
     assert limiter.take("key:1", 30, START + WINDOW).allowed
 
 
-@each
-def test_subjects_are_counted_apart(make: Callable[[], Limiter]) -> None:
+def test_subjects_are_counted_apart(make: Make) -> None:
     limiter = make()
     for _ in range(30):
         limiter.take("key:1", 30, START)
@@ -58,8 +70,7 @@ def test_subjects_are_counted_apart(make: Callable[[], Limiter]) -> None:
     assert limiter.take("ip:key:1", 30, START).allowed
 
 
-@each
-def test_a_lowered_limit_holds_at_once(make: Callable[[], Limiter]) -> None:
+def test_a_lowered_limit_holds_at_once(make: Make) -> None:
     """60 requests one a second under 120; with 30 the next passes when the 30th newest is 60 s old: in 31
     s."""
     limiter = make()
@@ -72,8 +83,7 @@ def test_a_lowered_limit_holds_at_once(make: Callable[[], Limiter]) -> None:
     assert limiter.take("key:1", 30, START + 90_000 * MS).allowed
 
 
-@each
-def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Callable[[], Limiter]) -> None:
+def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Make) -> None:
     limiter = make()
     for _ in range(30):
         limiter.take("key:1", 30, START)
@@ -81,8 +91,7 @@ def test_a_clock_set_back_lengthens_nothing_and_lets_nothing_slip(make: Callable
     assert limiter.take("key:1", 30, START + WINDOW).allowed
 
 
-@each
-def test_reading_counts_nothing(make: Callable[[], Limiter]) -> None:
+def test_reading_counts_nothing(make: Make) -> None:
     limiter = make()
     assert limiter.peek("key:1", 30, START).remaining == 30
     limiter.take("key:1", 30, START)
@@ -91,10 +100,9 @@ def test_reading_counts_nothing(make: Callable[[], Limiter]) -> None:
         assert (seen.remaining, seen.reset_ms, seen.retry_after_ms) == (29, 40_000, 0)
 
 
-@each
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
-def test_no_window_holds_more_than_the_limit(make: Callable[[], Limiter], data: st.DataObject) -> None:
+def test_no_window_holds_more_than_the_limit(make: Make, data: st.DataObject) -> None:
     """Against the definition itself: pass if fewer than `limit` passed in the half-open 60 s ending now."""
     limit = data.draw(st.integers(1, 6))
     steps = data.draw(
@@ -158,8 +166,7 @@ def test_a_steady_client_leaves_no_more_than_its_window_in_memory() -> None:
     assert limiter.peek("key:1", 120, START + 599 * step + WINDOW).remaining == 120
 
 
-@pytest.mark.parametrize("make", LIMITERS)
-def test_a_clock_set_back_locks_nobody_out_and_lets_no_more_through(make: Callable[[], Limiter]) -> None:
+def test_a_clock_set_back_locks_nobody_out_and_lets_no_more_through(make: Make) -> None:
     limiter, hour = make(), 3_600 * 10**9
     passed = [limiter.take("key", 30, 2 * hour + at * 10**9).allowed for at in range(10)]
     back = [limiter.take("key", 30, hour + at * 10**9).allowed for at in range(200)]
@@ -168,8 +175,7 @@ def test_a_clock_set_back_locks_nobody_out_and_lets_no_more_through(make: Callab
     assert sum(back) >= 90  # and a full window's worth a minute after that
 
 
-@each
-def test_who_passed_lately_is_known_with_how_long_ago(make: Callable[[], Limiter]) -> None:
+def test_who_passed_lately_is_known_with_how_long_ago(make: Make) -> None:
     limiter = make()
     limiter.take("key:1", 1, START)
     limiter.take("key:1", 1, START)  # refused: no trace
@@ -181,8 +187,7 @@ def test_who_passed_lately_is_known_with_how_long_ago(make: Callable[[], Limiter
     assert limiter.recent("key:", START + 2 * MS + WINDOW) == {}
 
 
-@each
-def test_whoever_asks_every_half_minute_who_passed_misses_nobody(make: Callable[[], Limiter]) -> None:
+def test_whoever_asks_every_half_minute_who_passed_misses_nobody(make: Make) -> None:
     """Also while subjects come and go and logs are dropped."""
     limiter, told, passed = make(), set[str](), set[str]()
     for second in range(600):

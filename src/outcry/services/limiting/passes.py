@@ -5,8 +5,8 @@ traffic of the last two minutes.
 """
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -46,6 +46,14 @@ class Passes(_Stamps):
             del self[:head]
             head = 0
         self.head = head
+
+    def note(self, at_ns: Iterable[int]) -> None:
+        """Enter some, in their places."""
+        for one_ns in at_ns:
+            if not self or self[-1] <= one_ns:
+                self.append(one_ns)
+            else:
+                insort(self, one_ns, self.head)
 
     def live(self, now_ns: int) -> int:
         """How many the window ending now holds."""

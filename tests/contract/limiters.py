@@ -1,0 +1,101 @@
+"""The limiters of the contract suite: each made anew for every example, on a clock that the example moves."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+
+from tests.services.limiting_stage import HandTime, Here, Stage
+
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.link import Link
+from outcry.ports.limiter import WINDOW_NS, PromptLimiter, Verdict
+from outcry.ports.partitions import PARTITIONS
+from outcry.services.limiting.owner import LimitOwner
+from outcry.services.limiting.replica import SharedLimiter
+from outcry.services.limiting.threads import LimiterFromThreads
+
+Opened = AbstractAsyncContextManager[SharedLimiter]
+
+
+class Moved:
+    """A limiter that goes by its own clock, which an example moves on by what its times say has passed."""
+
+    def __init__(self, limiter: PromptLimiter, time: HandTime) -> None:
+        self._limiter, self._time, self._latest_ns = limiter, time, -1
+        time.at_ns += 3 * WINDOW_NS  # nothing is left of the last example
+
+    def _move(self, now_ns: int) -> None:
+        if self._latest_ns >= 0:
+            self._time.at_ns += max(0, now_ns - self._latest_ns)
+        self._latest_ns = now_ns
+
+    def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
+        self._move(now_ns)
+        return self._limiter.take(subject, limit, now_ns)
+
+    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+        self._move(now_ns)
+        return self._limiter.recent(prefix, now_ns)
+
+    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+        self._move(now_ns)
+        return self._limiter.peek(subject, limit, now_ns)
+
+    def ask(self, subject: str, limit: int, now_ns: int) -> object:
+        raise NotImplementedError
+
+
+@asynccontextmanager
+async def here(time: HandTime) -> AsyncIterator[SharedLimiter]:
+    """A replica and the owner in one process."""
+    async with Stage(1, time) as stage:
+        yield stage.replicas[0]
+        assert not stage.replicas[0].alone
+
+
+@asynccontextmanager
+async def over_nats(urls: str, time: HandTime) -> AsyncIterator[SharedLimiter]:
+    """The two with a NATS server between them."""
+
+    def tell(*_: object, **__: object) -> None:
+        """Nobody looks."""
+
+    async with Link(urls, tell) as one, Link(urls, tell) as other:
+        await one.up()
+        await other.up()
+        owner = LimitOwner(NatsCalls(one, tell), Here("engine", ["api"]), now_ns=time)
+        limiter = SharedLimiter(NatsCalls(other, tell), Here("api", ["api"]), now_ns=time)
+        running = asyncio.ensure_future(limiter.run())
+        servings = [owner.serve(partition) for partition in range(PARTITIONS)]
+        for serving in servings:
+            await serving.__aenter__()
+        yield limiter
+        assert not limiter.alone
+        for serving in servings:
+            await serving.__aexit__(None, None, None)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@contextmanager
+def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], PromptLimiter]]:
+    """Makes limiters of one that runs on a loop of its own until the block ends."""
+    time, up, ended = HandTime(), threading.Event(), asyncio.Event()
+    loop, limiters = asyncio.new_event_loop(), list[SharedLimiter]()
+
+    async def main() -> None:
+        async with opened(time) as limiter:
+            limiters.append(limiter)
+            up.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(main()), daemon=True)
+    thread.start()
+    assert up.wait(10)
+    try:
+        yield lambda: Moved(LimiterFromThreads(limiters[0], lambda: loop), time)  # type: ignore[return-value]
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join(10)
+        loop.close()

@@ -1,0 +1,144 @@
+"""Replicas and owners of limits in one event loop, over calls that can be lost, late or refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from time import monotonic_ns
+
+from outcry.ports.calls import Answerer, BusDown, NobodyServes
+from outcry.ports.limiter import Verdict
+from outcry.ports.partitions import PARTITIONS
+from outcry.services.limiting.owner import LimitOwner
+from outcry.services.limiting.replica import SharedLimiter
+
+
+class HandTime:
+    """A clock that is never set, and stands still until moved."""
+
+    def __init__(self, now_ns: int = 10**18) -> None:
+        self.at_ns = now_ns
+
+    def __call__(self) -> int:
+        return self.at_ns
+
+
+@dataclass
+class Wires:
+    """What carries calls. down: it does not answer; deaf: names whose server stands still; delay_s: each way. A lost
+    answer is one whose call was heard."""
+
+    served: dict[str, Answerer] = field(default_factory=dict)
+    down: bool = False
+    deaf: set[str] = field(default_factory=set)
+    delay_s: float = 0.0
+    lose_answers: bool = False
+    asked: list[str] = field(default_factory=list)
+
+    async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        self.asked.append(name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._carry(name, body)
+        except TimeoutError:
+            raise BusDown from None
+
+    async def _carry(self, name: str, body: bytes) -> bytes:
+        await asyncio.sleep(self.delay_s)
+        answer = self.served.get(name)
+        if self.down or name in self.deaf:
+            await asyncio.sleep(3600)
+        if answer is None:
+            raise NobodyServes
+        said = await answer(body)
+        if self.lose_answers:
+            await asyncio.sleep(3600)
+        await asyncio.sleep(self.delay_s)
+        if self.served.get(name) is not answer:
+            raise NobodyServes
+        return said
+
+    @asynccontextmanager
+    async def serve(self, name: str, answer: Answerer) -> AsyncIterator[None]:
+        self.served[name] = answer
+        try:
+            yield
+        finally:
+            if self.served.get(name) is answer:
+                del self.served[name]
+
+    async def tell(self, name: str, body: bytes) -> None:
+        raise NotImplementedError
+
+    def listen(self, name: str, heard: Callable[[bytes], None]) -> object:
+        raise NotImplementedError
+
+
+@dataclass
+class Here:
+    """One process, as the others know it."""
+
+    name: str
+    names: list[str]
+    connected: bool = True
+
+    def here(self, roles: Sequence[str]) -> object:
+        raise NotImplementedError
+
+    def members(self, role: str) -> Sequence[str]:
+        return sorted(self.names) if role == "api" else []
+
+
+class Stage:
+    """Some replicas and one owner of every partition at a time. Use it as a context."""
+
+    def __init__(
+        self, replicas: int, now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000
+    ) -> None:
+        self.wires, self.now_ns = Wires(), now_ns
+        self.names = [f"api-{number}" for number in range(replicas)]
+        self.places = [Here(name, self.names) for name in self.names]
+        self.replicas = [
+            SharedLimiter(self.wires, place, now_ns=now_ns, max_subjects=max_subjects)
+            for place in self.places
+        ]
+        self.running: list[asyncio.Task[None]] = []
+        self._owner: AsyncExitStack | None = None
+        self._owners = 0
+
+    async def __aenter__(self) -> "Stage":
+        self.running = [asyncio.ensure_future(replica.run()) for replica in self.replicas]
+        await asyncio.sleep(0)
+        await self.crown()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+        await self.depose()
+
+    async def crown(self) -> None:
+        """An owner takes all partitions."""
+        self._owners += 1
+        owner = LimitOwner(self.wires, Here(f"engine-{self._owners}", self.names), now_ns=self.now_ns)
+        self._owner = AsyncExitStack()
+        for partition in range(PARTITIONS):
+            await self._owner.enter_async_context(owner.serve(partition))
+        await asyncio.sleep(0.01)
+
+    async def depose(self) -> None:
+        """The owner is gone."""
+        if self._owner is not None:
+            await self._owner.aclose()
+            self._owner = None
+
+    async def ask(self, replica: int, subject: str, limit: int) -> Verdict:
+        """As the edge does: take, or ask."""
+        limiter = self.replicas[replica]
+        return limiter.take(subject, limit, 0) or await limiter.ask(subject, limit, 0)
+
+    async def passed(self, replica: int, subject: str, limit: int, requests: int) -> int:
+        """How many of so many requests at once pass."""
+        verdicts = await asyncio.gather(*(self.ask(replica, subject, limit) for _ in range(requests)))
+        return sum(verdict.allowed for verdict in verdicts)
