@@ -322,6 +322,17 @@ def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
         assert stage.get("/readyz").status == 200
 
 
+def test_a_part_that_goes_on_by_itself_is_told_of_while_requests_are_answered() -> None:
+    alone: list[bool] = []
+    degraded = {"limits": lambda: bool(alone), "store": lambda: False}
+    with served(build_stage(parts={"degraded": degraded})) as stage:
+        assert json.loads(stage.get("/readyz").body) == {"status": "ready"}
+        alone.append(True)
+        got = stage.get("/readyz")
+        assert (got.status, json.loads(got.body)) == (200, {"status": "degraded", "parts": ["limits"]})
+        assert stage.get(LEVELS, stage.key()).status == 200
+
+
 def test_until_the_store_has_answered_the_service_is_starting() -> None:
     stage = build_stage()
     key = stage.key()

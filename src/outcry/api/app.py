@@ -63,8 +63,8 @@ class Background(Protocol):
 class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
-    they run until all pass once. `live`, `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in
-    by a page, and the pages themselves. `ticket_secret`: what tickets of streams are sealed with, the same at every
+    they run until all pass once; `degraded` tell which go on without what they share with other processes. `live`,
+    `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page, and the pages themselves. `ticket_secret`: what tickets of streams are sealed with, the same at every
     process that answers."""
 
     query: Query
@@ -81,6 +81,7 @@ class Services:
     browsers: PageDoor | None = None
     pages: Callable[[Journal], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
+    degraded: Mapping[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
     ticket_secret: bytes = field(default_factory=partial(token_bytes, 32), repr=False)
 
 
@@ -179,7 +180,11 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
         dispatchers["page"] = Dispatcher(edge, services.query, hot, hub, timeout_s, pages=True)
     _measure(edge, services, hot, hub)
     _measure_feeds(edge.metrics, services)
-    probes = edge.around(build_probes(edge, open_metrics=options.open_metrics, live=_could_start(services)))
+    probes = edge.around(
+        build_probes(
+            edge, open_metrics=options.open_metrics, live=_could_start(services), degraded=services.degraded
+        )
+    )
     pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
     beside = [one for one in (services.live, services.delivery) if one is not None]
     return Application(edge, hot, hub, dispatchers, probes, pages, beside, _uses(services, hub))

@@ -3,7 +3,8 @@
 Rule kept: none of them is counted against a limit, and all of them carry the headers every response carries.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import msgspec
 from starlette.applications import Starlette
@@ -32,9 +33,12 @@ _FORBIDDEN = Problem("forbidden", "forbidden")
 PROBES = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
 
 
-def build_probes(edge: Edge, *, open_metrics: bool, live: Callable[[], bool] = lambda: True) -> AsgiApp:
+def build_probes(
+    edge: Edge, *, open_metrics: bool, live: Callable[[], bool] = lambda: True,
+    degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
+) -> AsgiApp:  # fmt: skip
     """Return the application for everything outside `/api`. `live`: whether the live side could start, if there is
-    one."""
+    one; `degraded`: parts that go on without what they share with other processes, while they do."""
 
     def refuse(request: Request, problem: Problem) -> Response:
         asked: Asked = request.scope["outcry.asked"]
@@ -49,7 +53,12 @@ def build_probes(edge: Edge, *, open_metrics: bool, live: Callable[[], bool] = l
     async def ready(request: Request) -> Response:
         if not edge.pulse.started:
             return refuse(request, STARTING)
-        return _json(b'{"status":"ready"}') if edge.pulse.fresh and live() else refuse(request, UNAVAILABLE)
+        if not (edge.pulse.fresh and live()):
+            return refuse(request, UNAVAILABLE)
+        parts = sorted(name for name, is_degraded in degraded.items() if is_degraded())
+        if parts:  # it answers all the same, so requests may go on coming
+            return _json(msgspec.json.encode({"status": "degraded", "parts": parts}))
+        return _json(b'{"status":"ready"}')
 
     async def metrics(request: Request) -> Response:
         if not open_metrics and not is_loopback(request.scope["outcry.asked"]):
