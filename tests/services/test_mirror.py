@@ -1,0 +1,370 @@
+"""What processes that answer show of streams that run elsewhere: the same, or that they cannot know."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pytest
+from tests.live_views import REFERENCE, alert_row
+from tests.local_calls import Bus
+from tests.services.live_stage import (
+    ES,
+    MINUTE,
+    OWN_CLOCK,
+    SECOND,
+    CaughtUp,
+    Ended,
+    Heartbeat,
+    Quality,
+    ScriptFeed,
+    Stage,
+    Trades,
+    played,
+    rows,
+    run,
+)
+from tests.services.test_live_engine import OPEN
+
+from outcry.ports.feed import Status
+from outcry.ports.latest import Latest
+from outcry.ports.live import LogTakenOver, StreamKey
+from outcry.ports.partitions import partition_of_stream
+from outcry.services.live import entries, mirror, publisher
+from outcry.services.live.board import Board, Channel
+from outcry.services.live.mirror import Mirror
+from outcry.services.live.publisher import Publisher
+from outcry.services.live.state import ALIVE, Alive
+from outcry.wiring import House
+
+KEY = StreamKey(0, "script", ES)
+PARTITION = partition_of_stream(KEY.text)
+CAUGHT = CaughtUp(OPEN, Quality.TICKS)
+FIRST = Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_004, 2)))
+
+
+class Clock:
+    """The present as a test wants it."""
+
+    def __init__(self, now_ns: int) -> None:
+        self.ns = now_ns
+
+    def now_ns(self) -> int:
+        return self.ns
+
+
+def key_of(text: str) -> StreamKey:
+    owner, feed, contract = text.split("/")
+    return StreamKey(int(owner), feed, REFERENCE.universe.contract(contract))
+
+
+async def until(so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(20):
+        while not so():
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def running(*work: Awaitable[None]) -> AsyncIterator[None]:
+    tasks = [asyncio.ensure_future(one) for one in work]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for end in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(end, asyncio.CancelledError), end
+
+
+@dataclass
+class Pair:
+    """An engine that tells, and a process that answers."""
+
+    staged: Stage
+    bus: Bus
+    out: Publisher
+    board: Board
+    mirror: Mirror
+    clock: Clock
+    told: list[str]
+
+    def mirrored(self, key: StreamKey = KEY) -> Channel:
+        (found,) = [c for c in every(self.board) if c.key == key]
+        return found
+
+    def same(self) -> bool:
+        """Whether both show the same."""
+        engine, here = every(self.staged.board), every(self.board)
+        return [shown(c) for c in engine] == [shown(c) for c in here]
+
+
+def every(board: Board) -> list[Channel]:
+    kept = board._channels.values()  # pyright: ignore[reportPrivateUsage]
+    return sorted(
+        (c for roots in kept for ones in roots.values() for c in ones.values()), key=lambda c: c.key
+    )
+
+
+def shown(channel: Channel) -> object:
+    standing = channel.standing
+    stands = (standing.live, standing.reason, standing.trade_date)
+    return channel.key, channel.invented, channel.told, stands, channel.view()
+
+
+@asynccontextmanager
+async def paired(staged: Stage, bus: Bus | None = None, name: str = "one") -> AsyncIterator[Pair]:
+    bus, board, clock, told = bus or Bus(), Board(), Clock(OPEN), list[str]()
+    out = Publisher(staged.board, staged.engine.runners, staged.log, bus, bus, name)
+    into = Mirror(board, bus, bus, key_of, clock, lambda event, **more: told.append(event))
+    await out.take_up(PARTITION)
+    async with running(out.run(), into.run()):
+        yield Pair(staged, bus, out, board, into, clock, told)
+
+
+def test_another_process_shows_what_the_engine_shows(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            more = Trades(rows((OPEN + MINUTE, 22_010, 5), (OPEN + 32 * MINUTE, 21_990, 7)))
+            feed = ScriptFeed([[FIRST, CAUGHT, 0.1, more, Heartbeat(OPEN + 33 * MINUTE), 1e9]])
+            staged.engine.attach(0, feed)
+            await until(lambda: pair.same() and every(pair.board) and pair.mirrored().view())
+            await until(
+                lambda: (view := pair.mirrored().view()) and view.last_ticks == 21_990 and pair.same()
+            )
+            found = pair.mirrored()
+            assert found.standing.live == staged.channel().standing.live
+            assert found.standing.market_ns >= OPEN + 33 * MINUTE, "a recording's own clock is told too"
+
+    run(house, work)
+
+
+def test_a_standing_is_told_at_once_and_a_reason_with_it(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            script = [FIRST, CAUGHT, 0.2, Status(subscribed=False, code="no_permission"), 1e9]
+            staged.engine.attach(0, ScriptFeed([script]))
+            await until(lambda: every(pair.board) and pair.mirrored().standing.reason == "unsubscribed")
+            assert pair.mirrored().told == "no_permission"
+            before = pair.board.generation
+            await asyncio.sleep(0.5)
+            assert pair.board.generation == before, "nothing stands otherwise: cached answers hold"
+
+    run(house, work)
+
+
+def test_what_leaves_the_board_leaves_the_others_and_may_come_back(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await until(lambda: every(pair.board) and pair.same())
+            runner = staged.engine.runners[KEY.text]
+            staged.board.drop(KEY)
+            await until(lambda: not every(pair.board))
+            staged.board.put(runner.channel)
+            await until(lambda: every(pair.board) and pair.same())
+            staged.board.drop(KEY)  # and at once back again: alerts of before are gone all the same
+            pair.board.post([alert_row(3, feed="script", contract=ES.key)])
+            staged.board.put(runner.channel)
+            await until(lambda: not pair.board.alerts_after(0)[0])
+            await until(lambda: every(pair.board) and pair.same())
+
+    run(house, work)
+
+
+def test_a_recording_played_anew_is_shown_from_its_beginning(house: House) -> None:
+    """Its log begins anew, and with it the positions by which states are ordered."""
+
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)], run="one")
+            await until(lambda: every(pair.board) and pair.same())
+            await played(staged, [Trades(rows((OPEN, 23_000, 1))), CAUGHT, Ended(OPEN + SECOND)], run="two")
+            await until(lambda: every(pair.board) and pair.same())
+            view = pair.mirrored().view()
+            assert view is not None
+            assert view.last_ticks == 23_000
+
+    run(house, work)
+
+
+def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await until(lambda: every(pair.board) and pair.same())
+            kept = asyncio.get_running_loop().create_future()
+            staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
+            told = len(pair.bus.puts)
+            runner = staged.engine.runners[KEY.text]
+            runner.logged.log(entries.Taken("x"))
+            await asyncio.sleep(0.3)
+            assert len(pair.bus.puts) == told
+            kept.set_result(None)
+            await until(lambda: len(pair.bus.puts) > told)
+
+    run(house, work)
+
+
+def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log keeps nothing more: the process lives, and says of which stream it cannot tell."""
+    monkeypatch.setattr(publisher, "_LATE_S", 0.1)
+    monkeypatch.setattr(publisher, "BEAT_S", 0.05)
+
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            feed = ScriptFeed([[FIRST, CAUGHT, 0.5, Trades(rows((OPEN + SECOND, 22_001, 1))), 1e9]])
+            staged.engine.attach(0, feed)
+            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+            kept = asyncio.get_running_loop().create_future()
+            staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
+            await until(lambda: pair.mirrored().standing.reason == "stale_link")
+            assert not pair.mirrored().standing.answers
+            kept.set_result(None)
+            staged.log.unkept = lambda _key: None  # type: ignore[method-assign]
+            await until(lambda: pair.mirrored().standing.reason in {"live", "no_prior"})
+
+    run(house, work)
+
+
+def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(mirror, "SILENT_S", 0.5)
+
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+            reason = pair.mirrored().standing.reason
+            for fault in ("silent", "away"):
+                setattr(pair.bus, fault, True)
+                await until(lambda: pair.mirrored().standing.reason == "stale_link")
+                setattr(pair.bus, fault, False)
+                await until(lambda reason=reason: pair.mirrored().standing.reason == reason)
+            pair.out.let_go(PARTITION)  # it lives, and the stream is no more its own
+            await until(lambda: pair.mirrored().standing.reason == "stale_link")
+            assert pair.mirrored().view() is not None
+
+    run(house, work)
+
+
+def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: House) -> None:
+    """A process that starts finds a state of an engine that died an hour ago."""
+
+    async def work(staged: Stage) -> None:
+        bus = Bus()
+        async with paired(staged, bus) as pair:
+            staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+        board = Board()
+        late = Mirror(board, bus, bus, key_of, Clock(OPEN))
+        async with running(late.run()):
+            await until(lambda: late.complete)
+            (found,) = every(board)
+            assert found.standing.reason == "stale_link"
+            assert found.view() == staged.channel().view()
+            await bus.tell(ALIVE, msgspec.msgpack.encode(Alive("one", [PARTITION], [])))
+            assert found.standing.reason != "stale_link"
+
+    run(house, work)
+
+
+def test_the_markets_clock_goes_on_where_it_is_the_present(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "_TICK_S", 0.01)
+
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            staged.engine.attach(0, ScriptFeed([[CAUGHT, 1e9]], caps=replace(OWN_CLOCK, own_clock=False)))
+            await until(lambda: every(pair.board) and pair.mirrored().standing.reason != "connecting")
+            for _ in range(3):
+                pair.clock.ns += 60 * SECOND
+                await until(lambda: pair.mirrored().standing.market_ns == pair.clock.ns)
+
+    run(house, work)
+
+
+def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bus that lost its memory has them back; of an engine that is gone for good nothing stays for ever."""
+    monkeypatch.setattr(publisher, "AGAIN_S", 0.2)
+    monkeypatch.setattr(mirror, "KEPT_S", 1.0)
+    monkeypatch.setattr(mirror, "_TICK_S", 0.01)
+
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await until(lambda: every(pair.board) and pair.same())
+            told = len(pair.bus.puts)
+            await until(lambda: len(pair.bus.puts) > told + 7)
+            assert pair.same()
+            pair.out.let_go(PARTITION)
+            await until(lambda: not every(pair.board))
+
+    run(house, work)
+
+
+def test_what_could_not_be_put_is_put_when_the_bus_is_back(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            pair.bus.away = True
+            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await asyncio.sleep(0.2)
+            assert not pair.bus.puts
+            pair.bus.away = False
+            await until(lambda: every(pair.board) and pair.same())
+
+    run(house, work)
+
+
+def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house: House) -> None:
+    """Of two that tell of a stream the log knows the owner. It is still ours: our states are the newer from then on.
+    It is not: whoever runs it is told, and nothing more is said."""
+    lost: list[StreamKey] = []
+
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            pair.out._lost = lost.append  # pyright: ignore[reportPrivateUsage]
+            await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
+            await until(lambda: every(pair.board) and pair.same())
+            await pair.bus.put([Latest(KEY.text, (10**6, 3), pair.bus.puts[-1].body)])
+            runner = staged.engine.runners[KEY.text]
+            runner.channel.version += 1
+            await until(lambda: pair.bus.puts[-1].order[0] == 10**6 + 1)
+            assert runner.stream.position > runner.channel.taken_at > 0
+            await until(pair.same)
+
+            await pair.bus.put([Latest(KEY.text, (10**7, 3), pair.bus.puts[-1].body)])
+            taken = asyncio.get_running_loop().create_future()
+            taken.set_exception(LogTakenOver(KEY.text))
+            staged.log.unkept = lambda _key: None if runner.stream.position == before else taken  # type: ignore[method-assign]
+            before = runner.stream.position
+            runner.channel.version += 1
+            await until(lambda: lost)
+            told = len(pair.bus.puts)
+            runner.channel.version += 1
+            await asyncio.sleep(0.3)
+            assert len(pair.bus.puts) == told
+
+    run(house, work)
+    assert lost == [KEY]
+
+
+def test_a_state_of_another_edition_is_told_of_once_and_not_believed(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        async with paired(staged) as pair:
+            staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+            for body in (msgspec.msgpack.encode(["2.9", 1, 2]), b"\xff", msgspec.msgpack.encode({}), b"\x90"):
+                first, count = pair.bus.puts[-1].order
+                await pair.bus.put([Latest(KEY.text, (first, count + 1), body)])
+                await until(lambda: pair.mirrored().standing.reason == "stale_link")
+            await pair.bus.put([Latest("0/script/NOSUCHZ2026", (0, 1), pair.bus.puts[0].body)])
+            await until(lambda: len(pair.told) == 2)
+
+    run(house, work)
