@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.contract.conditions import soon
+from tests.contract.conditions import soon, until
 from tests.engines.jetstream import JetStream
 from tests.within import within
 
@@ -260,6 +260,7 @@ def test_what_is_told_reaches_all_who_listen_and_nobody_else(jetstream: JetStrea
                 await one.tell("alerts", b"1")
                 await other.tell("alerts.2", b"another name")
                 await one.tell("alerts", b"2")
+                await until(lambda: len(ones) == len(others) == 2, "both have heard both")
             await one.tell("alerts", b"too late")
         assert ones == others == [b"1", b"2"]
 

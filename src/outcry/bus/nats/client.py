@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from nats.aio.client import Callback, Client, ErrorCallback
+from nats.aio.client import PING_PROTO, Callback, Client, ErrorCallback
 from nats.aio.transport import TcpTransport
 from nats.errors import AuthorizationError, Error
 
@@ -88,6 +88,12 @@ class LastingClient(Client):
             await self._told(problem)
             await asyncio.sleep(_CONNECT_S)
             self._reconnection_task = asyncio.get_running_loop().create_task(self._attempt_reconnect())
+
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        """The library's overtakes what waits to be sent, so that `flush` would come back before the server has it."""
+        self._pongs.append(asyncio.get_running_loop().create_future() if future is None else future)
+        await self._send_command(PING_PROTO)
+        await self._flush_pending()
 
     async def _process_pong(self) -> None:
         self.heard_s = time.monotonic()
