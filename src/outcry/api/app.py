@@ -64,8 +64,8 @@ class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
     they run until all pass once; `degraded` tell which go on without what they share with other processes. `live`,
-    `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page, and the pages themselves. `ticket_secret`: what tickets of streams are sealed with, the same at every
-    process that answers."""
+    `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page, and the pages themselves.
+    `ticket_secret`: what tickets of streams are sealed with, the same at every process that answers."""
 
     query: Query
     keys: KeyRing
