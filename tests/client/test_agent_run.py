@@ -16,8 +16,9 @@ from tests.e2e.test_replay_command import serving
 
 from outcry.bus.log import FileLog
 from outcry.cli.agent_words import table
-from outcry.client.agent import Agent, Market, Source
-from outcry.client.outward import Service
+from outcry.client.agent import Agent, Source
+from outcry.client.carrying import Market
+from outcry.client.over_http import OverHttp, Service
 from outcry.client.spool import Spool
 from outcry.core.instruments import Contract
 from outcry.ports.feed import (
@@ -37,6 +38,7 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
+from outcry.ports.live import StreamKey
 from outcry.ports.records import Quality
 from outcry.store.reference import load_reference
 
@@ -99,7 +101,7 @@ class Play:
         self.said: list[tuple[str, dict[str, object]]] = []
         self.agent = Agent(
             [Source(name, feed) for name, feed in feeds.items()], Spool(self._log, folder, 1 << 30),
-            Service(stage.url, key), market, lambda event, **more: self.said.append((event, more)), rush=20.0,
+            OverHttp(Service(stage.url, key)), market, lambda event, **more: self.said.append((event, more)), rush=20.0,
         )  # fmt: skip
 
     def events(self, name: str, contract: Contract = ES) -> list[Event]:
@@ -164,7 +166,7 @@ def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_who
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine"))[-1:] == [1])
-        await play.until(lambda: play.agent.followers["mine", ES].line.waiting == 0)
+        await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
         assert feed.asked[0] == THURSDAY_OPEN_NS  # what the session is measured against is wanted too
@@ -190,11 +192,11 @@ def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
             assert play.events("bad", contract) == [
                 Status(subscribed=False, code="login_refused", text="not these")
             ]
-            seen = play.agent.followers["bad", contract].seen
+            seen = play.agent.followers[StreamKey(0, "bad", contract)].seen
             assert (seen.phase, seen.code) == ("needs_sign_in", "login_refused")
         await asyncio.sleep(0.3)  # pauses are some hundredths of a second
         assert len(bad.asked) == 2
-        assert play.agent.followers["good", ES].seen.phase == "live"
+        assert play.agent.followers[StreamKey(0, "good", ES)].seen.phase == "live"
         shown = Console(width=200, file=io.StringIO(), record=True)
         shown.print(table(play.agent))
         lines = shown.export_text().splitlines()
@@ -249,7 +251,7 @@ def test_rows_that_cannot_be_are_set_aside_and_hold_nothing_up(tmp_path: Path) -
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [3, 0.25, 0])
-        assert play.agent.followers["mine", ES].seen.set_aside == 4
+        assert play.agent.followers[StreamKey(0, "mine", ES)].seen.set_aside == 4
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -258,8 +260,8 @@ def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path:
     feed = Scripted({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
-        await play.until(lambda: play.agent.outward.refused.get(("mine", ES.key)) == "connected")
-        assert play.agent.followers["mine", ES].line.waiting == 3
+        await play.until(lambda: play.agent.outward.refused.get(StreamKey(0, "mine", ES)) == "connected")
+        assert play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 3
 
     async def work(stage: Stage, key: str) -> None:
         stage.pushes._reserved_of = lambda owner: {"mine"} if owner == 1 else ()
@@ -274,7 +276,7 @@ def test_a_feed_the_service_is_connected_to_itself_is_refused_and_kept(tmp_path:
 def test_what_was_left_of_a_feed_that_is_not_run_any_more_is_sent(tmp_path: Path) -> None:
     log = FileLog(tmp_path / "spool")
     with log.exclusively():
-        line = Spool(log, tmp_path / "spool", 1 << 30).line("former", ES, CAPS)
+        line = Spool(log, tmp_path / "spool", 1 << 30).line(StreamKey(0, "former", ES), CAPS)
         line.add(trades(7))
     feed = Scripted({ES: [[STANDS, CAUGHT_UP]]})
 
@@ -311,7 +313,7 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
     """Nor does that stop the agent when something of this feed was left by a former start."""
     log = FileLog(tmp_path / "spool")
     with log.exclusively():
-        Spool(log, tmp_path / "spool", 1 << 30).line("mine", NQ, CAPS).add(trades(7))
+        Spool(log, tmp_path / "spool", 1 << 30).line(StreamKey(0, "mine", NQ), CAPS).add(trades(7))
     feed = Shy({ES: [[STANDS, CAUGHT_UP, trades(1)]]})
 
     async def test(play: Play) -> None:
@@ -351,7 +353,7 @@ def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch:
         more.set()
         await play.until(lambda: ages(play.events("mine")) == [3, 2, 1])
         await play.until(lambda: play.agent.disk)
-        line = play.agent.followers["mine", ES].line
+        line = play.agent.followers[StreamKey(0, "mine", ES)].line
         assert line.unsaved
         full[0] = False
         await play.until(lambda: not line.unsaved and not play.agent.disk)

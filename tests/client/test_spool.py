@@ -30,6 +30,7 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
+from outcry.ports.live import StreamKey
 from outcry.ports.records import BAR, Quality
 from outcry.services.pushing import Push
 from outcry.store.reference import load_reference
@@ -64,7 +65,7 @@ class Stage:
         self._lock = self.log.exclusively()
         self._lock.__enter__()
         spool = Spool(self.log, self.folder, limit_bytes)
-        return spool, spool.line("mine", ES, CAPS)
+        return spool, spool.line(StreamKey(0, "mine", ES), CAPS)
 
     def stop(self) -> None:
         if self._held is not None:
@@ -265,6 +266,6 @@ def test_lines_left_over_are_found_with_what_their_feed_could_do(stage: Stage) -
     log = FileLog(stage.folder)
     with log.exclusively():
         spool = Spool(log, stage.folder, 1 << 30)
-        assert spool.left_over(load_reference().universe) == [("mine", ES, CAPS)]
-        spool.forget("mine", ES)
+        assert spool.left_over(load_reference().universe) == [(StreamKey(0, "mine", ES), CAPS)]
+        spool.forget(StreamKey(0, "mine", ES))
         assert spool.left_over(load_reference().universe) == []

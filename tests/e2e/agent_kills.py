@@ -24,8 +24,9 @@ import numpy as np
 from tests.e2e.kill_worker import Worker, say
 
 from outcry.bus.log import FileLog
-from outcry.client.agent import Agent, Market, Source
-from outcry.client.outward import Service
+from outcry.client.agent import Agent, Source
+from outcry.client.carrying import Market
+from outcry.client.over_http import OverHttp, Service
 from outcry.client.spool import Spool
 from outcry.core.instruments import Contract
 from outcry.feeds.live_rows import as_live
@@ -155,7 +156,7 @@ def push(spool: Path, url: str, key: str, rows: Rows, clock: FastClock, seed: in
         with log.exclusively():
             source = Source("tape", TapeFeed(rows, clock, random.Random(seed)))
             agent = Agent(
-                [source], Spool(log, spool, 1 << 30), Service(url, key), market,
+                [source], Spool(log, spool, 1 << 30), OverHttp(Service(url, key)), market,
                 lambda event, **details: sys.stderr.write(f"{event} {details}\n"), rush=4.0,
             )  # fmt: skip
             running = asyncio.create_task(agent.run())

@@ -28,12 +28,14 @@ from tests.brokers.stage import (
 )
 
 from outcry.bus.log import FileLog
-from outcry.client.agent import Agent, Market, Source
-from outcry.client.outward import Service
+from outcry.client.agent import Agent, Source
+from outcry.client.carrying import Market
+from outcry.client.over_http import OverHttp, Service
 from outcry.client.spool import Spool
 from outcry.core.calendar import SessionKind
 from outcry.http.server import Binding, build_server
 from outcry.ports.adapters import Kit
+from outcry.ports.live import StreamKey
 from outcry.ports.records import TRADE, Rows
 from outcry.settings import Settings
 from outcry.store.reference import load_reference
@@ -75,7 +77,7 @@ class Desk:
         with log.exclusively():
             agent = Agent(
                 [Source("ibkr", self.peer.adapter.feed(self.peer.given, kit))], Spool(log, self.folder, 1 << 30),
-                Service(self.url, self.key), Market(reference.universe, reference.calendar, self.clock),
+                OverHttp(Service(self.url, self.key)), Market(reference.universe, reference.calendar, self.clock),
                 lambda *_said, **_more: None, rush=RUSH,
             )  # fmt: skip
             running = asyncio.create_task(agent.run())
@@ -96,7 +98,7 @@ class Desk:
         async with asyncio.timeout(60):
             while True:
                 await self.advance(self.peer.now_ns + SECOND // 2, SECOND // 2)
-                follower = agent.followers.get(("ibkr", ES))
+                follower = agent.followers.get(StreamKey(0, "ibkr", ES))
                 if follower and follower.seen.phase == "live" and follower.line.waiting < 3:
                     return
                 await asyncio.sleep(0.05)

@@ -125,7 +125,9 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
     """Run until told to stop; then end cleanly."""
     from outcry.bus.log import FileLog  # noqa: PLC0415 - there is no such lock on Windows
     from outcry.cli.agent_words import as_json, as_lines  # noqa: PLC0415
-    from outcry.client.agent import Agent, Market, Source  # noqa: PLC0415 - with it comes the live engine
+    from outcry.client.agent import Agent, Source  # noqa: PLC0415 - with it comes the live engine
+    from outcry.client.carrying import Market  # noqa: PLC0415
+    from outcry.client.over_http import OverHttp  # noqa: PLC0415
     from outcry.client.spool import Spool  # noqa: PLC0415
     from outcry.store.reference import load_reference  # noqa: PLC0415
 
@@ -137,7 +139,7 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
         market = Market(means.universe, load_reference().calendar, means.clock)
         spool = Spool(file_log, plan.spool, plan.spool_limit_bytes)
         sources = [Source(feed.name, feed.make()) for feed in plan.feeds]
-        working = Agent(sources, spool, plan.service, market, say_nothing if shown else tell)
+        working = Agent(sources, spool, OverHttp(plan.service), market, say_nothing if shown else tell)
         running = asyncio.ensure_future(_beside(working, shown=shown))
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from outcry.cli.agent_config import Plan
 from outcry.client.errors import ApiError, Unreachable, refusal
-from outcry.client.outward import Service
+from outcry.client.over_http import Service
 from outcry.client.sender import Sender
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost

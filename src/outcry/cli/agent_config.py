@@ -21,7 +21,7 @@ import msgspec
 
 from outcry.accounts.keys import is_well_formed
 from outcry.cli.agent_feeds import BadConfig, Means, Planned, holds_secrets, planned, refuse_twins
-from outcry.client.outward import Service
+from outcry.client.over_http import Service
 
 _SIZE = re.compile(r"([0-9]{1,9}) ?(MB|GB)", re.ASCII)
 _BYTES = {"MB": 10**6, "GB": 10**9}

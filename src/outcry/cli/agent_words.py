@@ -93,14 +93,14 @@ def table(agent: Agent) -> Table:
     found = Table(box=None, pad_edge=False)
     for column in ("feed", "contract", "state", "trades", "newest", "to send", ""):
         found.add_column(column, justify="right" if column in {"trades", "to send"} else "left")
-    for (feed, contract), follower in sorted(agent.followers.items()):
+    for key, follower in sorted(agent.followers.items()):
         seen, line = follower.seen, follower.line
-        refused = agent.outward.refused.get((feed, contract.key), "")
+        refused = agent.outward.refused.get(key, "")
         newest = f"{_time(line.latest_ns)} UTC" if line.latest_ns else ""
         said = words_of(refused or seen.code) if refused or seen.code else ""
         found.add_row(
-            feed,
-            contract.key,
+            key.feed,
+            key.contract.key,
             seen.phase.replace("_", " "),
             f"{seen.rows:,}",
             newest,

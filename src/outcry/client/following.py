@@ -5,9 +5,10 @@ told from what is new; what it cannot bring is a gap; the service is told why no
 nothing is missing any more. An event that no service would take is set aside and counted, never sent.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import cast
 
@@ -32,6 +33,7 @@ from outcry.ports.feed import (
     Trades,
 )
 from outcry.services.live.overlap import Overlap
+from outcry.services.live.told import Reach
 from outcry.services.plausible import fault_of
 
 #: Rows of one event in the spool, at most: a push holds several.
@@ -45,42 +47,50 @@ _MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own cloc
 @dataclass(slots=True)
 class Seen:
     """How a contract stands, for whoever looks. `phase`: a word of `Follower`; `code`: why; `set_aside`: rows no
-    service would take."""
+    service would take; `subscribed`: as the feed says."""
 
     phase: str = "connecting"
     code: str = ""
     text: str = ""
     rows: int = 0
     set_aside: int = 0
+    subscribed: bool = True
 
 
 class Follower:
-    """One contract of one feed. window_ns: when the contract trades; changed: called as `seen` changes; added: as there
-    is something to send."""
+    """One contract of one feed. window_ns: when the contract trades; reach: how far the service is, where that is more
+    than the line knows; changed: called as `seen` changes; added: as there is something to send."""
 
     def __init__(
         self, feed: Feed, line: SpooledLine, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
-        *, added: Callable[[], object], changed: Callable[[], object],
+        reach: Reach | None = None, *, added: Callable[[], object], changed: Callable[[], object],
     ) -> None:  # fmt: skip
         self._feed, self.line = feed, line
         self._calendar, self._clock, self._window_ns = calendar, clock, window_ns
+        self._reach = reach or Reach(0, 0)
         self._added, self._changed = added, changed
         self._overlap = Overlap()
         self._caught_up = False
         self._told: Status | None = None
         self.seen = Seen()
+        #: When anything was heard of the feed last, by the event loop's clock.
+        self.heard_s = 0.0
 
     async def follow(self) -> bool:
         """Take what the feed sends until it ends; return whether it has ended for good. Raises `FeedLost`, and
         `OSError` where there is no room for what comes."""
-        line, feed = self.line, self._feed
-        before_ns = line.time_ns
-        since_ns = max(0, line.latest_ns - OVERLAP_NS) if line.latest_ns else self._begin_ns()
+        line, feed, loop = self.line, self._feed, asyncio.get_running_loop()
+        reach, self._reach = self._reach, replace(self._reach, barred_ns=())
+        before_ns, latest_ns = max(line.time_ns, reach.time_ns), max(line.latest_ns, reach.latest_ns)
+        since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else self._begin_ns()
         self._overlap.resume(line.recent, line.latest_ns, line.last_bar_ns, line.barred_ns)
         self._caught_up = False
-        events = cast("AsyncGenerator[Event]", feed.open(line.contract, Cursor(since_ns)))
+        self.seen.subscribed = True
+        cursor = Cursor(since_ns, barred_ns=reach.barred_ns)
+        events = cast("AsyncGenerator[Event]", feed.open(line.contract, cursor))
         async with aclosing(events) as stream:
             async for event in stream:
+                self.heard_s = loop.time()
                 if not self._caught_up:
                     self._show("catching_up")
                 self._take(event, since_ns, before_ns)
@@ -111,6 +121,7 @@ class Follower:
             case Trades() | Bars():
                 self._rows(event, since_ns)
             case Status():
+                self.seen.subscribed = event.subscribed
                 if not event.subscribed:
                     self.tell("lost", event.code, event.text)
                 elif self._caught_up or self._told is None or self._told.subscribed:

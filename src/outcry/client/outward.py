@@ -6,35 +6,39 @@ what the service says is shown, and changes nothing but what is sent next.
 
 import asyncio
 import random
-import ssl
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
 from outcry.client.errors import ApiError
-from outcry.client.sender import LONGEST_PAUSE_S, Sender
+from outcry.client.sender import LONGEST_PAUSE_S, Later, Line
 from outcry.client.spooled import SpooledLine
+from outcry.ports.live import StreamKey
 from outcry.services.pushing import KEEP_ALIVE_S
 
-#: Pushes at a time; a key may have one more.
-MOST_SENDERS = 3
 #: Of a line that has much to say, a push goes out no more often than this.
 PACE_S = 0.1
 FIRST_PAUSE_S = 0.2
 #: How long to wait after a refusal that does not pass by itself.
 REFUSED_PAUSE_S = 30.0
+#: Before a run goes on that another has taken the place of: so that two who both believe to be the one do not fight.
+REPLACED_PAUSE_S = 1.0
 #: What a service says of a run that is over: another goes on from it.
 _RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """Where to push: address, a key made for it, and whom to believe over TLS (None: the system's roots)."""
+class Carrier(Protocol):
+    """The way pushes go to a service. For one event loop."""
 
-    url: str
-    key: str = field(repr=False)
-    trust: ssl.SSLContext | None = None
+    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+        """Send what comes next of a line, once; None where that went forward. Raises `ApiError` where the service
+        refuses."""
+        ...
+
+    def close(self) -> None:
+        """Hang up; pushes under way end as not answered."""
+        ...
 
 
 @dataclass(slots=True)
@@ -47,20 +51,15 @@ class Reached:
 
 
 class Outward:
-    """The way out of an agent. `reached`: how the service stands; changed: called as that changes."""
+    """The way out of a spool. `reached`: how the service stands; changed: called as that changes."""
 
-    def __init__(self, service: Service, changed: Callable[[], object], rush: float = 1.0) -> None:
-        self._rush, self._changed = rush, changed
-        self._senders = [Sender(service.url, service.key, trust=service.trust) for _ in range(MOST_SENDERS)]
-        self._free: asyncio.Queue[Sender] = asyncio.Queue()
-        for sender in self._senders:
-            self._free.put_nowait(sender)
-        self._pool = ThreadPoolExecutor(MOST_SENDERS, "outcry-push")
+    def __init__(self, carrier: Carrier, changed: Callable[[], object], rush: float = 1.0) -> None:
+        self._carrier, self._rush, self._changed = carrier, rush, changed
         self.reached = Reached()
-        #: What the service says of single lines, by feed and contract: empty where all is well.
-        self.refused: dict[tuple[str, str], str] = {}
+        #: What the service says of single lines: empty where all is well.
+        self.refused: dict[StreamKey, str] = {}
 
-    async def carry(self, feed: str, line: SpooledLine, news: asyncio.Event) -> None:
+    async def carry(self, key: StreamKey, line: SpooledLine, news: asyncio.Event) -> None:
         """Send what a line has, as `news` comes, until cancelled."""
         failures = 0
         while True:
@@ -72,7 +71,7 @@ class Outward:
             news.clear()
             if not line.end:
                 continue  # nothing was ever heard of it: nothing is to be kept alive
-            pause_s = await self.send(feed, line)
+            pause_s = await self.send(key, line)
             failures = 0 if pause_s is None else failures + 1
             if pause_s is None:
                 await asyncio.sleep(PACE_S / self._rush)
@@ -81,44 +80,36 @@ class Outward:
             spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
             await asyncio.sleep(max(pause_s, grown_s * spread) / self._rush)
 
-    async def send(self, feed: str, line: SpooledLine) -> float | None:
+    async def send(self, key: StreamKey, line: SpooledLine) -> float | None:
         """Send one push; None where it went forward, else how long to wait."""
-        sender = await self._free.get()
-        loop, place = asyncio.get_running_loop(), (feed, line.contract.key)
-
-        def done(_: Future[float | None]) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits for a sender any more
-                loop.call_soon_threadsafe(self._free.put_nowait, sender)
-
-        pushed = self._pool.submit(sender.attempt, feed, line)
-        pushed.add_done_callback(done)
         try:
-            pause_s = await asyncio.wrap_future(pushed)
+            later = await self._carrier.attempt(key, line)
         except ApiError as problem:
-            return self._refusal(place, line, problem)
+            return self._refusal(key, line, problem)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one line's fault is no other's
-            self.refused[place] = "fault"
+            self.refused[key] = "fault"
             self._show("fault", repr(problem))
             return REFUSED_PAUSE_S
-        if pause_s is None:
-            self.refused.pop(place, None)
+        if later is None:
+            self.refused.pop(key, None)
             self._show("ok", "")
-        elif isinstance(sender.problem, ApiError):
-            self.refused[place] = _code(sender.problem)
+            return None
+        if isinstance(later.problem, ApiError):
+            self.refused[key] = _code(later.problem)
             self._show("ok", "")
         else:
-            self._show("service_unreachable", str(sender.problem))
-        return pause_s
+            self._show("service_unreachable", str(later.problem))
+        return later.pause_s
 
-    def _refusal(self, place: tuple[str, str], line: SpooledLine, problem: ApiError) -> float:
+    def _refusal(self, key: StreamKey, line: SpooledLine, problem: ApiError) -> float:
         code = _code(problem)
         if code in _RUN_OVER:
             line.renew()
-            return 0.0
+            return REPLACED_PAUSE_S if code == "replaced" else 0.0
         if problem.status in {401, 403}:
             self._show(code, str(problem))
         else:
-            self.refused[place] = code
+            self.refused[key] = code
             self._show("ok", "")
         return REFUSED_PAUSE_S
 
@@ -130,11 +121,7 @@ class Outward:
 
     def close(self) -> None:
         """Hang up; pushes under way end as not answered."""
-        for sender in self._senders:
-            sender.abort()
-        self._pool.shutdown(cancel_futures=True)
-        for sender in self._senders:
-            sender.close()
+        self._carrier.close()
 
 
 def _code(problem: ApiError) -> str:

@@ -7,6 +7,7 @@ no further than a few thousand bytes, believed only as far as it can be, and nev
 import http.client
 import ssl
 from contextlib import suppress
+from dataclasses import dataclass
 from socket import SHUT_RDWR
 from typing import Protocol
 from urllib.parse import quote, urlsplit
@@ -44,6 +45,37 @@ class Line(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A push did not go forward: why, and how long to wait, 0 where nobody said."""
+
+    problem: ApiError | Unreachable
+    pause_s: float = 0.0
+
+
+def settle(line: Line, push: Push, answer: int | ApiError | Unreachable, whose: str) -> Later | None:
+    """Note what came of a push: the number of the first event not taken, or what went wrong; `whose` answer it is. None
+    where it went forward. Raises `ApiError` where the service refuses."""
+    match answer:
+        case Unreachable():
+            line.tried(push)
+            return Later(answer)
+        case ApiError():
+            if answer.status >= 500:
+                line.tried(push)
+            reason = answer.body.get("reason")
+            if answer.code == "invalid_request" and reason == "hole" and line.rewind(push):
+                return None
+            if answer.status not in _PASSING and reason != "occupied":
+                raise answer
+            return Later(answer, _pause_s(answer))
+        case _:
+            line.tried(push)
+            if line.taken(push, answer) or not push.events:
+                return None
+            return Later(Unreachable(f"{whose} takes nothing"), 0.001)  # it has waited long enough itself
+
+
 class _Answer(msgspec.Struct):
     next: int
 
@@ -77,27 +109,16 @@ class Sender:
         """Send what comes next of a line, once. None where that went forward; else how long to wait, 0 where nobody
         said. Raises `ApiError` where the service refuses."""
         push = line.push()
+        answer: int | ApiError | Unreachable
         try:
-            taken = self.post(feed, push)
-        except ApiError as problem:
-            if problem.status >= 500:
-                line.tried(push)
-            reason = problem.body.get("reason")
-            if problem.code == "invalid_request" and reason == "hole" and line.rewind(push):
-                return None
-            if problem.status not in _PASSING and reason != "occupied":
-                raise
-            self.problem = problem
-            return _pause_s(problem)
-        except Unreachable as problem:
-            line.tried(push)
-            self.problem = problem
-            return 0.0
-        line.tried(push)
-        if line.taken(push, taken) or not push.events:
+            answer = self.post(feed, push)
+        except (ApiError, Unreachable) as problem:
+            answer = problem
+        later = settle(line, push, answer, self._base)
+        if later is None:
             return None
-        self.problem = Unreachable(f"{self._base} takes nothing")
-        return 0.001  # it has waited long enough itself
+        self.problem = later.problem
+        return later.pause_s
 
     def post(self, feed: str, push: Push) -> int:
         """Send a push; return the number of the first event not taken. Raises `ApiError` and `Unreachable`."""

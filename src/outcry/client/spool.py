@@ -9,9 +9,9 @@ from pathlib import Path
 
 from outcry.client.memo import Memo
 from outcry.client.spooled import SpooledLine
-from outcry.core.instruments import Contract, Universe, UnknownName
+from outcry.core.instruments import Universe, UnknownName
 from outcry.ports.feed import FeedCaps
-from outcry.ports.live import TradeLog
+from outcry.ports.live import StreamKey, TradeLog
 
 _MEMO = "run.json"
 
@@ -21,35 +21,33 @@ class Spool:
 
     def __init__(self, log: TradeLog, folder: Path, limit_bytes: int) -> None:
         self._log, self._folder, self._limit_bytes = log, folder, limit_bytes
-        self.lines: dict[tuple[str, Contract], SpooledLine] = {}
+        self.lines: dict[StreamKey, SpooledLine] = {}
 
-    def line(self, feed: str, contract: Contract, caps: FeedCaps) -> SpooledLine:
-        """The line of a contract, read from disk at first. Raises `LogDamaged`, `OSError`."""
-        found = self.lines.get((feed, contract))
+    def line(self, key: StreamKey, caps: FeedCaps) -> SpooledLine:
+        """The line of a stream, read from disk at first. Raises `LogDamaged`, `OSError`."""
+        found = self.lines.get(key)
         if found is None:
-            key = f"0/{feed}/{contract.key}"
-            found = SpooledLine(self._log, key, contract, caps, self._folder / key / _MEMO)
-            self.lines[feed, contract] = found
+            memo = self._folder / key.text / _MEMO
+            found = self.lines[key] = SpooledLine(self._log, key.text, key.contract, caps, memo)
         return found
 
-    def left_over(self, universe: Universe) -> Sequence[tuple[str, Contract, FeedCaps]]:
+    def left_over(self, universe: Universe) -> Sequence[tuple[StreamKey, FeedCaps]]:
         """Lines on disk that nothing is read for any more, and that are to be sent all the same."""
-        found: list[tuple[str, Contract, FeedCaps]] = []
-        for key in self._log.keys():  # noqa: SIM118 - no mapping
-            _, feed, name = key.split("/")
-            memo = Memo.read(self._folder / key / _MEMO)
+        found: list[tuple[StreamKey, FeedCaps]] = []
+        for text in self._log.keys():  # noqa: SIM118 - no mapping
+            owner, feed, name = text.split("/")
+            memo = Memo.read(self._folder / text / _MEMO)
             with suppress(UnknownName):
-                contract = universe.contract(name)
-                if memo.caps is not None and (feed, contract) not in self.lines:
-                    found.append((feed, contract, memo.caps))
+                key = StreamKey(int(owner), feed, universe.contract(name))
+                if memo.caps is not None and key not in self.lines:
+                    found.append((key, memo.caps))
         return found
 
-    def forget(self, feed: str, contract: Contract) -> None:
+    def forget(self, key: StreamKey) -> None:
         """Remove a line. Raises `OSError`."""
-        key = f"0/{feed}/{contract.key}"
-        self.lines.pop((feed, contract), None)
-        (self._folder / key / _MEMO).unlink(missing_ok=True)
-        self._log.forget(key)
+        self.lines.pop(key, None)
+        (self._folder / key.text / _MEMO).unlink(missing_ok=True)
+        self._log.forget(key.text)
 
     @property
     def size(self) -> int:

@@ -51,10 +51,11 @@ class Inlet:
 
     taken: the number of the first event not taken. over: why no more will come of it, empty while it may.
     handed: whether the oldest event was handed out and nobody knows what became of it. origin: whose run it is.
+    replaces: the run in whose place it came, empty where there was none.
     """
 
-    def __init__(self, push: Push, origin: Origin = Origin.PROGRAM) -> None:
-        self.session, self.origin = push.session, origin
+    def __init__(self, push: Push, origin: Origin = Origin.PROGRAM, replaces: str = "") -> None:
+        self.session, self.origin, self.replaces = push.session, origin, replaces
         self.taken = push.first
         self.again = push.again
         self.caught_up: CaughtUp | None = None

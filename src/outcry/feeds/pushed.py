@@ -230,7 +230,10 @@ class PushedFeeds:
         """Begin an inlet, in the place of one that is through, or that nothing is heard of."""
         owner, feed, contract = place
         followed = push.again is not None and held is not None and push.again.after == held.session
-        followed = followed or origin is Origin.RUNNER
+        if origin is Origin.RUNNER:
+            if held is not None and held.replaces == push.session:
+                raise refused("replaced")  # it is told before it may come back
+            followed = True
         if held is not None and held.in_use and not followed:
             raise refused("occupied")
         if push.first and push.again is None:
@@ -242,7 +245,7 @@ class PushedFeeds:
             held.finish("replaced")
         run = run or PushedFeed(feed, push.caps, push.session)
         self._feeds[owner, feed, push.session] = run
-        run.inlets[contract] = self._inlets[place] = Inlet(push, origin)
+        run.inlets[contract] = self._inlets[place] = Inlet(push, origin, held.session if held else "")
         return run
 
     def _limit(self, place: tuple[int, str, Contract]) -> None:
