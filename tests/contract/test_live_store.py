@@ -123,6 +123,15 @@ def test_positions_go_forwards_only(store: LiveStore) -> None:
     store.record_alerts([], {})
 
 
+def test_everybodys_alerts_are_read_in_order(store: LiveStore) -> None:
+    rows = [replace(ALERT, owner=n % 5, key=f"ES:ib-break-up:{n}", at_ns=n) for n in range(20)]
+    recorded = store.record_alerts(rows, {})
+    assert list(store.alerts(None)) == list(recorded)
+    assert list(store.alerts(None, after_seq=recorded[11].seq, limit=5)) == list(recorded[12:17])
+    assert list(store.alerts(None, limit=2, newest_first=True)) == [recorded[19], recorded[18]]
+    assert store.alerts([]) == []
+
+
 def test_alerts_and_position_are_kept_together_or_not_at_all(store: LiveStore) -> None:
     broken = replace(ALERT, key="broken", at_ns=None)  # type: ignore[arg-type]
     with pytest.raises(StoreBusy):
