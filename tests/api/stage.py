@@ -112,6 +112,12 @@ class MemoryAccounts:
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
         return tuple(row for row in self.rows if user_id in (None, row.user_id))
 
+    def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
+        return iter(self.keys())
+
+    def has_prefix(self, prefix: str) -> bool:
+        return any(row.prefix == prefix for row in self.rows)
+
     def used_keys(self, times: Mapping[int, int]) -> None:
         for key_id, at_ns in times.items():
             self.change(key_id, last_used_ns=at_ns)

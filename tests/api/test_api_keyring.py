@@ -338,3 +338,19 @@ def test_a_tier_changes_no_licence_unless_the_grant_names_it() -> None:
     accounts.add_grant(replace(EVERYONE, grantee="tier:admin"), START_NS)
     licences.refresh(START_NS + SECOND)
     assert licences.scope(row) != licences.scope(replace(row, tier="admin"))
+
+
+def test_a_key_whose_end_was_moved_is_good_until_the_new_one() -> None:
+    """By the minute: 100 of life, of which a replacement leaves 60; the new key has 100 of its own."""
+    accounts, clock = MemoryAccounts(), HandClock()
+    ring = KeyRing(accounts, SERVER_SECRET, clock)
+    begin_ns, minute_ns = clock.now_ns(), 60_000_000_000
+    old = ring.create("ann@example.com", "free", begin_ns, expires_ns=begin_ns + 100 * minute_ns)
+    new = ring.rotate(1, 1, GRACES_NS[1], begin_ns)
+    counted: list[int] = []
+    for minutes in (59, 61, 99, 101):
+        clock.at_ns = begin_ns + minutes * minute_ns
+        ring.refresh(clock.now_ns())
+        counted.append(ring.live_count)
+    assert counted == [2, 1, 1, 0]
+    assert ring.known(old) is ring.known(new) is KeyRefusal.EXPIRED

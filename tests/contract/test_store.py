@@ -1,6 +1,7 @@
 """What every store keeps to, and what is special to the database: migrations, and errors in our words."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -18,6 +19,7 @@ from outcry.ports.records import Quality
 from outcry.ports.store import GrantEvent, GrantRow, RecordingRow, SessionRow, StoreBusy
 from outcry.store import migrate as migration
 from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.identity import SqlIdentityStore
 from outcry.store.live import SqlLiveStore
 from outcry.store.schema import metadata
 from outcry.store.sql import SqlStore
@@ -200,6 +202,38 @@ def test_a_key_is_replaced_with_what_was_granted_to_it(store: SqlStore, place: P
     assert store.replace_key(user, old, "outcry_c", b"3", 30, 111, most=9) is None, "it was replaced already"
     assert store.replace_key(user, new, "outcry_c", b"3", 99, 111, most=9) is not None
     assert [row.expires_ns for row in store.keys(user)] == [140, 160, 161], "no grace makes a key last longer"
+
+
+def test_keys_are_asked_for_by_the_revision_since_which_what_they_may_do_changed(
+    store: SqlStore, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New, replaced and revoked ones, and those of a user whose tier or standing changed; not one that was used or
+    named. Asked for two at a time."""
+    monkeypatch.setattr("outcry.store.keys._AT_ONCE", 2)
+    people = SqlIdentityStore(place.open())
+    ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
+
+    def changed_by(work: Callable[[], object]) -> list[int]:
+        before = store.revision()
+        work()
+        return [row.id for row in store.keys_since(before)]
+
+    for n in range(5):
+        user = ann if n < 3 else bob
+        assert changed_by(
+            lambda n=n, user=user: store.add_key(user, "free", f"outcry_{n}", b"%d" % n, 2)
+        ) == [n + 1]
+    assert list(store.keys_since(None)) == list(store.keys(None))
+    assert changed_by(lambda: store.replace_key(bob, 5, "outcry_5", b"5", 30, 9, most=9)) == [5, 6]
+    assert changed_by(lambda: store.revoke_key("outcry_1", 9)) == [2]
+    assert changed_by(lambda: store.used_keys({1: 9})) == []
+    assert changed_by(lambda: store.name_key(ann, 1, "Küche")) == []
+    assert changed_by(lambda: store.commit_import(0, "1", "a", [], [SESSION], 7)) == []
+    assert changed_by(lambda: people.change_user(bob, disabled_ns=9)) == [4, 5, 6]
+    assert changed_by(lambda: people.change_user(ann, tier="pro")) == [1, 2, 3]
+    assert {row.tier for row in store.keys(ann)} == {"pro", "free"}
+    assert [row.disabled_ns for row in store.keys_since(None)] == [None, None, None, 9, 9, 9]
+    assert (store.has_prefix("outcry_1"), store.has_prefix("outcry_")) == (True, False)
 
 
 def test_a_key_is_revoked_by_its_user_alone(store: SqlStore) -> None:

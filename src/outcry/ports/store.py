@@ -4,7 +4,7 @@ Every method may raise `StoreBusy`. `revision()` grows with every committed chan
 whichever process, and is cheap enough to ask several times a second: caches of what the store holds are keyed by it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, Protocol
@@ -199,6 +199,15 @@ class AccountStore(Protocol):
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
         """All keys, or a user's, revoked ones too, oldest first."""
+        ...
+
+    def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
+        """All keys of which anything that decides what they may do was changed since that revision, new ones too, and
+        perhaps others; None: all there are. Asked for while they are taken; may raise `StoreBusy` then."""
+        ...
+
+    def has_prefix(self, prefix: str) -> bool:
+        """Whether a key, revoked or not, has these first characters."""
         ...
 
     def used_keys(self, times: Mapping[int, int]) -> None:

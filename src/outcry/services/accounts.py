@@ -3,7 +3,8 @@ may see.
 
 Rule kept: a key is shown once and kept only as a keyed digest. Both classes answer from memory and look again when the
 store's revision has moved, asked at most every 200 ms, so that a revocation by any process holds within a second; so
-does the end of a key's time, by this machine's clock whatever clock the market goes by.
+does the end of a key's time, by this machine's clock whatever clock the market goes by. Only keys that
+changed are read: there may be a million, and the revision moves with every session of the market.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from heapq import heappop, heappush
 
 from outcry.accounts import keys as form
 from outcry.accounts.licences import VISITOR, Audience, Grant, Scope, audience, resolve
@@ -73,7 +75,8 @@ class KeyRing(Mirror):
         self._clock = clock
         self._by_digest: dict[bytes, KeyRow] = {}
         self._live: dict[str, KeyRow] = {}
-        self._next_end_ns: int | None = None
+        #: When keys are over, and which; of one whose end was moved both.
+        self._ends: list[tuple[int, bytes]] = []
 
     @property
     def live_count(self) -> int:
@@ -198,34 +201,43 @@ class KeyRing(Mirror):
 
     def _new(self) -> str:
         """A new key. Its prefix is no other's, so that it can be revoked by it."""
-        taken = {row.prefix for row in self.list()}
         while True:
             key = form.compose(secrets.randbits(form.SECRET_BITS))
-            if form.prefix(key) not in taken:
+            if not self._store.has_prefix(form.prefix(key)):
                 return key
 
     def _load(self) -> bool:
-        before, found = self._by_digest, {row.digest: row for row in self.list()}
-        self._by_digest = found
-        changed = before.keys() != found.keys() or any(
-            _standing(row) != _standing(before[digest]) for digest, row in found.items()
-        )
-        if changed:
-            self._reckon()
-        return changed
+        now_ns = self._clock.now_ns()
+        # All of them first: a store that fails half-way leaves what was known as it was.
+        return sum([self._take(row, now_ns) for row in list(self._store.keys_since(self._revision))]) > 0
+
+    def _take(self, row: KeyRow, now_ns: int) -> bool:
+        """Know a key as it stands; return whether what it may do has changed."""
+        before = self._by_digest.get(row.digest)
+        self._by_digest[row.digest] = row
+        if row.is_live(now_ns):
+            self._live[row.prefix] = row
+            if row.expires_ns is not None:
+                heappush(self._ends, (row.expires_ns, row.digest))
+        else:
+            self._let_go(row)
+        return before is None or _standing(before) != _standing(row)
+
+    def _let_go(self, row: KeyRow) -> bool:
+        """Count a key as good no longer; return whether it was."""
+        live = self._live.get(row.prefix)
+        if live is None or live.id != row.id:
+            return False
+        del self._live[row.prefix]
+        return True
 
     def _lapse(self) -> bool:
-        over = self._next_end_ns is not None and self._next_end_ns <= self._clock.now_ns()
-        if over:
-            self._reckon()
+        now_ns, over = self._clock.now_ns(), False
+        while self._ends and self._ends[0][0] <= now_ns:
+            row = self._by_digest[heappop(self._ends)[1]]
+            if not row.is_live(now_ns):  # else it was given another end since
+                over = self._let_go(row) or over
         return over
-
-    def _reckon(self) -> None:
-        """Find out which keys are good now, and when the next of them ends."""
-        now_ns = self._clock.now_ns()
-        live = [row for row in self._by_digest.values() if row.is_live(now_ns)]
-        self._live = {row.prefix: row for row in live}
-        self._next_end_ns = min((row.expires_ns for row in live if row.expires_ns is not None), default=None)
 
 
 def _standing(row: KeyRow) -> KeyRow:

@@ -15,6 +15,7 @@ from outcry.ports.identity import AuditRow, Preferences, SessionRow, UserRole, U
 from outcry.ports.store import Tier
 from outcry.store import schema
 from outcry.store.database import new_id
+from outcry.store.keys import CHANGED_NOW
 from outcry.store.proofs import KEPT_NS, SqlProofs, has_way_in
 
 
@@ -84,9 +85,10 @@ class SqlIdentityStore(SqlProofs):
                 return False
             if leaving is not None and _is_last_operator(connection, user_id, leaving):
                 return False
+            own = update(keys).where(keys.c.user_id == user_id)
+            connection.execute(own.values(changed=CHANGED_NOW))
             if tier is not None:
-                live = keys.c.user_id == user_id, keys.c.revoked_ns.is_(None)
-                connection.execute(update(keys).where(*live).values(tier=tier))
+                connection.execute(own.where(keys.c.revoked_ns.is_(None)).values(tier=tier))
             # A change of nothing still says whether there is such a user.
             changed = update(schema.users).where(schema.users.c.id == user_id)
             return connection.execute(changed.values(values or {"id": user_id})).rowcount == 1

@@ -1,10 +1,11 @@
 """API keys in SQLite or PostgreSQL, through SQLAlchemy Core.
 
-Rule kept: whether a key may be made, replaced or revoked is read in the transaction that does it, so that of two at the
-same instant neither goes by what the other has just changed.
+Rules kept: whether a key may be made, replaced or revoked is read in the transaction that does it, so that of two at
+the same instant neither goes by what the other has just changed; a key says by which revision what it may do was
+changed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,6 +17,9 @@ from outcry.store.database import Database, new_id
 from outcry.store.grants import log_alike
 
 _KEYS = schema.keys
+_AT_ONCE = 20_000
+#: Said by whoever moves the revision of answers first, as `Database.write` does.
+CHANGED_NOW = select(schema.revision.c.n).scalar_subquery()
 _ELSEWHERE = ("email", "disabled_ns")  # what a row has of its user
 
 
@@ -32,7 +36,7 @@ class SqlKeys:
         """See `AccountStore`."""
         row = {
             "user_id": user_id, "tier": tier, "prefix": prefix, "digest": digest, "created_ns": now_ns,
-            "role": role, "label": label, "expires_ns": expires_ns,
+            "role": role, "label": label, "expires_ns": expires_ns, "changed": CHANGED_NOW,
         }  # fmt: skip
         with self._database.write() as connection:
             if most is not None and _live_of(connection, user_id, now_ns) >= most:
@@ -48,7 +52,8 @@ class SqlKeys:
             old = connection.execute(select(_KEYS).where(*named, *_live(now_ns))).mappings().first()
             if old is None or _live_of(connection, user_id, now_ns) >= most:
                 return None
-            row = {"user_id": user_id, "prefix": prefix, "digest": digest, "created_ns": now_ns}
+            row: dict[str, Any] = {"user_id": user_id, "prefix": prefix, "digest": digest}
+            row |= {"created_ns": now_ns, "changed": CHANGED_NOW}
             row |= {name: old[name] for name in ("tier", "role", "label")}
             ends_ns = now_ns + grace_ns
             if old["expires_ns"] is not None:
@@ -56,7 +61,9 @@ class SqlKeys:
                 ends_ns = min(ends_ns, old["expires_ns"])
             new = new_id(connection.execute(_KEYS.insert().values(row)))
             _grant_alike(connection, key_id, new, now_ns)
-            ended = update(_KEYS).where(*named).values(expires_ns=ends_ns, replaced_by=new)
+            ended = (
+                update(_KEYS).where(*named).values(expires_ns=ends_ns, replaced_by=new, changed=CHANGED_NOW)
+            )
             connection.execute(ended)
             return new
 
@@ -84,6 +91,24 @@ class SqlKeys:
         with self._database.reading() as connection:
             return [KeyRow(**row) for row in connection.execute(query).mappings()]
 
+    def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
+        """See `AccountStore`."""
+        query = _rows().where(_KEYS.c.id > bindparam("after")).order_by(_KEYS.c.id).limit(_AT_ONCE)
+        if revision is not None:
+            query = query.where(_KEYS.c.changed > revision)
+        after, full = 0, True
+        while full:  # a page at a time, so that no statement takes long
+            with self._database.reading() as connection:
+                rows = connection.execute(query, {"after": after}).mappings().all()
+            yield from (KeyRow(**row) for row in rows)
+            full = len(rows) == _AT_ONCE
+            after = rows[-1]["id"] if rows else after
+
+    def has_prefix(self, prefix: str) -> bool:
+        """See `AccountStore`."""
+        with self._database.reading() as connection:
+            return connection.execute(select(_KEYS.c.id).where(_KEYS.c.prefix == prefix)).first() is not None
+
     def used_keys(self, times: Mapping[int, int]) -> None:
         """See `AccountStore`."""
         if not times:
@@ -101,7 +126,8 @@ class SqlKeys:
             found = connection.execute(_rows().where(standing, *named)).mappings().all()
             if len(found) != 1:
                 return None
-            connection.execute(update(_KEYS).where(_KEYS.c.id == found[0]["id"]).values(revoked_ns=now_ns))
+            revoked = update(_KEYS).where(_KEYS.c.id == found[0]["id"])
+            connection.execute(revoked.values(revoked_ns=now_ns, changed=CHANGED_NOW))
             values: dict[str, Any] = {**found[0], "revoked_ns": now_ns}
             return KeyRow(**values)
 

@@ -124,13 +124,14 @@ audit = Table(
 )
 
 #: `replaced_by`: the key that was made in this one's place.
+#: `changed`: the revision of answers by which what a key may do was last changed, or what its user may.
 keys = Table(
     "keys",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
     Column("tier", Text, nullable=False),
-    Column("prefix", Text, nullable=False),
+    Column("prefix", Text, nullable=False, index=True),
     Column("digest", LargeBinary, nullable=False, unique=True),
     Column("created_ns", BigInteger, nullable=False),
     Column("revoked_ns", BigInteger),
@@ -139,6 +140,7 @@ keys = Table(
     Column("expires_ns", BigInteger),
     Column("last_used_ns", BigInteger),
     Column("replaced_by", Integer),
+    Column("changed", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 grants = Table(
