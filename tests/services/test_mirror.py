@@ -36,7 +36,7 @@ from outcry.services.live import entries, mirror, publisher
 from outcry.services.live.board import Board, Channel
 from outcry.services.live.mirror import Mirror
 from outcry.services.live.publisher import Publisher
-from outcry.services.live.state import ALIVE, Alive
+from outcry.services.live.state import ALIVE, Alive, state_of
 from outcry.wiring import House
 
 KEY = StreamKey(0, "script", ES)
@@ -353,6 +353,42 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
 
     run(house, work)
     assert lost == [KEY]
+
+
+def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
+    """Of states put as fast as can be, no more than 2,000 a second are taken, beside 200 and one turn of 50 at once;
+    the last of each of 300 streams is taken in the end."""
+
+    async def main() -> None:
+        bus, board, taken = Bus(), Board(), 0
+        into = Mirror(board, bus, bus, key_of, Clock(OPEN))
+        bodies = [
+            state_of(Channel(KEY, invented=False, peek=lambda: None), None, "one", own_clock=own)
+            for own in (False, True)
+        ]
+        keys = [f"{owner}/script/{ES.key}" for owner in range(300)]
+        async with running(into.run()):
+            await until(lambda: into.complete)
+            take = into._take  # pyright: ignore[reportPrivateUsage]
+
+            def counted(latest: Latest | None) -> None:
+                nonlocal taken
+                taken += 1
+                take(latest)
+
+            into._take = counted  # type: ignore[method-assign]
+            loop = asyncio.get_running_loop()
+            began_s, count = loop.time(), 0
+            while loop.time() - began_s < 0.8:
+                count += 1
+                await bus.latest.put([Latest(key, (0, count), bodies[0]) for key in keys])
+                await asyncio.sleep(0)
+            most = 2000 * (loop.time() - began_s) + 250
+            assert taken <= most < 300 * count
+            await bus.latest.put([Latest(key, (0, count + 1), bodies[1]) for key in keys])
+            await until(lambda: all(one.state.own_clock for one in into._known.values()))
+
+    asyncio.run(main())
 
 
 def test_a_state_of_another_edition_is_told_of_once_and_not_believed(house: House) -> None:

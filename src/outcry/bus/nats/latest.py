@@ -146,11 +146,7 @@ class _Pull:
                     subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{self._consumer}"
                     await self._link.client.publish(subject, _ASK, self._inbox)
                 self._left = _BATCH
-            try:
-                async with asyncio.timeout(_SILENCE_S):
-                    message = await self._came.get()
-            except TimeoutError:
-                raise BusDown("the bus says nothing more of latest states") from None
+            message = await self._come()
             status = (message.headers or {}).get("Status") if not message.data else None
             if status is None:
                 self._left -= 1
@@ -160,6 +156,15 @@ class _Pull:
             if status != "408":  # the consumer is gone, or whoever led it
                 raise BusDown(f"latest states are told no more: {status}")
             self._left = 0
+
+    async def _come(self) -> Msg:
+        if not self._came.empty():
+            return self._came.get_nowait()
+        try:
+            async with asyncio.timeout(_SILENCE_S):
+                return await self._came.get()
+        except TimeoutError:
+            raise BusDown("the bus says nothing more of latest states") from None
 
 
 def _latest(message: Msg) -> Latest:
