@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing import get_context
@@ -29,8 +29,9 @@ from bench.vendor import RATES, Ahead
 from outcry.feeds.adapters import adapters
 from outcry.ports.connections import ConnectionPhase
 from outcry.ports.live import FanOut
+from outcry.services.connections.parts import Parts
 from outcry.services.connections.service import BrokerConnections
-from outcry.services.connections.supervisor import Parts, Supervisor
+from outcry.services.connections.supervisor import Supervisor
 from outcry.services.live.archive import Archive
 from outcry.services.live.engine import Engine, Market, Stores
 from outcry.services.live.runner import Runner
@@ -133,11 +134,11 @@ async def _measured(
     port = dead.sockets[0].getsockname()[1]
     other = next(name for name in VENDORS if name != vendor)
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
-    parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
+    engine, parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
     supervisor = Supervisor(parts)
     connections = BrokerConnections(parts, supervisor, house.board)
     watch = Watch(clock)
-    await parts.engine.start()
+    await engine.start()
     await supervisor.start()
     try:
         before, began_s = _resident(), monotonic()
@@ -162,7 +163,7 @@ async def _measured(
     finally:
         watch.end()
         await supervisor.stop()
-        await parts.engine.stop()
+        await engine.stop()
         dead.close()
     return live_s, memory, alone, beside
 
@@ -181,7 +182,7 @@ _GIVEN = {
 }  # fmt: skip
 
 
-def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> Parts:
+def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tuple[Engine, Parts]:
     reference = house.reference
     market = Market(
         reference.universe, reference.calendar, clock, house.licences.of_user,
@@ -191,7 +192,7 @@ def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> Par
     stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
     engine = Engine(stores, market, house.board, _tell)
     store = SqlConnectionStore(house.database)
-    return Parts(engine, store, house.vault, adapters(), reference.universe, clock, places)
+    return engine, Parts(engine, store, house.vault, adapters(), reference.universe, clock, places)
 
 
 def _tell(event: str, **details: object) -> None:
@@ -200,7 +201,10 @@ def _tell(event: str, **details: object) -> None:
 
 
 async def _say_nothing(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(LIMIT_S)
+    with suppress(
+        asyncio.CancelledError
+    ):  # asyncio.streams takes a connection cancelled for a fault, and tells of it
+        await asyncio.sleep(LIMIT_S)
 
 
 def _resident() -> int:
