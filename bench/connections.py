@@ -201,9 +201,8 @@ def _tell(event: str, **details: object) -> None:
 
 
 async def _say_nothing(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
-    with suppress(
-        asyncio.CancelledError
-    ):  # asyncio.streams takes a connection cancelled for a fault, and tells of it
+    # asyncio.streams takes a connection that is cancelled for a fault, and tells of it
+    with suppress(asyncio.CancelledError):
         await asyncio.sleep(LIMIT_S)
 
 
