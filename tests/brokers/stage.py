@@ -304,10 +304,10 @@ def _stage(
     )
     broker = peer.adapter.broker.id
     parts = Parts(
-        engine, SqlConnectionStore(house.database), house.vault, {broker: peer.adapter}, reference.universe,
+        SqlConnectionStore(house.database), house.vault, {broker: peer.adapter}, reference.universe,
         clock, {broker: peer.places}, Rules(local=True), RUSH,
     )  # fmt: skip
-    supervisor = Supervisor(parts)
+    supervisor = Supervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, house.board)
     user = house.store.ensure_user("ann@example.com", clock.now_ns())
     return Stage(house, peer, clock, engine, connections, user, told, tapes), supervisor

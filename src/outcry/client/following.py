@@ -47,7 +47,8 @@ _MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own cloc
 @dataclass(slots=True)
 class Seen:
     """How a contract stands, for whoever looks. `phase`: a word of `Follower`; `code`: why; `set_aside`: rows no
-    service would take; `subscribed`: as the feed says."""
+    service would take; `subscribed`: as the feed says;
+    `quality`: of its history."""
 
     phase: str = "connecting"
     code: str = ""
@@ -55,6 +56,7 @@ class Seen:
     rows: int = 0
     set_aside: int = 0
     subscribed: bool = True
+    quality: str = ""
 
 
 class Follower:
@@ -65,7 +67,7 @@ class Follower:
         self, feed: Feed, line: SpooledLine, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
         reach: Reach | None = None, *, added: Callable[[], object], changed: Callable[[], object],
     ) -> None:  # fmt: skip
-        self._feed, self.line = feed, line
+        self.feed, self.line = feed, line
         self._calendar, self._clock, self._window_ns = calendar, clock, window_ns
         self._reach = reach or Reach(0, 0)
         self._added, self._changed = added, changed
@@ -79,7 +81,7 @@ class Follower:
     async def follow(self) -> bool:
         """Take what the feed sends until it ends; return whether it has ended for good. Raises `FeedLost`, and
         `OSError` where there is no room for what comes."""
-        line, feed, loop = self.line, self._feed, asyncio.get_running_loop()
+        line, feed, loop = self.line, self.feed, asyncio.get_running_loop()
         reach, self._reach = self._reach, replace(self._reach, barred_ns=())
         before_ns, latest_ns = max(line.time_ns, reach.time_ns), max(line.latest_ns, reach.latest_ns)
         since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else self._begin_ns()
@@ -167,6 +169,7 @@ class Follower:
         if before_ns and not self._caught_up and (gap := self._missing(before_ns, event.at_ns)):
             self._add(gap)
         self._overlap.caught_up(event.at_ns)
+        self.seen.quality = event.quality.value
         self._caught_up = True
         self._add(event)
         if self._told is None or not self._told.subscribed:
@@ -175,7 +178,7 @@ class Follower:
 
     def _missing(self, before_ns: int, now_ns: int) -> Gap | None:
         """What a feed that cannot bring all that was missed leaves out."""
-        caps = self._feed.caps
+        caps = self.feed.caps
         if caps.resume is Resume.NONE or caps.backfill is Backfill.NONE:
             return Gap(before_ns, now_ns, "reconnect") if before_ns < now_ns else None
         if 0 < caps.reach_ns < now_ns - before_ns:

@@ -43,6 +43,13 @@ class Spool:
                     found.append((key, memo.caps))
         return found
 
+    def clear(self) -> None:
+        """Forget every line. Raises `OSError`."""
+        for text in self._log.keys():  # noqa: SIM118 - no mapping
+            (self._folder / text / _MEMO).unlink(missing_ok=True)
+            self._log.forget(text)
+        self.lines.clear()
+
     def forget(self, key: StreamKey) -> None:
         """Remove a line. Raises `OSError`."""
         self.lines.pop(key, None)

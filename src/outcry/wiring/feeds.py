@@ -3,8 +3,10 @@
 from typing import TYPE_CHECKING
 
 from outcry.feeds.adapters import adapters
+from outcry.ports.calls import Calls
 from outcry.services.connections.parts import Parts, Rules
 from outcry.services.connections.service import BrokerConnections
+from outcry.services.connections.shared import DistantConnections
 from outcry.services.connections.supervisor import Supervisor
 from outcry.services.live.engine import Engine
 from outcry.store.connections import SqlConnectionStore
@@ -15,11 +17,22 @@ if TYPE_CHECKING:
 
 def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, Supervisor]:
     """Connections over a house, and what runs them on its engine."""
-    settings = house.settings
-    parts = Parts(
-        streams=engine, store=SqlConnectionStore(house.database), vault=house.vault,
-        adapters=adapters(), universe=house.reference.universe, clock=house.clock,
-        places=settings.feed_places, rules=Rules(local=settings.local_brokers, closed=house.invented),
-    )  # fmt: skip
-    supervisor = Supervisor(parts)
+    parts = parts_of(house)
+    supervisor = Supervisor(engine, parts)
     return BrokerConnections(parts, supervisor, house.board), supervisor
+
+
+def connections_elsewhere(house: "House", calls: Calls) -> tuple[BrokerConnections, DistantConnections]:
+    """Connections over a house, run by other processes, and what tells them when something is to be looked at."""
+    distant = DistantConnections(calls)
+    return BrokerConnections(parts_of(house), distant, house.board), distant
+
+
+def parts_of(house: "House") -> Parts:
+    """What a house makes connections with."""
+    settings = house.settings
+    return Parts(
+        store=SqlConnectionStore(house.database), vault=house.vault, adapters=adapters(),
+        universe=house.reference.universe, clock=house.clock, places=settings.feed_places,
+        rules=Rules(local=settings.local_brokers, closed=house.invented),
+    )  # fmt: skip

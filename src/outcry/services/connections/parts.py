@@ -1,4 +1,4 @@
-"""What connections are run with, and what of them may be connected here."""
+"""What connections are made with, and which may be made here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +8,8 @@ from outcry.ports.adapters import Adapter, Kit
 from outcry.ports.clock import Clock
 from outcry.ports.connections import Broker, ConnectionRow, ConnectionStore
 from outcry.ports.feed import Feed
-from outcry.ports.live import StreamKey
 from outcry.ports.partitions import partition_of
-from outcry.services.connections.streams import Streams
 from outcry.services.connections.wanted import wanted_by
-from outcry.services.live.told import Told
 from outcry.services.vault import Vault, VaultBroken
 
 
@@ -43,10 +40,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What connections are run with. `streams`: what their feeds become; `places`: of each broker, see `Kit.places`;
-    `rush`: see `Kit`."""
+    """What connections are made with. `places`: of each broker, see `Kit.places`; `rush`: see `Kit`."""
 
-    streams: Streams
     store: ConnectionStore
     vault: Vault
     adapters: Mapping[str, Adapter]
@@ -72,12 +67,6 @@ class Parts:
         if kept is None:
             raise VaultBroken(f"connection {row.id} has no entries")
         return adapter.feed(self.vault.open(row, kept), self.kit(row))
-
-    def told(self, row: ConnectionRow) -> Mapping[StreamKey, Told | None]:
-        """The streams of what a connection brings now, and what they say; None for one that has not begun."""
-        brought = sorted(self.streams.brought(row.user_id, row.broker))
-        keys = [StreamKey(row.user_id, row.broker, contract) for contract in brought]
-        return {key: self.streams.told(key) for key in keys}
 
 
 def partition_of_feed(owner: int, feed: str) -> int:

@@ -14,12 +14,15 @@ from typing import TypeVar
 
 from outcry.ports.adapters import BadEntry
 from outcry.ports.connections import ConnectionPhase, ConnectionRow, Finding
+from outcry.ports.live import StreamKey
 from outcry.ports.partitions import PARTITIONS
 from outcry.ports.store import StoreBusy
 from outcry.services.connections.checking import not_begun, of_feed, of_running
 from outcry.services.connections.judging import FAULTY, UNBORN, judged
 from outcry.services.connections.lifecycle import RESTING, Sign, moved
 from outcry.services.connections.parts import NotHere, Parts, partition_of_feed
+from outcry.services.connections.streams import Streams
+from outcry.services.live.told import Told
 from outcry.services.vault import VaultBroken
 
 #: How often streams are looked at, and how often the store is, where nobody says that it has changed.
@@ -46,10 +49,10 @@ class _Run:
 
 class Supervisor:
     """Runs connections on the running event loop: all of them, or where there are `several` processes that do, those of
-    the partitions this one has. Implements `Runs`."""
+    the partitions this one has. `streams`: what their feeds become. Implements `Runs`."""
 
-    def __init__(self, parts: Parts, *, several: bool = False) -> None:
-        self._parts = parts
+    def __init__(self, streams: Streams, parts: Parts, *, several: bool = False) -> None:
+        self._streams, self._parts = streams, parts
         #: Partitions of feeds that are this process's; None: all.
         self._owned: set[int] | None = set() if several else None
         self._rows: dict[int, ConnectionRow] = {}
@@ -109,7 +112,7 @@ class Supervisor:
         """See `Runs`: one that runs is looked at as it runs; one that does not is tried aside."""
         parts = self._parts
         if row.id in self._runs:
-            return of_running(parts.told(row), parts.streams.history)
+            return of_running(self._told(row), self._streams.history)
         if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
             return not_begun(row.code)
         try:
@@ -136,9 +139,9 @@ class Supervisor:
                 await self._judge()
             except StoreBusy as problem:
                 read_s = 0.0  # at the next look
-                self._parts.streams.tell("connections cannot be read", problem=str(problem))
+                self._streams.tell("connections cannot be read", problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
-                self._parts.streams.tell("connections met a fault", problem=type(problem).__name__)
+                self._streams.tell("connections met a fault", problem=type(problem).__name__)
             with suppress(TimeoutError):
                 # not `wait_for`, which may lose that we are to stop
                 async with asyncio.timeout(LOOK_S / self._parts.rush):
@@ -181,7 +184,7 @@ class Supervisor:
         try:
             await self._begin(row)
         except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
-            self._parts.streams.tell(
+            self._streams.tell(
                 "a connection cannot be begun", connection=row.id, problem=type(problem).__name__
             )
             self._wait(row.id, self._pauses.get(row.id, (0.0, FIRST_PAUSE_S))[1])
@@ -202,7 +205,7 @@ class Supervisor:
             await self._move(row, Sign.REFUSED, code)
             return
         except VaultBroken as problem:
-            parts.streams.tell("entries cannot be opened", connection=row.id, problem=str(problem))
+            self._streams.tell("entries cannot be opened", connection=row.id, problem=str(problem))
             await self._move(row, Sign.LOGIN_REFUSED, "entries_lost")
             return
         if not self._is_ours(row):
@@ -210,7 +213,7 @@ class Supervisor:
             return
         pause_s = self._pauses.pop(row.id, (0.0, FIRST_PAUSE_S))[1]
         now_s = asyncio.get_running_loop().time()
-        self._runs[row.id] = _Run(row, parts.streams.attach(row.user_id, feed), pause_s, now_s)
+        self._runs[row.id] = _Run(row, self._streams.attach(row.user_id, feed), pause_s, now_s)
 
     async def _end(self, number: int) -> None:
         run = self._runs.pop(number, None)
@@ -220,8 +223,8 @@ class Supervisor:
 
     def _rest(self, row: ConnectionRow) -> None:
         """Streams of a connection that rests say why."""
-        for key in self._parts.streams.streams(row.user_id, row.broker):
-            self._parts.streams.refuse(key, row.code)
+        for key in self._streams.streams(row.user_id, row.broker):
+            self._streams.refuse(key, row.code)
 
     def _retire(self, before: Mapping[int, ConnectionRow]) -> None:
         """Streams that a connection is to bring no more are not shown, nor are those of one that was ended; nor, when
@@ -229,7 +232,7 @@ class Supervisor:
         back with its next push."""
         wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
         looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}
-        if self._unswept and (feeds := self._parts.streams.feeds()) is not None:
+        if self._unswept and (feeds := self._streams.feeds()) is not None:
             looked_at |= {
                 (owner, feed)
                 for owner, feed in feeds
@@ -237,11 +240,17 @@ class Supervisor:
             }
             self._unswept = set()
         for feed in looked_at:
-            for key in self._parts.streams.streams(*feed):
+            for key in self._streams.streams(*feed):
                 if key.contract.root not in wanted.get(feed, ()):
-                    self._parts.streams.retire(key)
+                    self._streams.retire(key)
 
     # -- how it stands
+
+    def _told(self, row: ConnectionRow) -> Mapping[StreamKey, Told | None]:
+        """The streams of what a connection brings now, and what they say; None for one that has not begun."""
+        brought = sorted(self._streams.brought(row.user_id, row.broker))
+        keys = [StreamKey(row.user_id, row.broker, contract) for contract in brought]
+        return {key: self._streams.told(key) for key in keys}
 
     async def _judge(self) -> None:
         for number, run in list(self._runs.items()):
@@ -250,7 +259,7 @@ class Supervisor:
                 continue
             late = asyncio.get_running_loop().time() - run.begun_s > BORN_S / self._parts.rush
             unborn = FAULTY if late else UNBORN
-            sign, code = judged([told or unborn for told in self._parts.told(row).values()])
+            sign, code = judged([told or unborn for told in self._told(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
                 del self._runs[number]  # a fault of ours, which the engine has told
                 self._wait(number, run.pause_s)

@@ -116,7 +116,7 @@ class Board:
 
     def shows(self, key: StreamKey) -> bool:
         """Whether a stream is on the board."""
-        return key in self._channels.get(key.owner, {}).get(key.contract.root, {})
+        return self.channel(key) is not None
 
     def drop(self, key: StreamKey) -> None:
         """Take a channel off, and its alerts."""
@@ -180,6 +180,15 @@ class Board:
         """How many channels stand how."""
         every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]
         return dict(Counter(channel.standing.reason for channel in every))
+
+    def keys(self, owner: int | None = None) -> list[StreamKey]:
+        """Every stream that is shown, or those of one owner."""
+        owned = self._channels.values() if owner is None else [self._channels.get(owner, {})]
+        return [key for roots in list(owned) for kept in list(roots.values()) for key in list(kept)]
+
+    def channel(self, key: StreamKey) -> Channel | None:
+        """A stream's channel, if it is shown."""
+        return self._channels.get(key.owner, {}).get(key.contract.root, {}).get(key)
 
     def channels(self, scope: Scope, root: str | None = None) -> Iterator[Seen]:
         """Every channel the scope may see, its own first; live or not."""
