@@ -440,6 +440,56 @@ def test_a_token_is_spent_once_and_not_when_its_time_is_over(people: People) -> 
         ) == 1  # fmt: skip
 
 
+def test_an_invitation_and_its_account_are_one(store: IdentityStore) -> None:
+    """The address being taken leaves the invitation good; the invitation being spent makes nobody."""
+    ann = user_of(store)
+    store.set_password(ann.id, "hash")
+    invitation = store.add_token(TOKEN)
+
+    def admit(email: str, handle: bytes = b"h", *, claims: bool = True, **way: str) -> UserRow | str:
+        return store.admit(invitation, email, "operator", "pro", handle, NOW, claims=claims, **way)  # type: ignore[arg-type]
+
+    assert admit(ann.email) == "taken"
+    assert store.token("invite", TOKEN.digest) == replace(TOKEN, id=invitation)
+    keyed = user_of(store, "keyed@example.com")
+    assert admit(keyed.email, claims=False) == "taken"
+    store.change_user(keyed.id, disabled_ns=NOW)
+    assert admit(keyed.email) == "taken"
+    store.change_user(keyed.id, disabled_ns=0)
+    claimed = admit(keyed.email, password_hash="hashed")
+    assert claimed == replace(keyed, role="operator", tier="pro", password_hash="hashed")
+    assert store.user(keyed.id) == claimed
+    assert admit("new@example.com") == "spent"
+    assert store.user_named("new@example.com") is None
+    invitation = store.add_token(replace(TOKEN, digest=b"2"))
+    made = admit("New@example.com", b"n", openid="issuer subject")
+    assert isinstance(made, UserRow)
+    assert (made.email, made.openid, made.password_hash, made.handle) == (
+        "new@example.com", "issuer subject", None, b"n"
+    )  # fmt: skip
+    assert store.user_of_openid("issuer subject") == made
+
+
+def test_of_several_who_come_by_one_invitation_one_does(people: People) -> None:
+    for n in range(10):
+        number = people.store.add_token(replace(TOKEN, digest=b"race %d" % n))
+        came = at_once(
+            *(lambda number=number, place=place, email=email: isinstance(place.admit(
+                number, email, "member", "free", email.encode(), NOW, claims=True, password_hash="x"), UserRow)
+              for place, email in ((people.store, f"a{n}@example.com"), (people.elsewhere, f"b{n}@example.com")))
+        )  # fmt: skip
+        assert came == 1
+    assert len(people.store.users()) == 10
+
+
+def test_keys_of_a_claimed_account_are_of_its_tier(people: People) -> None:
+    user = user_of(people.store)
+    people.accounts.add_key(user.id, "free", "outcry_1", b"1", NOW)
+    before, invitation = people.accounts.revision(), people.store.add_token(TOKEN)
+    people.store.admit(invitation, user.email, "member", "pro", b"", NOW, claims=True, password_hash="x")
+    assert [row.tier for row in people.accounts.keys_since(before)] == ["pro"]
+
+
 def test_a_token_taken_back_is_spent_by_nobody(people: People) -> None:
     store = people.store
     number = store.add_token(TOKEN)

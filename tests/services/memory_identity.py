@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import Literal
 
 from outcry.ports.identity import (
     AuditRow,
@@ -108,6 +109,23 @@ class MemoryIdentity:
             self._users[number] = user
             self._revision += 1
             return user
+
+    def admit(
+        self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
+        password_hash: str | None = None, openid: str | None = None,
+    ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
+        known = self.user_named(email)
+        if known is not None and (
+            not claims or self._comes_in(known, "any") or known.disabled_ns is not None
+        ):
+            return "taken"
+        if not self.spend(token_id, now_ns):
+            return "spent"
+        user = known or self.add_user(email, role, tier, handle, now_ns)
+        assert user is not None
+        user = replace(user, role=role, tier=tier, password_hash=password_hash, openid=openid)
+        self._keep(user)
+        return user
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None, tier: Tier | None = None,

@@ -152,6 +152,15 @@ class IdentityStore(Protocol):
         """Keep a new user; None where the address is taken."""
         ...
 
+    def admit(
+        self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
+        password_hash: str | None = None, openid: str | None = None,
+    ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
+        """Spend an invitation and make the account it is for, with its way in: both or neither. `claims`: an account of
+        that address that is not disabled and has no way in is made this one. `spent`: the invitation was, or its time
+        is over; `taken`: the address is."""
+        ...
+
     def change_user(
         self,
         user_id: int,

@@ -7,7 +7,7 @@ Rule kept: a sign-in moves the revision of people alone, a note, a use and a tok
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, RowMapping, bindparam, exists, func, select, update
 
@@ -16,7 +16,7 @@ from outcry.ports.store import Tier
 from outcry.store import schema
 from outcry.store.database import new_id
 from outcry.store.keys import CHANGED_NOW
-from outcry.store.proofs import KEPT_NS, SqlProofs, has_way_in
+from outcry.store.proofs import KEPT_NS, SqlProofs, has_way_in, spend
 
 
 class SqlIdentityStore(SqlProofs):
@@ -70,6 +70,33 @@ class SqlIdentityStore(SqlProofs):
             number = new_id(connection.execute(schema.users.insert().values(row)))
             return _user(connection.execute(_USERS.where(schema.users.c.id == number)).mappings().one())
 
+    def admit(
+        self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
+        password_hash: str | None = None, openid: str | None = None,
+    ) -> UserRow | Literal["spent", "taken"]:  # fmt: skip
+        """See `IdentityStore`."""
+        users = schema.users
+        used = has_way_in("any").label("used")
+        known = select(users.c.id, used, users.c.disabled_ns).where(users.c.email == _lower(email))
+        ways = {"password_hash": password_hash, "openid": openid}
+        row = {"role": role, "tier": tier} | {name: way for name, way in ways.items() if way is not None}
+        with self._database.write() as connection:
+            there = connection.execute(known).first()
+            if there is not None and (not claims or there.used or there.disabled_ns is not None):
+                return "taken"
+            if not spend(
+                connection, now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns
+            ):
+                return "spent"
+            if there is not None:
+                number = there.id
+                connection.execute(update(users).where(users.c.id == number).values(row))
+                _follow(connection, number, tier)
+            else:
+                row |= {"email": _lower(email), "handle": handle, "created_ns": now_ns}
+                number = new_id(connection.execute(users.insert().values(row)))
+            return _user(connection.execute(_USERS.where(users.c.id == number)).mappings().one())
+
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
         tier: Tier | None = None, disabled_ns: int | None = None, leaving: Ways | None = None,
@@ -79,16 +106,12 @@ class SqlIdentityStore(SqlProofs):
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if disabled_ns is not None:
             values["disabled_ns"] = disabled_ns or None
-        keys = schema.keys
         with self._database.write() as connection:
             if email is not None and _taken(connection, email, but=user_id):
                 return False
             if leaving is not None and _is_last_operator(connection, user_id, leaving):
                 return False
-            own = update(keys).where(keys.c.user_id == user_id)
-            connection.execute(own.values(changed=CHANGED_NOW))
-            if tier is not None:
-                connection.execute(own.where(keys.c.revoked_ns.is_(None)).values(tier=tier))
+            _follow(connection, user_id, tier)
             # A change of nothing still says whether there is such a user.
             changed = update(schema.users).where(schema.users.c.id == user_id)
             return connection.execute(changed.values(values or {"id": user_id})).rowcount == 1
@@ -213,6 +236,15 @@ class SqlIdentityStore(SqlProofs):
 _PREFERENCES = tuple(field.name for field in fields(Preferences))
 _PLAIN = tuple(field.name for field in fields(UserRow) if field.name != "preferences")
 _USERS = select(*(schema.users.c[name] for name in (*_PLAIN, *_PREFERENCES)))
+
+
+def _follow(connection: Connection, user_id: int, tier: Tier | None) -> None:
+    """Have a user's keys be looked at again, the live ones of another tier, if one is given."""
+    keys = schema.keys
+    own = update(keys).where(keys.c.user_id == user_id)
+    connection.execute(own.values(changed=CHANGED_NOW))
+    if tier is not None:
+        connection.execute(own.where(keys.c.revoked_ns.is_(None)).values(tier=tier))
 
 
 def _lower(email: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, RowMapping, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, exists, func, or_, select, update
 
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.identity import PasskeyRow, Purpose, TokenRow, Ways
@@ -143,17 +143,21 @@ class SqlProofs:
 
     def spend(self, token_id: int, now_ns: int) -> bool:
         """See `IdentityStore`."""
-        return self._spend(now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns)
+        with self._database.write("nothing") as connection:
+            return spend(
+                connection, now_ns, schema.tokens.c.id == token_id, schema.tokens.c.expires_ns > now_ns
+            )
 
     def revoke_token(self, token_id: int, now_ns: int) -> bool:
         """See `IdentityStore`."""
-        return self._spend(now_ns, schema.tokens.c.id == token_id)
-
-    def _spend(self, now_ns: int, *named: Any) -> bool:
-        table = schema.tokens
-        query = update(table).where(*named, table.c.spent_ns.is_(None)).values(spent_ns=now_ns)
         with self._database.write("nothing") as connection:
-            return connection.execute(query).rowcount == 1
+            return spend(connection, now_ns, schema.tokens.c.id == token_id)
+
+
+def spend(connection: Connection, now_ns: int, *named: Any) -> bool:
+    """Spend a token, if nobody has."""
+    unspent = update(schema.tokens).where(*named, schema.tokens.c.spent_ns.is_(None))
+    return connection.execute(unspent.values(spent_ns=now_ns)).rowcount == 1
 
 
 def has_way_in(ways: Ways, *, but_passkey: int | None = None) -> ColumnElement[bool]:

@@ -98,7 +98,7 @@ class OpenId(People):
             raise self._failed(failure) from None
         if facts["session"]:
             return Answered(None, self._confirmed(facts, answer, session, origin), facts["next"])
-        user = self._account_of(answer) or self._newcomer(_address_in(answer), facts["invitation"], origin)
+        user = self._account_of(answer) or self._newcomer(answer, facts["invitation"], origin)
         return Answered(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
@@ -142,8 +142,9 @@ class OpenId(People):
         if user is not None and user.totp_sealed is not None:
             raise Refused(Reason.CODE_TOO)
 
-    def _newcomer(self, email: str, token: str, origin: Origin) -> UserRow:
+    def _newcomer(self, answer: OpenIdAnswer, token: str, origin: Origin) -> UserRow:
         """Make the account of somebody invited: by the link, or by an invitation of that address."""
+        email = _address_in(answer)
         by_link = self._links.find("invite", token)
         named = [row for row in self._links.open("invite") if row.email == email]
         invitation: TokenRow | None = by_link if by_link and by_link.email in ("", email) else None
@@ -151,7 +152,7 @@ class OpenId(People):
             invitation = named[0]
         if invitation is None:
             raise Refused(Reason.NOT_INVITED)
-        user = self.admit(invitation, email)
+        user = self.admit(invitation, email, openid=_person(answer))
         self.note(user, Event.INVITATION_ACCEPTED, origin)
         return user
 

@@ -69,31 +69,26 @@ class People(Ground):
         email = row.email or address_of(email)
         self._passwords.accept(password, email)
         hashed = self._passwords.hashed(password)
-        user = self.admit(row, email)
-        self._store.set_password(user.id, hashed)
+        user = self.admit(row, email, password_hash=hashed)
         self.note(user, Event.INVITATION_ACCEPTED, origin)
-        return self._enter(self._store.user(user.id) or user, origin, way="invitation")
+        return self._enter(user, origin, way="invitation")
 
-    def admit(self, invitation: TokenRow, email: str) -> UserRow:
-        """Make the account of an invitation, which is spent by it. Raises `Refused`.
+    def admit(
+        self, invitation: TokenRow, email: str, *, password_hash: str | None = None, openid: str | None = None
+    ) -> UserRow:
+        """Make the account of an invitation, with its way in; the invitation is spent by it. Raises `Refused`.
 
         An account that is there already, made with a key, is claimed only by an invitation that names its address.
         """
-        known = self._store.user_named(email)
-        if known is not None and (
-            email != invitation.email or self._has_way_in(known) or known.disabled_ns is not None
-        ):
-            raise Refused(Reason.EMAIL_TAKEN, "email")
         role = _ROLES.get(invitation.details.get("role", ""), "member")
         tier = _TIERS.get(invitation.details.get("tier", ""), "free")
-        self._links.spend(invitation)
-        if known is not None:
-            self._store.change_user(known.id, role=role, tier=tier)
-            return self._store.user(known.id) or known
-        user = self._store.add_user(
-            email, role, tier, secrets.token_bytes(HANDLE_BYTES), self._clock.now_ns()
-        )
-        if user is None:
+        user = self._store.admit(
+            invitation.id, email, role, tier, secrets.token_bytes(HANDLE_BYTES), self._clock.now_ns(),
+            claims=email == invitation.email, password_hash=password_hash, openid=openid,
+        )  # fmt: skip
+        if user == "spent":  # somebody was quicker
+            raise Refused(Reason.LINK)
+        if user == "taken":
             raise Refused(Reason.EMAIL_TAKEN, "email")
         return user
 
