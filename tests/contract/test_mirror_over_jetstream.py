@@ -1,0 +1,101 @@
+"""What an engine's streams say, mirrored over a real bus that dies and comes back without its memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.contract.conditions import until
+from tests.engines.jetstream import JetStream
+from tests.services.live_stage import ScriptFeed, Stage, Trades, rows, run
+from tests.services.test_live_engine import CAUGHT, OPEN
+from tests.services.test_mirror import FIRST, KEY, PARTITION, Clock, every, key_of, running
+from tests.within import within
+
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.latest import JetStreamLatest
+from outcry.bus.nats.link import Link
+from outcry.services.live.board import Board
+from outcry.services.live.mirror import Mirror
+from outcry.services.live.publisher import Publisher
+from outcry.services.live.recorder import say_nothing
+from outcry.settings import Settings
+from outcry.wiring import open_house
+
+
+@asynccontextmanager
+async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[None]:
+    """The way out of an engine's process; it ends without a word."""
+    async with Link(server.urls, say_nothing) as link:
+        await within(link.up(), 10)
+        latest, calls = JetStreamLatest(link), NatsCalls(link, say_nothing)
+        out = Publisher(staged.board, staged.engine.runners, staged.log, latest, calls, name)
+        await out.take_up(PARTITION)
+        async with running(out.run()):
+            for runner in staged.engine.runners.values():
+                staged.board.put(runner.channel)
+            yield
+
+
+@asynccontextmanager
+async def answering(server: JetStream) -> AsyncIterator[Board]:
+    """The board of a process that answers."""
+    board = Board()
+    async with Link(server.urls, say_nothing) as link:
+        calls = NatsCalls(link, say_nothing)
+        async with running(Mirror(board, JetStreamLatest(link), calls, key_of, Clock(OPEN)).run()):
+            yield board
+
+
+def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_know(
+    jetstream: JetStream, tmp_path: Path
+) -> None:
+    server = jetstream
+
+    def reason(board: Board) -> str:
+        return "".join(channel.standing.reason for channel in every(board))
+
+    def last_ticks(board: Board) -> int:
+        (channel,) = every(board)
+        view = channel.view()
+        return view.last_ticks if view else 0
+
+    async def work(staged: Stage) -> None:
+        more = asyncio.Event()
+
+        class Feed(ScriptFeed):
+            async def open(self, contract, since):
+                yield FIRST
+                yield CAUGHT
+                for n in range(10**9):
+                    await more.wait()
+                    more.clear()
+                    yield Trades(rows((OPEN + n + 2, 22_100 + n, 1)))
+
+        staged.engine.attach(0, Feed([]))
+        await until(lambda: reason(staged.board) == "no_prior", "the stream runs")
+        async with answering(server) as board:
+            async with engine(server, staged, "one"):
+                await until(lambda: reason(board) == "no_prior", "it is shown elsewhere")
+                assert last_ticks(board) == 22_004
+
+                server.kill(0)
+                await until(lambda: reason(board) == "stale_link", "it is not believed without the bus", 6)
+                more.set()
+                await until(lambda: last_ticks(staged.board) == 22_100, "it traded meanwhile")
+                assert last_ticks(board) == 22_004
+                server.start(0)
+                await asyncio.to_thread(server.ready)
+                await until(lambda: last_ticks(board) == 22_100, "what was traded is shown", 10)
+                await until(lambda: reason(board) == "no_prior", "it is believed again", 3)
+
+            await until(lambda: reason(board) == "stale_link", "it is not believed without its engine", 6)
+            staged.engine.runners[KEY.text].channel.taken_at = 10**6
+            async with engine(server, staged, "two"), answering(server) as late:
+                await until(lambda: reason(board) == "no_prior", "whoever took it up is believed", 3)
+                await until(lambda: reason(late) == "no_prior", "and by a process that begins", 3)
+                more.set()
+                await until(lambda: last_ticks(board) == last_ticks(late) == 22_101, "it goes on")
+
+    with open_house(Settings(data=str(tmp_path / "data"))) as house:
+        run(house, work)
