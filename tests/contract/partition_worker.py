@@ -1,0 +1,46 @@
+"""A process that takes part in a set of partitions and writes down, by the machine's clock, what it is told and what it
+believes: `python -m tests.contract.partition_worker <urls> <file>`. It ends as asked by SIGTERM."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from outcry.bus.nats.link import Link
+from outcry.bus.nats.partitions import NatsPartitions
+from outcry.bus.nats.presence import NatsPresence
+from outcry.services.live.recorder import say_nothing
+
+
+async def main(urls: str, path: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def note(word: str, detail: object) -> None:
+        os.write(file, f"{time.monotonic_ns()} {word} {detail}\n".encode())
+
+    async def gained(partition: int) -> None:
+        note("gained", partition)
+
+    async def lost(partition: int) -> None:
+        note("lost", partition)
+
+    async with Link(urls, say_nothing) as link:
+        presence = NatsPresence(link)
+        partitions = NatsPartitions(link, presence, "engine", say_nothing)
+        running = asyncio.create_task(partitions.run(gained, lost))
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        before: frozenset[int] | None = None
+        while not running.done():
+            owned = partitions.owned
+            if owned != before:
+                note("owned", ",".join(map(str, sorted(owned))))
+                before = owned
+            await asyncio.sleep(0.005)
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
