@@ -325,7 +325,7 @@ def test_what_could_not_be_put_is_put_when_the_bus_is_back(house: House) -> None
 def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house: House) -> None:
     """Of two that tell of a stream the log knows the owner. It is still ours: our states are the newer from then on.
     It is not: whoever runs it is told, and nothing more is said."""
-    lost: list[StreamKey] = []
+    lost: list[str] = []
 
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
@@ -352,7 +352,25 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
             assert len(pair.bus.puts) == told
 
     run(house, work)
-    assert lost == [KEY]
+    assert lost == [KEY.text]
+
+
+def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(house: House) -> None:
+    async def work(staged: Stage) -> None:
+        bus, board = Bus(), Board()
+        into = Mirror(board, bus, bus, key_of, Clock(OPEN))
+        out = Publisher(staged.board, staged.engine.runners, staged.log, bus, bus, "one")
+        await out.take_up(PARTITION)
+        staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
+        async with running(out.run()):
+            async with running(into.run()):
+                await until(lambda: [one.standing.reason for one in every(board)] == ["no_prior"])
+            assert [one.standing.reason for one in every(board)] == ["stale_link"]
+            assert not into.complete
+            async with running(into.run()):
+                await until(lambda: [one.standing.reason for one in every(board)] == ["no_prior"])
+
+    run(house, work)
 
 
 def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:

@@ -28,7 +28,7 @@ class AlertsTail:
 
     def __init__(self, board: Board, store: LiveStore, calls: Calls, tell: Tell = say_nothing) -> None:
         self._board, self._store, self._calls, self._tell = board, store, calls, tell
-        self._thread = ThreadPoolExecutor(1, "outcry-alerts")
+        self._thread: ThreadPoolExecutor | None = None
         self._some = asyncio.Event()
         self._seq = 0
         self._busy = False
@@ -39,6 +39,7 @@ class AlertsTail:
 
     async def run(self) -> None:
         """Begin with the newest there are, and go on until cancelled."""
+        thread = self._thread = ThreadPoolExecutor(1, "outcry-alerts")
         try:
             async with self._calls.listen(ALERTS, lambda _: self._some.set()):
                 known = await self._asked(
@@ -53,7 +54,7 @@ class AlertsTail:
                     self._some.clear()
                     await self._look()
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            thread.shutdown(wait=False, cancel_futures=True)
 
     async def _look(self) -> None:
         while True:

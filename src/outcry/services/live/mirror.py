@@ -75,10 +75,16 @@ class Mirror:
         self.complete = False
 
     async def run(self) -> None:
-        """Follow until cancelled."""
-        async with self._calls.listen(ALIVE, self._hear), asyncio.TaskGroup() as group:
-            group.create_task(self._watch())
-            group.create_task(self._keep_time())
+        """Follow until cancelled. Nothing stands live after that, until it is run again."""
+        try:
+            async with self._calls.listen(ALIVE, self._hear), asyncio.TaskGroup() as group:
+                group.create_task(self._watch())
+                group.create_task(self._keep_time())
+        finally:
+            self.complete = False
+            self._heard_s.clear()
+            for reflected in self._known.values():
+                self._judge(reflected)
 
     # -- states
 

@@ -77,7 +77,7 @@ class Publisher:
 
     def __init__(
         self, board: Board, runners: Mapping[str, Runner], log: TradeLog, latest: LatestStates, calls: Calls, name: str,
-        lost: Callable[[StreamKey], object] = lambda _key: None,
+        lost: Callable[[str], object] = lambda _key: None,
     ) -> None:  # fmt: skip
         self._board, self._runners, self._log = board, runners, log
         self._latest, self._calls, self._name, self._lost = latest, calls, name, lost
@@ -265,7 +265,7 @@ class Publisher:
                 self._shown.pop(text, None)
         except LogTakenOver:
             self._shown.pop(text, None)
-            self._lost(shown.key)
+            self._lost(text)
         except OSError:  # refused again by and by, and asked again
             pass
         finally:
