@@ -33,7 +33,7 @@ class Kept:
 
     def __init__(self, subject: str) -> None:
         self.subject, self.partition = subject, partition_of(subject)
-        self.known, self.untold = Passes(), list[int]()
+        self.known, self.untold = Passes(), Passes()
         self.waiting = list[Waiter]()
         self.flying = False
         self.left = self.limit = self.low = self.number = self.remaining = self.told = 0
@@ -42,9 +42,10 @@ class Kept:
     def advance(self, now_ns: int) -> None:
         """Drop what left the window."""
         self.known.expire(now_ns)
-        over = bisect_right(self.untold, now_ns - WINDOW_NS)
-        del self.untold[:over]
-        self.told += over
+        if self.untold:
+            over = bisect_right(self.untold, now_ns - WINDOW_NS)
+            del self.untold[:over]
+            self.told += over
 
     def own(self, now_ns: int) -> list[int]:
         """When requests passed here, of the window ending now."""
@@ -65,18 +66,17 @@ class Kept:
         lend = bool(self.waiting or self.untold)
         if now_ns >= self.until_ns or not lend:
             self.left = 0
-        ages_ns = [now_ns - at_ns for at_ns in self.untold]
-        return Line(self.subject, self.limit, len(self.waiting), self.told, ages_ns, self.left, lend)
+        untold = self.untold.told()
+        return Line(self.subject, self.limit, len(self.waiting), self.told, untold, self.left, lend)
 
     def past(self, now_ns: int, *, whole: bool) -> Past:
         """What passed here, for an owner that gave no verdict on it; all of it, where the `whole` is wanted."""
         self.advance(now_ns)
-        known_ns = [now_ns - at_ns for at_ns in self.known[self.known.head :]] if whole else []
-        return Past(self.subject, known_ns, self.told, [now_ns - at_ns for at_ns in self.untold])
+        return Past(self.subject, self.known.told() if whole else b"", self.told, self.untold.told())
 
     def hear(self, line: Line, ruling: Ruling, number: int, sent_ns: int, now_ns: int) -> list[Verdict]:
         """Take in what an owner answered to message `number`; return the verdicts for those who asked with it."""
-        newly = line.first + len(line.ages_ns) - self.told
+        newly = line.first + len(line.untold) // self.untold.itemsize - self.told
         if newly > 0:
             self.known.note(self.untold[:newly])
             del self.untold[:newly]
@@ -89,12 +89,14 @@ class Kept:
         self.refused_until_ns = sent_ns + ruling.retry_ns if ruling.passed < line.asks else 0
         if self.number == number:
             self.left += ruling.lent
-            self.low = (self.left + 1) // 2
+            self.low = (self.left + 2) // 3
             self.until_ns = sent_ns + LEASE_NS
         self.remaining = max(self.left, ruling.left - len(self.untold))
         left = max(0, ruling.left - len(self.untold))
         verdicts = [passed(left + ruling.passed - 1 - place) for place in range(ruling.passed)]
-        return verdicts + [self.refusal(now_ns)] * (line.asks - ruling.passed)
+        if ruling.passed < line.asks:
+            verdicts += [self.refusal(now_ns)] * (line.asks - ruling.passed)
+        return verdicts
 
     def refusal(self, now_ns: int) -> Verdict:
         """The refusal the owner worded."""

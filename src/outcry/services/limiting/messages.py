@@ -1,7 +1,7 @@
 """What replicas and the owners of limits say to each other.
 
-Rule kept: whatever is said may be said twice, or be lost. Passes that a replica tells of are numbered, each with how
-long ago it was, so that an owner's clock need not agree with the replica's; and of what a replica holds its newest
+Rule kept: whatever is said may be said twice, or be lost. Passes that a replica tells of are numbered; every message
+says what time it is by its sender's clock, so that clocks need not agree; and of what a replica holds its newest
 message counts, whichever comes first.
 """
 
@@ -16,7 +16,7 @@ class Line(msgspec.Struct, array_like=True, frozen=True):
     """What a replica says of one subject.
 
     asks: how many requests wait for a verdict.
-    first, ages_ns: the number of the first pass told of, and how long ago each was: passes no owner gave a verdict on.
+    first, untold: the number of the first pass told of, and when each was (`Passes.told`): those no owner ruled on.
     keeps: requests it may let pass by itself after those; lend: whether it would have more.
     """
 
@@ -24,19 +24,19 @@ class Line(msgspec.Struct, array_like=True, frozen=True):
     limit: int
     asks: int
     first: int
-    ages_ns: list[int]
+    untold: bytes
     keeps: int
     lend: bool
 
 
 class Past(msgspec.Struct, array_like=True, frozen=True):
-    """What a replica hands to a new owner of a subject; it holds nothing any more. known_ns: how long ago each pass was
-    that an owner knew of; first, ages_ns: see `Line`."""
+    """What a replica hands to a new owner of a subject; it holds nothing any more. known: when passes were that an
+    owner knew of; first, untold: see `Line`."""
 
     subject: str
-    known_ns: list[int]
+    known: bytes
     first: int
-    ages_ns: list[int]
+    untold: bytes
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
@@ -44,6 +44,7 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     for none; pasts: what is handed over of those."""
 
     replica: str
+    now_ns: int
     number: int
     reigns: dict[int, str]
     pasts: dict[int, list[Past]]
@@ -83,6 +84,7 @@ class Summons(msgspec.Struct, array_like=True, frozen=True):
 class Returned(msgspec.Struct, array_like=True, frozen=True):
     """The replica's answer: it holds nothing of it any more."""
 
+    now_ns: int
     number: int
     pasts: list[Past]
 

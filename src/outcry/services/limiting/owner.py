@@ -32,7 +32,7 @@ from outcry.services.limiting.messages import (
     read_returned,
     replica_name,
 )
-from outcry.services.limiting.passes import Passes, Subjects
+from outcry.services.limiting.passes import Passes, Subjects, heard
 
 #: How much longer than a replica an owner counts a lease: word of what became of it may take so long.
 _GRACE_NS = 1_500_000_000
@@ -77,14 +77,15 @@ class _Counted:
                 self.passes.note([holder.until_ns] * holder.keeps)
                 holder.keeps = 0
 
-    def hear(self, replica: str, number: int, first: int, ages_ns: Sequence[int], now_ns: int) -> _Holder:
+    def hear(self, replica: str, number: int, first: int, untold: bytes, later_ns: int) -> _Holder:
         """Enter passes that a replica tells of, unless it did before. Return what is known of it."""
         holder = self.holders.get(replica)
         if holder is None:
             holder = self.holders[replica] = _Holder()
-        told = ages_ns[max(0, holder.seen - first) :]
-        self.passes.note(now_ns - age_ns for age_ns in told if age_ns < WINDOW_NS)
-        holder.seen = max(holder.seen, first + len(ages_ns))
+        if untold:
+            stamps = heard(untold, later_ns)
+            self.passes.note(stamps[max(0, holder.seen - first) :])
+            holder.seen = max(holder.seen, first + len(stamps))
         holder.deaf = holder.deaf and number <= holder.number
         return holder
 
@@ -128,14 +129,14 @@ class _Reign:
         counted.advance(now_ns)
         return counted
 
-    def admit(self, replica: str, number: int, pasts: Sequence[Past], now_ns: int) -> None:
+    def admit(self, replica: str, number: int, pasts: Sequence[Past], now_ns: int, later_ns: int) -> None:
         """Hear what a replica let pass before this reign; what it held it does not hold any more."""
         known = replica in self.heard
         for past in pasts:
             counted = self.of(past.subject, now_ns)
             if not known:
-                counted.passes.note(now_ns - age_ns for age_ns in past.known_ns if age_ns < WINDOW_NS)
-            holder = counted.hear(replica, number, past.first, past.ages_ns, now_ns)
+                counted.passes.note(heard(past.known, later_ns))
+            holder = counted.hear(replica, number, past.first, past.untold, later_ns)
             if number > holder.number:
                 holder.number, holder.keeps = number, 0
         self.heard.add(replica)
@@ -188,7 +189,8 @@ class LimitOwner:
             returned = read_returned(said)
         except _SILENT:
             return
-        reign.admit(name, returned.number, returned.pasts, self._now_ns())
+        now_ns = self._now_ns()
+        reign.admit(name, returned.number, returned.pasts, now_ns, now_ns - returned.now_ns)
 
     async def _answer(self, body: bytes) -> bytes:
         batch = read_batch(body)
@@ -228,7 +230,8 @@ class LimitOwner:
             if reign is None or not reign.ready.is_set():
                 continue
             if partition in batch.pasts:
-                reign.admit(batch.replica, batch.number, batch.pasts[partition], self._now_ns())
+                now_ns, pasts = self._now_ns(), batch.pasts[partition]
+                reign.admit(batch.replica, batch.number, pasts, now_ns, now_ns - batch.now_ns)
                 known[partition] = reign
             elif batch.reigns[partition] == reign.name and batch.replica in reign.heard:
                 known[partition] = reign
@@ -236,7 +239,7 @@ class LimitOwner:
 
     def _rule(self, counted: _Counted, batch: Batch, line: Line, now_ns: int) -> Ruling:
         """Hear one line and answer it, with what is there."""
-        holder = counted.hear(batch.replica, batch.number, line.first, line.ages_ns, now_ns)
+        holder = counted.hear(batch.replica, batch.number, line.first, line.untold, now_ns - batch.now_ns)
         newest = batch.number > holder.number
         if newest:
             holder.number, holder.keeps, holder.until_ns = (
@@ -271,10 +274,10 @@ class LimitOwner:
             for counted in subjects.values():
                 counted.holders[name].deaf = True
             return
-        now_ns = self._now_ns()
+        later_ns = self._now_ns() - returned.now_ns
         for past in returned.pasts:
             counted = subjects[past.subject]
-            holder = counted.hear(name, returned.number, past.first, past.ages_ns, now_ns)
+            holder = counted.hear(name, returned.number, past.first, past.untold, later_ns)
             if returned.number > holder.number:
                 holder.number, holder.keeps = returned.number, 0
 

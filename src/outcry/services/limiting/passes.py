@@ -5,8 +5,8 @@ traffic of the last two minutes.
 """
 
 from array import array
-from bisect import bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -47,17 +47,28 @@ class Passes(_Stamps):
             head = 0
         self.head = head
 
-    def note(self, at_ns: Iterable[int]) -> None:
-        """Enter some, in their places."""
-        for one_ns in at_ns:
-            if not self or self[-1] <= one_ns:
-                self.append(one_ns)
-            else:
-                insort(self, one_ns, self.head)
+    def note(self, at_ns: Sequence[int]) -> None:
+        """Enter some, ascending, in their places."""
+        if at_ns and self and self[-1] > at_ns[0]:
+            place = bisect_right(self, at_ns[0], self.head)
+            at_ns = sorted((*self[place:], *at_ns))
+            del self[place:]
+        self.extend(at_ns)
+
+    def told(self) -> bytes:
+        """Those of the window, to be told to others."""
+        return self[self.head :].tobytes()
 
     def live(self, now_ns: int) -> int:
         """How many the window ending now holds."""
         return len(self) - bisect_right(self, now_ns - WINDOW_NS, self.head)
+
+
+def heard(told: bytes, later_ns: int) -> Sequence[int]:
+    """What was told, by another clock: `later_ns` more is what it says of the same moment."""
+    stamps = _Stamps("q")
+    stamps.frombytes(told)
+    return [at_ns + later_ns for at_ns in stamps]
 
 
 class Subjects(Generic[S]):

@@ -27,7 +27,6 @@ class Reigns:
             self._former[partition] = last
         self.known[partition] = self._last[partition] = reign
         self._homes[partition] = owner
-        self.lost.discard(partition)
 
     def holds(self, partition: int, reign: str, owner: str, *, told: bool) -> bool:
         """Whether an answer in the name of a reign counts. `told`: it has just been told our past."""
@@ -37,13 +36,16 @@ class Reigns:
             self.crown(partition, reign, owner)
         return self.known.get(partition) == reign
 
+    def leave(self, partitions: Iterable[int]) -> None:
+        """Their owners are to be looked for anew, each by itself."""
+        for partition in partitions:
+            self._homes.pop(partition, None)
+
     def forget(self, partitions: Iterable[int]) -> None:
-        """Their owners are to be looked for anew, and told our past."""
+        """Whoever owns them is to be told our past."""
         for partition in partitions:
             self.known.pop(partition, None)
-            self._homes.pop(partition, None)
 
     def lose(self, partitions: Iterable[int]) -> None:
         """Their owners do not answer."""
-        self.forget(partitions)
         self.lost.update(partitions)

@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from time import monotonic_ns
 from typing import Any
 
@@ -43,6 +43,8 @@ _RENEWING_S, _BEAT_S = 0.02, 0.25
 #: Leases are renewed so long before they end.
 _EARLY_NS = 1_000_000_000
 _GIVING_BACK_S = 0.3
+#: Subjects in one message: more would keep an owner from answering anybody else.
+_LINES = 200
 _PREPARED = len(PASSED)
 
 
@@ -134,8 +136,8 @@ class SharedLimiter:
                     await asyncio.sleep(_BEAT_S)
                     self._renew_leases()
                     partition = (partition + 1) % PARTITIONS  # so that it is known though nothing is asked
-                    for looked_for in {partition, *self._reigns.lost}:
-                        self._spawn(self._send([], {looked_for}, self._deadline_s()))
+                    for one in {partition, *self._reigns.lost}:
+                        self._spawn(self._send(self._untold(one), {one}, self._deadline_s()))
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GIVING_BACK_S):
@@ -178,7 +180,13 @@ class SharedLimiter:
     def _flush(self) -> None:
         self._flush_soon, self._flush_at = False, None
         gathered, self._gathered = self._gathered, {}
-        self._launch([kept for kept in gathered.values() if not kept.flying], self._deadline_s(), _TRIES)
+        asking, due = list[Kept](), list[Kept]()
+        for kept in gathered.values():
+            if not kept.flying:
+                (asking if kept.waiting else due).append(kept)
+        for kept in due[_LINES:]:  # nobody waits for these, and an owner has others to answer
+            self._gather(kept)
+        self._launch([*asking, *due[:_LINES]], self._deadline_s(), _TRIES)
 
     def _launch(self, subjects: Sequence[Kept], deadline_s: float, tries: int) -> None:
         """Send word of subjects, one message for each owner there is."""
@@ -192,7 +200,9 @@ class SharedLimiter:
         for group in groups.values():
             for kept in group:
                 kept.flying = True
-            self._spawn(self._send(group, {kept.partition for kept in group}, deadline_s, tries))
+            for begin in range(0, len(group), _LINES):
+                part = group[begin : begin + _LINES]
+                self._spawn(self._send(part, {kept.partition for kept in part}, deadline_s, tries))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -212,7 +222,9 @@ class SharedLimiter:
         pasts = {partition: self._past(partition, number) for partition in unknown}
         reigns = {partition: self._reigns.known.get(partition, "") for partition in partitions}
         flights = [Flight(kept, number, sent_ns) for kept in subjects]
-        batch = Batch(self._presence.name, number, reigns, pasts, [flight.line for flight in flights])
+        batch = Batch(
+            self._presence.name, sent_ns, number, reigns, pasts, [flight.line for flight in flights]
+        )
         answer, retry = None, False
         try:
             async with asyncio.timeout_at(deadline_s):
@@ -232,7 +244,10 @@ class SharedLimiter:
             }
             rulings = [None] * len(flights) if answer is None else answer.rulings
             again = self._land(flights, rulings, holding)
-            self._reigns.forget(partitions - holding)
+            self._reigns.leave(partitions - holding)
+            if answer is not None:
+                self._reigns.forget(partitions - holding)
+                self._found(partitions & holding)
             if (retry or answer is not None) and tries > 1:
                 self._launch(again, deadline_s, tries - 1)
             else:
@@ -258,6 +273,20 @@ class SharedLimiter:
             self._serve_waiting(kept)
         return without
 
+    def _untold(self, partition: int) -> list[Kept]:
+        """Of which subjects an owner that was lost has something to hear, as far as it goes in one message."""
+        if partition not in self._reigns.lost:
+            return []
+        kept = (kept for kept in self._shelves[partition].values() if kept.untold and not kept.flying)
+        return list(islice(kept, _LINES))
+
+    def _found(self, partitions: set[int]) -> None:
+        """Their owners answer; of those that did not, the rest of what passed here meanwhile is told."""
+        for partition in partitions & self._reigns.lost:
+            for kept in self._untold(partition):
+                self._gather(kept)
+            self._reigns.lost.discard(partition)
+
     def _serve_waiting(self, kept: Kept) -> None:
         """Those who came while a message was under way: now something may be held, or it is known that nothing is."""
         waiting, kept.waiting = kept.waiting, []
@@ -276,21 +305,22 @@ class SharedLimiter:
         for kept in self._shelves[partition].values():
             kept.drop(number)
         pasts = (kept.past(now_ns, whole=True) for kept in self._shelves[partition].values())
-        return [past for past in pasts if past.known_ns or past.ages_ns]
+        return [past for past in pasts if past.known or past.untold]
 
     async def _summoned(self, body: bytes) -> bytes:
         """An owner wants something back, or is new."""
         summons, number = read_summons(body), next(self._numbers)
         if summons.reign:
             self._reigns.crown(summons.partition, summons.reign, summons.owner)
-            return encode(Returned(number, self._past(summons.partition, number)))
+            self._reigns.lost.discard(summons.partition)
+            return encode(Returned(self._now_ns(), number, self._past(summons.partition, number)))
         now_ns, pasts = self._now_ns(), list[Past]()
         for subject in summons.subjects:
             kept = self._subjects.find(subject)
             if kept is not None:
                 kept.drop(number)
                 pasts.append(kept.past(now_ns, whole=False))
-        return encode(Returned(number, pasts))
+        return encode(Returned(now_ns, number, pasts))
 
     # -- leases
 
