@@ -6,7 +6,6 @@ replaced meanwhile; the server's word alone says that all there was has come.
 """
 
 import asyncio
-import base64
 import json
 import struct
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -14,7 +13,9 @@ from contextlib import suppress
 from typing import Any
 
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
+from outcry.bus.nats.kept import Kept
 from outcry.bus.nats.link import BusRefused, Link, answered, bus_errors
 from outcry.bus.nats.messages import key_of, subject_of
 from outcry.core.units import NANOS_PER_SECOND
@@ -25,8 +26,8 @@ _STREAM, _PREFIX = "LATEST", "latest"
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _ORDER = struct.Struct(">QQ")
 _NONE_YET: tuple[int, Order] = (0, (-1, -1))
-#: JetStream's own codes: another message is there; none is.
-_ANOTHER, _NO_MESSAGE = frozenset({10071, 10164}), 10037
+#: JetStream's own codes: another message is there, or is about to be.
+_ANOTHER = frozenset({10071, 10164})
 #: States asked for at a time, and how long one asks. The server says that it is there every second.
 _BATCH, _ASK_S, _BEAT_S = 500, 30.0, 1.0
 _SILENCE_S = 2.5
@@ -38,7 +39,7 @@ class JetStreamLatest:
     """Implements `ports.latest.LatestStates` over a link, for its event loop."""
 
     def __init__(self, link: Link) -> None:
-        self._link = link
+        self._link, self._kept = link, Kept(link, _CONFIG)
         #: What this process put last, while nobody else did: the number of the message, and its order.
         self._there: dict[str, tuple[int, Order]] = {}
 
@@ -76,16 +77,15 @@ class JetStreamLatest:
                 return None
 
     async def _look(self, subject: str) -> tuple[int, Order]:
-        """What is there, by whoever leads."""
+        """What is there."""
         try:
-            answer = await self._link.api(f"STREAM.MSG.GET.{_STREAM}", {"last_by_subj": subject})
+            there = await self._kept.newest(subject)
         except BusRefused as problem:
-            if problem.code == _NO_MESSAGE:
-                return _NONE_YET
             raise BusDown(str(problem)) from problem
-        message = answer["message"]
-        first, count = _ORDER.unpack_from(base64.b64decode(message["data"]))
-        return message["seq"], (first, count)
+        if there is None:
+            return _NONE_YET
+        first, count = _ORDER.unpack_from(there.body)
+        return there.seq, (first, count)
 
     # -- read
 
@@ -126,6 +126,7 @@ class _Pull:
         self._link, self._consumer = link, consumer
         self._came: asyncio.Queue[Msg] = asyncio.Queue()
         self._left = 0
+        self._heard: Subscription | None = None
 
     async def begin(self) -> None:
         with bus_errors():
@@ -135,7 +136,8 @@ class _Pull:
 
     async def end(self) -> None:
         with suppress(BusDown), bus_errors():
-            await self._heard.unsubscribe()
+            if self._heard is not None:
+                await self._heard.unsubscribe()
             await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
 
     async def next(self) -> Msg | None:

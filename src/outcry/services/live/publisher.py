@@ -123,6 +123,8 @@ class Publisher:
         shown = self._shown.get(key.text)
         if shown is None:
             shown = self._shown[key.text] = _Shown(key)
+        if (runner := self._runners.get(key.text)) is not None:
+            shown.first = max(shown.first, runner.channel.taken_at)
         shown.gone = False
         shown.dropped = shown.dropped or not self._board.shows(key)
         self._hurried.add(key.text)
