@@ -19,6 +19,7 @@ from outcry.ports.calls import BusDown, Calls
 from outcry.ports.latest import KEPT_S, Latest, LatestStates
 from outcry.ports.live import LogTakenOver, StreamKey, TradeLog
 from outcry.ports.partitions import partition_of_stream
+from outcry.ports.store import StoreBusy
 from outcry.services.live import entries
 from outcry.services.live.board import Board
 from outcry.services.live.runner import Runner
@@ -192,7 +193,7 @@ class Publisher:
         version = channel.version  # before looking: what moves meanwhile is looked at again
         try:
             capture = runner.logged.capture()
-        except OSError:  # corrections are read from the log
+        except (OSError, StoreBusy):  # corrections are read from the log
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
         shown.first = max(shown.first, channel.taken_at)

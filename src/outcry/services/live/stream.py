@@ -307,7 +307,6 @@ class Stream:
         once for however many."""
         if not self._amended:
             return
-        self._amended = False
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
             if session.empty or self.degraded:
                 continue
@@ -320,6 +319,7 @@ class Stream:
                 self.degraded = str(RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS))
             else:
                 session.amended(ladder)
+        self._amended = False  # last: a log that cannot be read now is read the next time
 
     def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
