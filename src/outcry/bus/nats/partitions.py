@@ -36,7 +36,8 @@ _ANEW_S = 1.2
 _SPARE_S = 0.4
 _RETRY_S = 0.5
 _GROUP, _WAITS = "own", "waits"
-_NO_MESSAGE, _WRONG_PIN = "404", "423"
+#: What the server says of one that is ours: there is no message now, or others wait for it before us; and of another's.
+_STILL_OURS, _WRONG_PIN = frozenset({"404", "408"}), "423"
 _NS, _US = 1_000_000_000, 1_000_000
 
 
@@ -179,7 +180,7 @@ class NatsPartitions:
                 seat.asked_until_s = -math.inf  # it stands no longer, whatever the reason
         elif asked == seat.pin and status == _WRONG_PIN:
             seat.lose()
-        elif asked == seat.pin and status == _NO_MESSAGE:
+        elif asked == seat.pin and status in _STILL_OURS:
             seat.confirmed(int(at_us) / _US)
             self._seated(seat)
 

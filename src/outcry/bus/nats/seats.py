@@ -123,7 +123,7 @@ class Seat:
 
     async def _serve(self, duties: Duties) -> None:
         """Take it up, see it through, let it go."""
-        if not self.left and await self._over_by(self.asked_s + SETTLED_S):
+        if not self.left and await self._over_by(self.pinned_s + SETTLED_S):
             return
         over = asyncio.ensure_future(self._over.wait())
         gaining = asyncio.ensure_future(duties.gained(self.number))
