@@ -8,7 +8,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.live_views import REFERENCE, alert_row
+from tests.live_views import (
+    ANN,
+    ESH26,
+    LADDER,
+    LAST_NS,
+    LIVE,
+    NOW_NS,
+    OPENING,
+    REFERENCE,
+    VIEW,
+    alert_row,
+    query,
+)
 from tests.local_calls import Bus
 from tests.services.live_stage import (
     ES,
@@ -28,6 +40,7 @@ from tests.services.live_stage import (
 )
 from tests.services.test_live_engine import OPEN
 
+from outcry.core.view import Capture
 from outcry.ports.feed import Status
 from outcry.ports.latest import Latest
 from outcry.ports.live import LogTakenOver, StreamKey
@@ -353,6 +366,37 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
 
     run(house, work)
     assert lost == [KEY.text]
+
+
+def test_every_answer_is_the_same_over_a_mirrored_board() -> None:
+    captured = Capture(OPENING, LADDER, LAST_NS, False, VIEW.bias, VIEW.scenarios, 3, night=LADDER)
+
+    async def main() -> None:
+        bus, here, there = Bus(), Board(), Board()
+        channel = Channel(StreamKey(0, "demo", ESH26), invented=True, peek=captured.view)
+        here.put(channel)
+        here.stand(channel, LIVE)
+        into = Mirror(there, bus, bus, key_of, Clock(LAST_NS))
+        async with running(into.run()):
+            body = state_of(channel, captured, "one", own_clock=False)
+            await bus.put([Latest(channel.key.text, (1, 1), body)])
+            alive = Alive("one", [partition_of_stream(channel.key.text)], [])
+            await until(lambda: every(there))
+            await bus.tell(ALIVE, msgspec.msgpack.encode(alive))
+            for board in (here, there):
+                board.post([alert_row(1), alert_row(2)])
+            direct, mirrored = query(here), query(there)
+            for symbol in ("ES", "ESH26"):
+                for ask, more in (("levels", ()), ("context", ()), ("profile", (None,)), ("chart", (None,))):
+                    said = [
+                        msgspec.json.encode(getattr(one, ask)(ANN, symbol, *more, NOW_NS).answer)
+                        for one in (direct, mirrored)
+                    ]
+                    assert said[0] == said[1]
+                    assert b"6913" in said[1], "the last price, or its row"
+            assert there.alerts(ANN) == here.alerts(ANN) != []
+
+    asyncio.run(main())
 
 
 def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(house: House) -> None:
