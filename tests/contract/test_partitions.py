@@ -1,0 +1,310 @@
+"""What a set of partitions must do: alone in a process, and shared by several over real NATS servers.
+
+Children write down what they believe by the machine's own clock, so that what they believed at once is told exactly.
+"""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from itertools import combinations, pairwise
+from pathlib import Path
+
+import pytest
+from tests.contract.conditions import until
+from tests.engines.jetstream import JetStream
+from tests.engines.ports import until as until_so
+from tests.within import within
+
+from outcry.bus.nats.link import Link
+from outcry.bus.nats.partitions import NatsPartitions
+from outcry.bus.nats.presence import NatsPresence
+from outcry.bus.partitions import EveryPartition
+from outcry.ports.partitions import PARTITIONS, Partitions
+
+ALL = frozenset(range(PARTITIONS))
+#: A child looks every 5 ms at what it believes; more than that is what a busy machine adds.
+SEEN_LATE_NS = 200_000_000
+
+
+class Member:
+    """One that takes part, in this process."""
+
+    def __init__(self, partitions: Partitions) -> None:
+        self.partitions = partitions
+        self.told: list[tuple[str, dict[str, object]]] = []
+        self.calls: dict[int, list[str]] = defaultdict(list)
+        self.wrong: list[str] = []
+        self.running: asyncio.Task[None] | None = None
+
+    @property
+    def owned(self) -> frozenset[int]:
+        return self.partitions.owned
+
+    async def gained(self, number: int) -> None:
+        self._turn(number, "gained", before={"", "lost"})
+        await asyncio.sleep(0)
+        if number in self.owned:
+            self.wrong.append(f"{number} is owned before it was taken up")
+
+    async def lost(self, number: int) -> None:
+        self._turn(number, "lost", before={"gained"})
+        if number in self.owned:
+            self.wrong.append(f"{number} is owned as it is let go")
+
+    def _turn(self, number: int, word: str, before: set[str]) -> None:
+        if (self.calls[number] or [""])[-1] not in before:
+            self.wrong.append(f"{number}: {word} out of turn")
+        self.calls[number].append(word)
+
+    def start(self) -> None:
+        self.running = asyncio.create_task(self.partitions.run(self.gained, self.lost))
+
+    async def end(self) -> None:
+        assert self.running is not None
+        self.running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self.running
+
+
+@asynccontextmanager
+async def member(server: JetStream) -> AsyncIterator[Member]:
+    """One of several; not yet taking part."""
+    told: list[tuple[str, dict[str, object]]] = []
+
+    def tell(event: str, **details: object) -> None:
+        told.append((event, details))
+
+    async with Link(server.urls, tell) as link:
+        await within(link.up(), 10)
+        made = Member(NatsPartitions(link, NatsPresence(link), "engine", tell))
+        made.told = told
+        yield made
+        if made.running is not None:
+            await made.end()
+
+
+def evenly(members: list[Member]) -> bool:
+    sizes = sorted(len(each.owned) for each in members)
+    every = frozenset().union(*(each.owned for each in members))
+    return sum(sizes) == PARTITIONS and sizes[-1] - sizes[0] <= 1 and every == ALL
+
+
+def test_who_is_alone_has_all_until_it_ends() -> None:
+    async def main() -> None:
+        alone = Member(EveryPartition())
+        alone.start()
+        await until(lambda: alone.owned == ALL, "it has all")
+        await alone.end()
+        assert alone.owned == frozenset()
+        assert set(map(tuple, alone.calls.values())) == {("gained", "lost")}
+        assert alone.wrong == []
+
+    asyncio.run(within(main(), 10))
+
+
+def test_several_have_every_partition_once_and_spread_as_they_come_and_go(jetstream: JetStream) -> None:
+    async def main() -> None:
+        async with member(jetstream) as one, member(jetstream) as two, member(jetstream) as three:
+            for each in (one, two):
+                each.start()
+            await until(lambda: evenly([one, two]), "two share them")
+            three.start()
+            assert await until(lambda: evenly([one, two, three]), "a third has its share") < 5
+            await three.end()
+            assert three.owned == frozenset()
+            assert await until(lambda: evenly([one, two]), "what it had is others'") < 2
+            await asyncio.gather(one.end(), two.end())
+            for each in (one, two, three):
+                assert each.wrong == []
+                assert {calls[-1] for calls in each.calls.values()} == {"lost"}
+                assert each.told == []
+
+    asyncio.run(within(main(), 60))
+
+
+def test_all_are_taken_up_beside_each_other_and_one_that_cannot_be_is_tried_again(
+    jetstream: JetStream,
+) -> None:
+    async def main() -> None:
+        under_way, tries = set[int](), 0
+        together = asyncio.Event()
+
+        async def gained(number: int) -> None:
+            nonlocal tries
+            under_way.add(number)
+            if under_way == ALL:
+                together.set()
+            await together.wait()
+            if number == 17:
+                tries += 1
+                if tries == 1:
+                    raise OSError("the disk is full")
+
+        async with member(jetstream) as one:
+            one.gained, one.lost = gained, _nothing  # type: ignore[method-assign]
+            one.start()
+            await until(lambda: one.owned == ALL - {17}, "all but one are taken up")
+            assert [event for event, _ in one.told] == ["a partition cannot be taken up"]
+            assert one.told[0][1]["partition"] == 17
+            assert await until(lambda: one.owned == ALL, "it is, after a moment") > 0.5
+            assert tries == 2
+
+    asyncio.run(within(main(), 60))
+
+
+def test_with_the_bus_away_nothing_is_owned_after_a_pin_s_time_and_all_is_when_it_is_back(
+    jetstream: JetStream,
+) -> None:
+    async def main() -> None:
+        cut_short: list[int] = []
+
+        async def gained(number: int) -> None:
+            if number == 5:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    cut_short.append(number)
+                    raise
+
+        async with member(jetstream) as one:
+            one.gained, one.lost = gained, _nothing  # type: ignore[method-assign]
+            one.start()
+            await until(lambda: one.owned == ALL - {5}, "all but one are taken up")
+            jetstream.kill(0)
+            assert await until(lambda: not one.owned, "none is owned") < 2
+            await until(lambda: cut_short == [5], "what was being taken up is given up")
+            jetstream.start(0)
+            await until(lambda: one.owned == ALL - {5}, "they are taken up again")
+
+    asyncio.run(within(main(), 60))
+
+
+async def _nothing(_: int) -> None:
+    pass
+
+
+class Child:
+    """One that takes part in a process of its own."""
+
+    def __init__(self, server: JetStream, path: Path) -> None:
+        self._path = path
+        path.touch()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.contract.partition_worker", server.urls, path]
+        )
+        #: When it stood still, and when it ended.
+        self.stood: list[tuple[int, int]] = []
+        self.ended_ns: int | None = None
+
+    @property
+    def owned(self) -> frozenset[int]:
+        return self.beliefs[-1][1] if self.beliefs else frozenset()
+
+    @property
+    def beliefs(self) -> list[tuple[int, frozenset[int]]]:
+        """From when on, ns, it believed that it has what."""
+        lines = [
+            line.split() for line in self._path.read_text().splitlines(keepends=True) if line[-1] == "\n"
+        ]
+        said = [line for line in lines if line[1] == "owned"]
+        return [
+            (int(line[0]), frozenset(map(int, "".join(line[2:]).split(",") if line[2:] else ())))
+            for line in said
+        ]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(10)
+        self.ended_ns = time.monotonic_ns()
+
+    def had(self) -> Iterator[tuple[int, int, int]]:
+        """Which partition it believed to have from when to when, but for what it could not know, standing still."""
+        beliefs = [*self.beliefs, (self.ended_ns or time.monotonic_ns(), frozenset[int]())]
+        for (begin_ns, owned), (end_ns, _) in pairwise(beliefs):
+            for stood_ns, went_on_ns in self.stood:
+                if begin_ns < stood_ns < end_ns:
+                    assert end_ns < went_on_ns + SEEN_LATE_NS, "it did not notice that it stood still"
+                    end_ns = stood_ns  # noqa: PLW2901
+            for number in owned:
+                yield number, begin_ns, end_ns
+
+
+def never_two(children: list[Child]) -> None:
+    """Assert that no two believed to have the same partition at once."""
+    of = [list(child.had()) for child in children]
+    for ones, others in combinations(of, 2):
+        theirs: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, begin_ns, end_ns in others:
+            theirs[number].append((begin_ns, end_ns))
+        for number, begin_ns, end_ns in ones:
+            for since_ns, until_ns in theirs[number]:
+                both_ns = min(end_ns, until_ns) - max(begin_ns, since_ns)
+                assert both_ns <= SEEN_LATE_NS, f"two had {number} for {both_ns / 1e9:.3f} s"
+
+
+def shared_out(children: list[Child]) -> bool:
+    sizes = sorted(len(child.owned) for child in children)
+    return (
+        sizes[-1] - sizes[0] <= 1
+        and sum(sizes) == PARTITIONS
+        and frozenset().union(*(child.owned for child in children)) == ALL
+    )
+
+
+@pytest.fixture
+def children() -> Iterator[list[Child]]:
+    """Those that are started; what is left of them is ended."""
+    started: list[Child] = []
+    yield started
+    for child in started:
+        child.process.kill()
+        child.process.wait(10)
+
+
+def test_killed_stood_still_or_ended_its_partitions_are_others_and_never_of_two(
+    jetstream: JetStream, tmp_path: Path, children: list[Child]
+) -> None:
+    one, two, three = (Child(jetstream, tmp_path / str(number)) for number in range(3))
+    children += one, two, three
+    until_so(lambda: shared_out([one, two, three]), "three share them")
+
+    three.kill()
+    _in_time(lambda: shared_out([one, two]), "what the killed one had is others'", 3.5)
+
+    two.process.send_signal(signal.SIGSTOP)
+    stood_ns = time.monotonic_ns()
+    _in_time(lambda: one.owned == ALL, "what the one that stands still had is another's", 3.5)
+    two.process.send_signal(signal.SIGCONT)
+    two.stood.append((stood_ns, time.monotonic_ns()))
+    until_so(lambda: not two.owned, "it notices")
+    _in_time(lambda: shared_out([one, two]), "it has its share again", 4.0)
+
+    one.process.send_signal(signal.SIGTERM)
+    _in_time(lambda: two.owned == ALL, "what one that ends had is the other's at once", 1.5)
+    assert one.process.wait(10) == 0
+    never_two(children)
+
+
+def test_a_server_of_three_that_is_killed_takes_no_partition_with_it(
+    jetstream_cluster: JetStream, tmp_path: Path, children: list[Child]
+) -> None:
+    children += (Child(jetstream_cluster, tmp_path / str(number)) for number in range(3))
+    until_so(lambda: shared_out(children), "three share them", 60)
+    jetstream_cluster.kill(0)
+    until_so(lambda: frozenset().union(*(child.owned for child in children)) != ALL, "some are nobody's")
+    until_so(lambda: shared_out(children), "all are somebody's again", 60)
+    jetstream_cluster.start(0)
+    jetstream_cluster.ready()
+    until_so(lambda: shared_out(children), "all are somebody's still")
+    never_two(children)
+
+
+def _in_time(so: object, what: str, limit_s: float) -> None:
+    begun_s = time.monotonic()
+    until_so(so, what)  # type: ignore[arg-type]
+    assert time.monotonic() - begun_s < limit_s, f"too late: {what}"
