@@ -113,14 +113,14 @@ class PushedFeeds:
 
     reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
     owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything
-    is pushed of them now or not.
+    is pushed of them now or not. wait_s: how long a push is waited for until its events are taken.
     """
 
     def __init__(
         self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf | None = None,
-        streams_of: StreamsOf = lambda _owner: (),
+        streams_of: StreamsOf = lambda _owner: (), wait_s: float = WAIT_S,
     ) -> None:  # fmt: skip
-        self.universe = universe
+        self.universe, self._wait_s = universe, wait_s
         self._reserved = frozenset(reserved) | {SIMULATOR}
         self._reserved_of, self._streams_of = reserved_of, streams_of
         self._inlets: dict[tuple[int, str, Contract], Inlet] = {}
@@ -155,7 +155,7 @@ class PushedFeeds:
         inlet = self._inlet(owner, feed, push, origin)
         inlet.occupy()
         try:
-            deadline_s = monotonic() + WAIT_S
+            deadline_s = monotonic() + self._wait_s
             await inlet.drained(inlet.end, deadline_s)  # what an earlier push left over goes first
             return await inlet.drained(inlet.add(push), deadline_s)
         finally:

@@ -44,6 +44,8 @@ MOST_BODY_BYTES = 4 * 2**20
 MOST_EVENTS = 10_000
 #: How long a service waits for events to be taken before it answers how far it has come.
 WAIT_S = 5.0
+#: The same between processes of a service, where whoever waits for one that was killed must not wait long.
+OWNER_WAIT_S = 1.0
 #: Trades of the last seconds (event time) are kept by whoever may have to repeat them: twice and more what the service
 #: compares them with.
 KEPT_NS = 5 * NANOS_PER_SECOND

@@ -23,10 +23,10 @@ from outcry.services.feeding.asking import (
     stream_name,
 )
 from outcry.services.live.told import Reach
-from outcry.services.pushing import WAIT_S, Origin, Push, write_push
+from outcry.services.pushing import OWNER_WAIT_S, Origin, Push, write_push
 
-#: An owner waits `WAIT_S` itself until events are taken; then it is away.
-PUSH_TIMEOUT_S = WAIT_S + 3.0
+#: An owner says by then how far it has come; one that does not is gone, and the next is about to be there.
+PUSH_TIMEOUT_S = OWNER_WAIT_S + 0.5
 ASK_TIMEOUT_S = 3.0
 _REACH = msgspec.msgpack.Decoder(Reach | None)
 
@@ -75,7 +75,7 @@ def _of(key: StreamKey) -> tuple[int, str, str]:
     return key.owner, key.feed, key.contract.key
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PassedOn:
     """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `services.pushing.Intake`."""
 

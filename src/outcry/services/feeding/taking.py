@@ -14,7 +14,7 @@ import msgspec
 from outcry.core.instruments import Universe, UnknownName
 from outcry.ports.calls import Answerer, CallRefused, Calls
 from outcry.ports.clock import Clock
-from outcry.ports.live import StreamKey
+from outcry.ports.live import LogTakenOver, StreamKey
 from outcry.ports.store import StoreBusy
 from outcry.services.errors import ServiceError, StoreUnavailable
 from outcry.services.feeding.asking import (
@@ -61,6 +61,10 @@ class Kept(Protocol):
         """How far a stream is."""
         ...
 
+    async def kept(self, key: StreamKey) -> None:
+        """Wait until all that a stream was given survives. Raises `LogTakenOver`."""
+        ...
+
     def follows(self, key: StreamKey) -> bool:
         """Whether anybody follows a stream."""
         ...
@@ -101,6 +105,11 @@ class Taking:
         else:
             push = await asyncio.to_thread(read_push, carried.body, self._universe, now_ns)
         taken = await self._inlets.take(carried.owner, carried.feed, push, carried.origin)
+        if taken > push.first:  # what is acknowledged must be had again by whoever owns the stream next
+            try:
+                await self._streams.kept(StreamKey(carried.owner, carried.feed, push.contract))
+            except LogTakenOver:
+                raise StoreUnavailable("upstream_unavailable") from None
         return msgspec.msgpack.encode(taken)
 
     async def _about(self, body: bytes) -> bytes:

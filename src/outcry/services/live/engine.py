@@ -185,6 +185,14 @@ class Engine:
         keys = [runner.key for runner in self.runners.values()]
         return [key for key in keys if (key.owner, key.feed) == (owner, feed)]
 
+    async def kept(self, key: StreamKey) -> None:
+        """Wait until all that a stream was given survives this process. Raises `LogTakenOver`, also where the stream is
+        not here any more."""
+        runner = self.runners.get(key.text)
+        if runner is None:
+            raise LogTakenOver(key.text)
+        await runner.kept()
+
     def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
         """Feeds and contracts that an owner has streams of here."""
         keys = [runner.key for runner in list(self.runners.values())]

@@ -35,6 +35,8 @@ from outcry.services.plausible import fault_of
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
+#: Events taken before the log is waited for: it writes them together.
+_MOST_UNKEPT = 256
 #: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
 _LONGEST_TURN_S = 0.004
 #: Between two regular sessions lie no more days than this.
@@ -205,6 +207,7 @@ class Runner:
         health, stream = self.health, self.stream
         since = await self._cursor()
         before_ns = stream.time_ns if stream.covered_ns else 0
+        unkept = 0
         now_ns = self._ways.clock.now_ns()
         self._mendable = [
             hole
@@ -219,13 +222,13 @@ class Runner:
             async with aclosing(events) as stream_of_events:
                 async for event in stream_of_events:
                     health.heard(loop.time())
+                    unkept = (unkept + 1) % _MOST_UNKEPT
+                    if not unkept:
+                        await self.kept()
                     if isinstance(event, ports.Trades) and self._quickly(event.rows):
-                        if self._ways.log.unkept(self.name) is not None:
-                            await self.kept()
                         continue
                     await self._breathe()
                     await self._take(event, feed.caps, before_ns)
-                    await self.kept()
                     self.stand(loop.time())
                     if self.ended:
                         return
