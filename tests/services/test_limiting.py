@@ -204,7 +204,7 @@ def test_out_of_reach_a_replica_lets_its_share_pass_and_waits_once() -> None:
             stage.wires.down = True
             begun_s = loop.time()
             assert await stage.passed(0, "key:2", 120, 100) == 40
-            assert loop.time() - begun_s < 0.15
+            assert loop.time() - begun_s < 0.2
             assert await stage.passed(0, KEY, 120, 100) == 30
             begun_s = loop.time()
             for _ in range(100):
@@ -315,5 +315,26 @@ def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
                 await asyncio.sleep(0.025)
             assert stage.replicas[0].take(KEY, 120, 0) is None
             assert (await stage.ask(0, KEY, 120)).remaining == 120 - 22
+
+    running(test())
+
+
+@pytest.mark.parametrize("spent", [(90, 0, 0), (50, 10, 0), (0, 0, 119), (40, 40, 40), (0, 0, 0)])
+def test_without_an_owner_replicas_divide_what_is_left(spent: tuple[int, int, int]) -> None:
+    """However unevenly it was used: no more pass than the limit, and no fewer than whole shares of the rest allow."""
+
+    async def test() -> None:
+        async with Stage(3, HandTime()) as stage:
+            for replica, requests in enumerate(spent):
+                assert await stage.passed(replica, KEY, 120, requests) == requests
+            await stage.depose()
+            asking = (stage.passed(replica, KEY, 120, 100) for replica in range(3))
+            passed = sum(await asyncio.gather(*asking))
+            assert (120 - sum(spent)) // 3 * 3 <= passed <= 120 - sum(spent)
+            for replica in range(3):
+                assert not (await stage.ask(replica, KEY, 120)).allowed
+            await stage.crown()
+            rest = 120 - sum(spent) - passed
+            assert await stage.passed(1, KEY, 120, 20) == rest
 
     running(test())

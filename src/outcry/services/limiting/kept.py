@@ -23,12 +23,13 @@ class Kept:
     known: passes that an owner knows of; untold: those it does not yet, of which `told` is the number of the first.
     elsewhere, heard_ns: what others had let pass, and when that was said.
     refused_until_ns: by the owner's word nothing passes before; reset_ns: when the window is empty.
+    share, divided_ns: without an owner, how many of the window may pass here still, and when that was divided.
     number: our newest message about it; waiting: requests that ask; flying: a message is under way.
     """
 
     __slots__ = (
-        "elsewhere", "flying", "heard_ns", "known", "left", "limit", "low", "number", "partition",
-        "refused_until_ns", "remaining", "reset_ns", "subject", "told", "until_ns", "untold", "waiting",
+        "divided_ns", "elsewhere", "flying", "heard_ns", "known", "left", "limit", "low", "number", "partition",
+        "refused_until_ns", "remaining", "reset_ns", "share", "subject", "told", "until_ns", "untold", "waiting",
     )  # fmt: skip
 
     def __init__(self, subject: str) -> None:
@@ -37,6 +38,7 @@ class Kept:
         self.waiting = list[Waiter]()
         self.flying = False
         self.left = self.limit = self.low = self.number = self.remaining = self.told = 0
+        self.share, self.divided_ns = 0, -WINDOW_NS
         self.elsewhere = self.heard_ns = self.refused_until_ns = self.reset_ns = self.until_ns = 0
 
     def advance(self, now_ns: int) -> None:
@@ -103,15 +105,35 @@ class Kept:
         reset_ms, retry_ms = until_ms(self.reset_ns, now_ns), until_ms(self.refused_until_ns, now_ns)
         return Verdict(allowed=False, remaining=0, reset_ms=max(0, reset_ms), retry_after_ms=max(1, retry_ms))
 
+    def claimed(self, now_ns: int) -> int:
+        """How many of the window passed here, or may without asking."""
+        held = self.left if now_ns < self.until_ns else 0
+        return len(self.own(now_ns)) + held + self.share
+
+    def divide(self, others: int, replicas: int, now_ns: int) -> None:
+        """Take a share of what is left, once: `others` passed or may elsewhere."""
+        if now_ns - self.divided_ns >= WINDOW_NS:
+            rest = self.limit - self.claimed(now_ns) - others
+            self.share, self.divided_ns = max(0, rest // replicas), now_ns
+
+    def undivided(self) -> None:
+        """There is an owner again."""
+        self.share, self.divided_ns = 0, -WINDOW_NS
+
     def alone(self, limit: int, share: int, now_ns: int) -> Verdict:
-        """A verdict nobody is asked for: of the window our `share` may pass, and no more than the limit by what is
-        known of others."""
+        """A verdict without an owner. What was left was divided: then the share of that. Else of the window our `share`
+        may pass, and no more than the limit by what is known of others."""
         own = self.own(now_ns)
-        left = min(share, limit - self.others(now_ns)) - len(own)
+        divided = now_ns - self.divided_ns < WINDOW_NS
+        if divided:
+            left = self.share
+            self.share = max(0, left - 1)
+        else:
+            left = min(share, limit - self.others(now_ns)) - len(own)
         if left > 0:
             self.untold.append(now_ns)
             return passed(left - 1)
-        wait_ns = own[-share] + WINDOW_NS - now_ns if len(own) >= share else _SOON_NS
+        wait_ns = own[-share] + WINDOW_NS - now_ns if len(own) >= share and not divided else _SOON_NS
         reset_ns = own[-1] + WINDOW_NS if own else now_ns
         return Verdict(
             allowed=False,

@@ -104,3 +104,8 @@ def owner_name(partition: int) -> str:
 def replica_name(name: str) -> str:
     """What a replica is called by, about what it holds."""
     return f"limit.held.{name}"
+
+
+def peer_name(name: str) -> str:
+    """What a replica is called by, about what passed there."""
+    return f"limit.passed.{name}"

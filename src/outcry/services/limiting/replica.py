@@ -28,11 +28,13 @@ from outcry.services.limiting.messages import (
     Ruling,
     encode,
     owner_name,
+    peer_name,
     read_answer,
     read_summons,
     replica_name,
 )
 from outcry.services.limiting.passes import PASSED, Subjects, passed
+from outcry.services.limiting.peers import Peers
 from outcry.services.limiting.reigns import Reigns
 
 #: How long an owner is waited for, and how often another is looked for meanwhile.
@@ -56,11 +58,12 @@ class SharedLimiter:
         self, calls: Calls, presence: Presence, roles: Sequence[str] = ROLES, *,
         now_ns: Callable[[], int] = monotonic_ns, max_subjects: int = 50_000,
     ) -> None:  # fmt: skip
-        self._calls, self._presence, self._roles, self._now_ns = calls, presence, roles, now_ns
+        self._calls, self._presence, self._now_ns = calls, presence, now_ns
         self._shelves: list[dict[str, Kept]] = [{} for _ in range(PARTITIONS)]
         self._subjects = Subjects(self._make, max_subjects)
         self._young = self._subjects.young
         self._reigns = Reigns()
+        self._peers = Peers(calls, presence, roles, self._subjects.find, now_ns)
         self._numbers = count(1)
         self._gathered: dict[str, Kept] = {}
         self._leases: deque[tuple[int, Kept]] = deque()
@@ -110,6 +113,8 @@ class SharedLimiter:
             verdict = await waiter
         if verdict is None:
             self.alone += 1
+            if self._presence.connected:
+                await self._peers.divide(kept)
             verdict = kept.alone(limit, self._share(limit), self._now_ns())
         return verdict
 
@@ -131,7 +136,10 @@ class SharedLimiter:
         that is held is handed back."""
         partition = 0
         try:
-            async with self._calls.serve(replica_name(self._presence.name), self._summoned):
+            async with (
+                self._calls.serve(replica_name(self._presence.name), self._summoned),
+                self._calls.serve(peer_name(self._presence.name), self._peers.answer),
+            ):
                 while True:
                     await asyncio.sleep(_BEAT_S)
                     self._renew_leases()
@@ -162,8 +170,7 @@ class SharedLimiter:
         return self._subjects.of(subject)
 
     def _share(self, limit: int) -> int:
-        replicas = {name for role in self._roles for name in self._presence.members(role)}
-        return min(limit, max(1, limit // max(1, len(replicas))))
+        return min(limit, max(1, limit // len(self._peers.names)))
 
     # -- messages
 
@@ -286,6 +293,8 @@ class SharedLimiter:
             for kept in self._untold(partition):
                 self._gather(kept)
             self._reigns.lost.discard(partition)
+            for kept in self._shelves[partition].values():
+                kept.undivided()
 
     def _serve_waiting(self, kept: Kept) -> None:
         """Those who came while a message was under way: now something may be held, or it is known that nothing is."""
@@ -304,6 +313,7 @@ class SharedLimiter:
         now_ns = self._now_ns()
         for kept in self._shelves[partition].values():
             kept.drop(number)
+            kept.undivided()
         pasts = (kept.past(now_ns, whole=True) for kept in self._shelves[partition].values())
         return [past for past in pasts if past.known or past.untold]
 
