@@ -1,9 +1,11 @@
 """What processes that answer show of streams that run elsewhere: the same, or that they cannot know."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -44,7 +46,7 @@ from outcry.core.view import Capture
 from outcry.ports.feed import Status
 from outcry.ports.latest import Latest
 from outcry.ports.live import LogTakenOver, StreamKey
-from outcry.ports.partitions import partition_of_stream
+from outcry.ports.partitions import PARTITIONS, partition_of_stream
 from outcry.services.live import entries, mirror, publisher
 from outcry.services.live.board import Board, Channel
 from outcry.services.live.mirror import Mirror
@@ -415,6 +417,49 @@ def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it
                 await until(lambda: [one.standing.reason for one in every(board)] == ["no_prior"])
 
     run(house, work)
+
+
+def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_otherwise() -> None:
+    """Six hundred streams always move, and each takes a millisecond to look at: all of them 0.6 s, so that the next
+    round is 2.4 s later. One that stands otherwise is told of between them."""
+
+    async def main() -> None:
+        bus, board, busy_s = Bus(), Board(), 0.0
+        runners: dict[str, Any] = {}
+
+        def capture() -> None:
+            nonlocal busy_s
+            end_s = time.perf_counter() + 0.001
+            while time.perf_counter() < end_s:
+                pass
+            busy_s += 0.001
+
+        for owner in range(600):
+            key = StreamKey(owner, "script", ES)
+            channel = Channel(key, invented=False, peek=lambda: None)
+            stream, logged = SimpleNamespace(own_clock=False, position=1), SimpleNamespace(capture=capture)
+            runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
+        log: Any = SimpleNamespace(unkept=lambda _key: None)
+        out = Publisher(board, runners, log, bus, bus, "one")
+        for partition in range(PARTITIONS):
+            await out.take_up(partition)
+        for runner in runners.values():
+            board.put(runner.channel)
+        async with running(out.run()):
+            await until(lambda: len(bus.puts) >= 600)
+            began_s, before_s, slowest_s = time.perf_counter(), busy_s, 0.0
+            for count, runner in enumerate(list(runners.values())[:20]):
+                for one in runners.values():
+                    one.channel.version += 1
+                asked_s, puts = time.perf_counter(), len(bus.puts)
+                board.stand(runner.channel, replace(runner.channel.standing, reason=f"reason {count}"))
+                await until(lambda puts=puts, text=runner.key.text: text in {p.key for p in bus.puts[puts:]})
+                slowest_s = max(slowest_s, time.perf_counter() - asked_s)
+                await asyncio.sleep(0.2)
+            assert slowest_s < 0.3
+            assert busy_s - before_s < 0.4 * (time.perf_counter() - began_s)
+
+    asyncio.run(main())
 
 
 def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
