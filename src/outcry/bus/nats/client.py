@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import ParseResult, SplitResult, unquote, urlsplit
 
 from nats.aio.client import PING_PROTO, Callback, Client, ErrorCallback
 from nats.aio.transport import TcpTransport
@@ -33,6 +33,10 @@ class _Transport(TcpTransport):
 
     def __bool__(self) -> bool:
         return True  # or the library would take one of its own
+
+    async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: int) -> None:
+        self.close()  # of a server that took the connection and then said nothing
+        await super().connect(uri, buffer_size, connect_timeout)
 
     def close(self) -> None:
         if self._io_writer is not None:

@@ -1,8 +1,8 @@
 """What JetStream keeps for us, subject by subject: read in order, and added to only by who knows the newest.
 
-Rule kept: a message is written once. One whose acknowledgement was lost is known by its own name as the newest there is,
-so it is never taken for another's, however late it is sent again: the window in which JetStream itself looks for repeats
-does not matter. (Whether it looks before or after it compares the newest differs between one server and several.)
+Rule kept: a message is written once. One whose acknowledgement was lost is known by its own name as the newest there
+is, so it is never taken for another's, however late it is sent again: the window in which JetStream itself looks for
+repeats does not matter. (Whether it looks before or after it compares the newest depends on the number of servers.)
 """
 
 from base64 import b64decode

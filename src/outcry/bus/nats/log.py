@@ -8,16 +8,16 @@ import asyncio
 import errno
 import secrets
 import threading
-import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Collection, Iterator, Sequence
 from itertools import count
-from typing import Any, TypeVar
 
 from outcry.bus.checks import check_repeat
-from outcry.bus.nats import messages
+from outcry.bus.nats import asking, messages
+from outcry.bus.nats.asking import Asking
 from outcry.bus.nats.kept import HEADERS_BYTES, Kept, Overtaken
 from outcry.bus.nats.link import BusRefused
 from outcry.bus.nats.reading import Reading, place_of
+from outcry.bus.nats.standing import Standing, kept_to, size_of, wake
 from outcry.bus.nats.thread import LinkThread
 from outcry.ports.calls import BusDown
 from outcry.ports.live import Frame, LogTakenOver
@@ -25,44 +25,11 @@ from outcry.ports.partitions import partition_of_stream
 from outcry.ports.store import StoreBusy
 from outcry.services.live.recorder import Tell
 
-T = TypeVar("T")
-
 STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
-#: How long whoever blocks waits for the bus.
-PATIENCE_S = 5.0
 #: What waits to be acknowledged, of all streams together, at most.
 MOST_UNKEPT_BYTES = 64 << 20
 _MESSAGE_BYTES = 1 << 20
 _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
-
-
-class _Stream:
-    """Where a stream stands. last: after the newest entry, kept or not; seq: number of its newest message; waiting:
-    who waits until all up to a position is kept."""
-
-    __slots__ = (
-        "cuts",
-        "dropped",
-        "flying",
-        "key",
-        "last",
-        "pending",
-        "seq",
-        "subject",
-        "void",
-        "waiting",
-        "writing",
-    )
-
-    def __init__(self, key: str, subject: str) -> None:
-        self.key, self.subject = key, subject
-        self.last = self.seq = self.dropped = 0
-        self.pending: list[Frame] = []
-        self.flying: list[Frame] = []
-        self.cuts: set[int] = set()
-        self.waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
-        self.writing = False
-        self.void = False
 
 
 class JetStreamLog:
@@ -74,11 +41,12 @@ class JetStreamLog:
     def __init__(self, thread: LinkThread, tell: Tell, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES) -> None:
         self._thread, self._tell = thread, tell
         self._kept = Kept(thread.link, STREAM)
+        self._asked = Asking(thread, "log")
         self._most_unkept_bytes = most_unkept_bytes
         self._turn = threading.Condition()
-        self._streams: dict[str, _Stream] = {}
+        self._streams: dict[str, Standing] = {}
         self._unkept_bytes = 0
-        self._ready: list[_Stream] = []
+        self._ready: list[Standing] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._name, self._numbers = secrets.token_hex(8), count()
         self._stuck = False
@@ -98,7 +66,7 @@ class JetStreamLog:
 
     def last(self, key: str) -> int:
         """See `TradeLog`. What this process has on the way is waited for. Raises `StoreBusy`."""
-        stream = self._streams.get(key) or _Stream(key, messages.subject_of("log", key))
+        stream = self._streams.get(key) or Standing(key, messages.subject_of("log", key))
         self._settle(stream)
         last, seq = self._asked(lambda: self._look(stream.subject))
         with self._turn:
@@ -128,7 +96,9 @@ class JetStreamLog:
         if stream.void or not seq:
             return
 
-        async def work() -> None:  # never more than we know of: another process may have begun the stream anew
+        async def work() -> (
+            None
+        ):  # never more than we know of: another process may have begun the stream anew
             place = await place_of(self._kept, stream.subject, before, seq)
             await self._kept.remove(stream.subject, place)
 
@@ -163,12 +133,12 @@ class JetStreamLog:
             goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
 
             def done() -> bool:
-                return all(not stream.writing or _kept_to(stream) >= goal for stream, goal in goals)
+                return all(not stream.writing or kept_to(stream) >= goal for stream, goal in goals)
 
-            if not self._turn.wait_for(done, PATIENCE_S):
+            if not self._turn.wait_for(done, asking.PATIENCE_S):
                 raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
 
-    def _found(self, key: str) -> _Stream:
+    def _found(self, key: str) -> Standing:
         """A stream that was looked at."""
         stream = self._streams.get(key)
         if stream is None:
@@ -176,14 +146,14 @@ class JetStreamLog:
             stream = self._streams[key]
         return stream
 
-    def _settle(self, stream: _Stream, before: int | None = None) -> None:
+    def _settle(self, stream: Standing, before: int | None = None) -> None:
         """Wait until nothing of a stream is on its way, of entries before a position."""
 
         def settled() -> bool:
-            return not stream.writing or (before is not None and _kept_to(stream) >= before)
+            return not stream.writing or (before is not None and kept_to(stream) >= before)
 
         with self._turn:
-            if not self._turn.wait_for(settled, PATIENCE_S):
+            if not self._turn.wait_for(settled, asking.PATIENCE_S):
                 raise StoreBusy("the bus does not acknowledge what was logged")
 
     async def _look(self, subject: str) -> tuple[int, int]:
@@ -196,27 +166,6 @@ class JetStreamLog:
             return frames[-1].first + frames[-1].count, newest.seq
         await self._kept.remove(subject, newest.seq + 1)  # it was forgotten, and who did died doing so
         return 0, 0
-
-    def _asked(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Ask the bus, again until it answers, but not for ever. Raises `StoreBusy`."""
-        try:
-            return self._thread.call(self._again(work), PATIENCE_S + 1)
-        except (BusDown, BusRefused) as problem:
-            raise StoreBusy(f"the log cannot be reached: {problem}") from problem
-
-    async def _again(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        end_s = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                async with asyncio.timeout(max(0.0, end_s - time.monotonic())):
-                    await self._thread.link.up()
-                    return await work()
-            except TimeoutError:
-                raise BusDown("it does not answer") from None
-            except BusDown:
-                if time.monotonic() + _PAUSE_S > end_s:
-                    raise
-                await asyncio.sleep(_PAUSE_S)
 
     # -- appending
 
@@ -290,7 +239,7 @@ class JetStreamLog:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _write(self, stream: _Stream) -> None:
+    async def _write(self, stream: Standing) -> None:
         """Write what is pending of a stream, message by message, until nothing is."""
         try:
             while self._take(stream):
@@ -302,7 +251,7 @@ class JetStreamLog:
             self._tell("a log met a fault", stream=stream.key, problem=repr(problem))
             self._lose(stream)
 
-    def _take(self, stream: _Stream) -> bool:
+    def _take(self, stream: Standing) -> bool:
         """Gather what goes in one message."""
         most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
         size = number = 0
@@ -319,7 +268,7 @@ class JetStreamLog:
                 self._turn.notify_all()
         return bool(number)
 
-    async def _written(self, stream: _Stream) -> int:
+    async def _written(self, stream: Standing) -> int:
         """Write the message on its way, however long that takes; return its number. Raises `Overtaken`."""
         body, name = messages.encode(stream.flying), self._fresh_name()
         pause_s = _PAUSE_S
@@ -339,52 +288,24 @@ class JetStreamLog:
                     self._tell("the log is taken by the bus again")
                 return seq
 
-    def _acknowledge(self, stream: _Stream, seq: int) -> None:
+    def _acknowledge(self, stream: Standing, seq: int) -> None:
         with self._turn:
-            self._unkept_bytes -= _size(stream.flying)
+            self._unkept_bytes -= size_of(stream.flying)
             stream.seq, stream.flying = seq, []
-            kept = _kept_to(stream)
+            kept = kept_to(stream)
             done = [waiter for waiter in stream.waiting if waiter[0] <= kept]
             stream.waiting = [waiter for waiter in stream.waiting if waiter[0] > kept]
             self._turn.notify_all()
-        _wake(done, None)
+        wake(done, None)
 
-    def _lose(self, stream: _Stream) -> None:
+    def _lose(self, stream: Standing) -> None:
         """Another process has written: what waits is void."""
         with self._turn:
-            self._unkept_bytes -= _size(stream.flying) + _size(stream.pending)
+            self._unkept_bytes -= size_of(stream.flying) + size_of(stream.pending)
             stream.flying, stream.pending, stream.writing, stream.void = [], [], False, True
             waiting, stream.waiting = stream.waiting, []
             self._turn.notify_all()
-        _wake(waiting, LogTakenOver(stream.key))
+        wake(waiting, LogTakenOver(stream.key))
 
     def _fresh_name(self) -> str:
         return f"{self._name}.{next(self._numbers)}"
-
-
-def _kept_to(stream: _Stream) -> int:
-    waits = stream.flying or stream.pending
-    return waits[0].first if waits else stream.last
-
-
-def _size(frames: Sequence[Frame]) -> int:
-    return sum(len(frame.blob) + messages.FRAME_BYTES for frame in frames)
-
-
-def _wake(
-    waiting: Sequence[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]], problem: Exception | None
-) -> None:
-    for _, loop, waiter in waiting:
-        try:
-            loop.call_soon_threadsafe(_resolve, waiter, problem)
-        except RuntimeError:  # that loop has ended
-            continue
-
-
-def _resolve(waiter: asyncio.Future[None], problem: Exception | None) -> None:
-    if waiter.done():
-        return
-    if problem is None:
-        waiter.set_result(None)
-    else:
-        waiter.set_exception(problem)

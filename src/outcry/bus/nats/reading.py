@@ -31,8 +31,12 @@ async def place_of(kept: Kept, subject: str, position: int, newest: int) -> int:
     """The number of the message that holds an entry, of those up to `newest`; of the oldest where that was dropped. A
     replica that is behind may make it an older one. Raises `BusDown`."""
     oldest = await kept.some(subject, 1, 1)
-    if not oldest or oldest[0].seq > newest:
-        raise BusDown("a replica is behind")
+    if not oldest:
+        if await kept.newest(subject) is not None:
+            raise BusDown("a replica is behind")
+        return newest + 1  # it was forgotten meanwhile
+    if oldest[0].seq > newest:  # and begun anew
+        return oldest[0].seq
     least, most = oldest[0].seq, newest
     while least < most:
         middle = (least + most + 1) // 2

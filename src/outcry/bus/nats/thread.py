@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from typing import Any, Self, TypeVar
@@ -19,7 +19,9 @@ class LinkThread:
 
     def __init__(self, urls: str, tell: Tell) -> None:
         self._urls, self._tell = urls, tell
-        self._runner = asyncio.Runner(loop_factory=_loop_factory())
+        self._runner = (
+            asyncio.Runner()
+        )  # uvloop is no faster here, and its loop was seen to hang as it closes
         self._loop = self._runner.get_loop()
         self._end = asyncio.Event()
         self._begun = threading.Event()
@@ -60,12 +62,3 @@ class LinkThread:
         except TookTooLong:
             future.cancel()
             raise BusDown(f"the bus did not answer in {timeout_s:.0f} s") from None
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The faster loop where there is one."""
-    try:
-        from uvloop import new_event_loop  # noqa: PLC0415 - it is not made for Windows
-    except ImportError:
-        return None
-    return new_event_loop

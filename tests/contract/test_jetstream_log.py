@@ -1,0 +1,406 @@
+"""A log that several processes may write to: one of them at a time, whatever is lost between them and the bus."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+import pytest
+from between import Between
+from tests.engines.jetstream import JetStream
+from trade_logs import KEY, OTHER, frames, jetstream_log
+
+from outcry.bus.nats import messages
+from outcry.bus.nats.asking import Asking
+from outcry.bus.nats.kept import Kept, Overtaken
+from outcry.bus.nats.log import STREAM, JetStreamLog
+from outcry.bus.nats.thread import LinkThread
+from outcry.ports.live import Frame, LogDamaged, LogTakenOver
+from outcry.ports.store import StoreBusy
+from outcry.services.live.recorder import say_nothing
+
+T = TypeVar("T")
+SUBJECT = messages.subject_of("log", KEY)
+
+
+@contextmanager
+def reached_by(url: str, **options: int) -> Iterator[tuple[JetStreamLog, LinkThread]]:
+    """A log of a process that reaches the bus in a way of its own."""
+    with LinkThread(url, say_nothing) as thread:
+        yield JetStreamLog(thread, say_nothing, **options), thread
+
+
+@contextmanager
+def kept_by(server: JetStream) -> Iterator[Callable[..., object]]:
+    """The messages themselves: call a method of `Kept` and wait for it."""
+    with LinkThread(server.urls, say_nothing) as thread:
+        thread.call(thread.link.up(), 10)
+        kept = Kept(thread.link, STREAM)
+        yield lambda name, *given: thread.call(getattr(kept, name)(*given), 10)
+
+
+def kept(log: JetStreamLog, key: str = KEY, patience_s: float = 20.0) -> None:
+    """Wait as the engine does."""
+
+    async def wait() -> None:
+        if (unkept := log.unkept(key)) is not None:
+            async with asyncio.timeout(patience_s):
+                await unkept
+
+    asyncio.run(wait())
+
+
+def patiently(work: Callable[[], T], patience_s: float = 40.0) -> T:
+    """Do something again while the bus is busy: three servers that were just started are for a while."""
+    end_s = time.monotonic() + patience_s
+    while True:
+        try:
+            return work()
+        except StoreBusy:
+            assert time.monotonic() < end_s
+
+
+def is_kept(log: JetStreamLog, key: str = KEY) -> bool:
+    async def ask() -> bool:
+        waiting = log.unkept(key)
+        if waiting is None:
+            return True
+        assert isinstance(waiting, asyncio.Future)
+        waiting.cancel()
+        return False
+
+    return asyncio.run(ask())
+
+
+def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStream) -> None:
+    with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
+        a.append(KEY, 0, 3, b"a")
+        kept(a)
+        assert b.last(KEY) == 3
+        b.append(KEY, 3, 1, b"b takes over")
+        kept(b)
+        a.append(KEY, 3, 2, b"a goes on")
+        with pytest.raises(LogTakenOver):
+            kept(a)
+        with pytest.raises(LogTakenOver):  # and again, for whoever asks later
+            kept(a)
+        with pytest.raises(LogTakenOver):
+            a.append(KEY, 5, 1, b"void")
+        assert frames(a) == frames(b) == [(0, 3, b"a"), (3, 1, b"b takes over")]
+        b.append(KEY, 4, 1, b"b")
+        kept(b)
+        assert a.last(KEY) == 5  # it is looked at anew
+        a.append(KEY, 5, 1, b"a takes it back")
+        kept(a)
+        b.append(KEY, 5, 1, b"late")
+        with pytest.raises(LogTakenOver):
+            kept(b)
+        assert frames(b)[-1] == (5, 1, b"a takes it back")
+
+
+def test_who_stood_still_while_another_wrote_adds_nothing(jetstream: JetStream) -> None:
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (a, _), jetstream_log(jetstream) as b:
+        a.append(KEY, 0, 1, b"a")
+        kept(a)
+        line.hold()
+        a.append(KEY, 1, 1, b"written while nothing comes through")
+        assert not is_kept(a)
+        b.last(KEY)
+        b.append(KEY, 1, 7, b"b")
+        kept(b)
+        line.go_on()
+        with pytest.raises(LogTakenOver):
+            kept(a)
+        assert frames(b) == [(0, 1, b"a"), (1, 7, b"b")]
+
+
+def race(at: int, logs: dict[str, JetStreamLog]) -> list[str]:
+    """Let both append at once; return who was acknowledged."""
+    together, won = threading.Barrier(len(logs)), list[str]()
+
+    def add(name: str) -> None:
+        together.wait()
+        logs[name].append(KEY, at, 1, name.encode())
+        with suppress(LogTakenOver):
+            kept(logs[name])
+            won.append(name)
+
+    both = [threading.Thread(target=add, args=(name,)) for name in logs]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join(30)
+    return won
+
+
+def test_of_two_at_once_one_wins_and_the_other_is_told(jetstream: JetStream) -> None:
+    with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
+        won: list[str] = []
+        for at in range(30):
+            assert a.last(KEY) == b.last(KEY) == at
+            (winner,) = race(at, {"a": a, "b": b})
+            won.append(winner)
+        a.last(KEY)
+        assert frames(a) == [(at, 1, name.encode()) for at, name in enumerate(won)]
+
+
+def test_what_was_written_though_nobody_heard_so_is_not_written_twice(jetstream: JetStream) -> None:
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _), kept_by(jetstream) as ask:
+        log.append(KEY, 0, 1, b"first")
+        kept(log)
+        for n in range(1, 4):
+            line.hold(answers_only=True)
+            log.append(KEY, n, 1, b"%d" % n)
+            while len(ask("some", SUBJECT, 1)) <= n:  # type: ignore[arg-type]
+                time.sleep(0.01)
+            line.cut()  # the acknowledgement is lost
+            line.go_on()
+            kept(log)
+        assert len(ask("some", SUBJECT, 1)) == 4  # type: ignore[arg-type]
+        assert frames(log) == [(0, 1, b"first"), (1, 1, b"1"), (2, 1, b"2"), (3, 1, b"3")]
+
+
+@pytest.mark.parametrize("nodes", ["jetstream", "jetstream_cluster"])
+@pytest.mark.parametrize("wait_s", [0.0, 0.4])
+def test_a_message_sent_again_is_known_by_its_name(
+    request: pytest.FixtureRequest, nodes: str, wait_s: float
+) -> None:
+    """Within the 200 ms that JetStream looks for repeats, and after; one server and three do it in another order."""
+    server: JetStream = request.getfixturevalue(nodes)
+    with LinkThread(server.urls, say_nothing) as thread:
+        thread.call(thread.link.up(), 10)
+        stream, asking = Kept(thread.link, {**STREAM, "duplicate_window": 200_000_000}), Asking(thread, "log")
+
+        def add(body: bytes, after: int, name: str) -> int:
+            return patiently(lambda: asking(lambda: stream.add("log.1.x", body, after, name)))
+
+        first = add(b"one", 0, "a.1")
+        second = add(b"two", first, "a.2")
+        time.sleep(wait_s)
+        assert add(b"two", first, "a.2") == second
+        with pytest.raises(Overtaken):
+            add(b"of another", first, "b.1")
+        add(b"three", second, "b.2")
+        time.sleep(wait_s)
+        if wait_s:
+            with pytest.raises(Overtaken):  # it was written, but another has gone on from there
+                add(b"two", first, "a.2")
+        assert [one.body for one in thread.call(stream.some("log.1.x", 1), 10)] == [b"one", b"two", b"three"]
+
+
+def test_a_stream_is_forgotten_only_by_who_has_it(jetstream: JetStream) -> None:
+    with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
+        a.append(KEY, 0, 3, b"a")
+        kept(a)
+        b.last(KEY)
+        b.append(KEY, 3, 1, b"b")
+        kept(b)
+        with pytest.raises(LogTakenOver):
+            a.forget(KEY)
+        assert frames(b) == [(0, 3, b"a"), (3, 1, b"b")]
+        a.last(KEY)
+        a.forget(KEY)
+        assert (a.last(KEY), list(a.keys())) == (0, [])
+        b.append(KEY, 4, 1, b"late")
+        with pytest.raises(LogTakenOver):
+            kept(b)
+        assert (a.last(KEY), frames(a)) == (0, [])
+        a.append(KEY, 0, 1, b"anew")
+        kept(a)
+        b.drop(KEY, 4)  # of the stream as it was
+        assert frames(a) == [(0, 1, b"anew")]
+
+
+def test_what_one_dropped_is_not_more_than_it_knew_of(jetstream: JetStream) -> None:
+    with jetstream_log(jetstream) as a, jetstream_log(jetstream) as b:
+        for first in range(4):
+            a.append(KEY, first, 1, b"old")
+            kept(a)
+        assert b.last(KEY) == 4
+        b.forget(KEY)
+        for first in range(6):
+            b.append(KEY, first, 1, b"new")
+            kept(b)
+        a.drop(KEY, 3)
+        assert len(frames(b)) == 6
+
+
+def test_forgetting_that_was_interrupted_is_finished_by_the_next(jetstream: JetStream) -> None:
+    with kept_by(jetstream) as ask, jetstream_log(jetstream) as log:
+        log.append(KEY, 0, 3, b"a")
+        kept(log)
+        newest = ask("newest", SUBJECT)
+        ask("add", SUBJECT, messages.encode([]), newest.seq, "it died here")  # type: ignore[attr-defined]
+        with jetstream_log(jetstream) as other:
+            assert other.last(KEY) == 0
+            assert (frames(other), list(other.keys())) == ([], [])
+            other.append(KEY, 0, 1, b"anew")
+            assert frames(other) == [(0, 1, b"anew")]
+
+
+def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetStream) -> None:
+    """100 entries of 16 + 100 bytes, of 5000 that may wait: 43 of them do."""
+    with Between(jetstream.ports[0]) as line, reached_by(line.url, most_unkept_bytes=5000) as (log, thread):
+        log.append(KEY, 0, 1, b"x" * 100)
+        kept(log)
+        assert log.unkept(KEY) is None
+        line.hold()
+        fit = 5000 // 116
+        for first in range(1, 1 + fit):
+            log.append(KEY, first, 1, b"x" * 100)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no more is held"):
+                log.append(KEY, 1 + fit, 1, b"x" * 100)
+        assert not is_kept(log)
+        while thread.link.connected:
+            time.sleep(0.01)
+        line.cut()
+        line.go_on()
+        kept(log)
+        log.append(KEY, 1 + fit, 1, b"and on")
+        kept(log)
+        assert [frame[0] for frame in frames(log)] == [*range(2 + fit)]
+
+
+def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: JetStream) -> None:
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _), kept_by(jetstream) as ask:
+        log.append(KEY, 0, 1, b"alone")
+        kept(log)
+        line.hold(answers_only=True)
+        log.append(KEY, 1, 1, b"on its way")
+        while len(ask("some", SUBJECT, 1)) < 2:  # type: ignore[arg-type]
+            time.sleep(0.01)
+        for first in range(2, 202):
+            log.append(KEY, first, 1, b"%d" % first)
+        log.cut(KEY)
+        log.append(KEY, 202, 1, b"after the cut")
+        line.go_on()
+        kept(log)
+        held = [len(list(messages.decode(one.body))) for one in ask("some", SUBJECT, 1)]  # type: ignore[attr-defined]
+        assert held == [1, 1, 200, 1]
+        assert [frame[0] for frame in frames(log)] == [*range(203)]
+
+
+def test_reading_does_not_wait_for_what_is_on_its_way(jetstream: JetStream) -> None:
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _):
+        log.append(KEY, 0, 2, b"kept")
+        kept(log)
+        line.hold(answers_only=True)
+        log.append(KEY, 2, 1, b"not yet")
+        log.append(KEY, 3, 1, b"nor this")
+        assert frames(log, 2) == [(2, 1, b"not yet"), (3, 1, b"nor this")]
+        line.go_on()
+        assert frames(log) == [(0, 2, b"kept"), (2, 1, b"not yet"), (3, 1, b"nor this")]
+
+
+def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outcry.bus.nats.asking.PATIENCE_S", 0.3)
+    with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _):
+        line.hold()
+        for use in (log.keys, lambda: log.last(KEY), lambda: log.read(KEY, 0), lambda: log.forget(KEY)):
+            with pytest.raises(StoreBusy):
+                use()
+        with pytest.raises(OSError, match="cannot be reached"):
+            log.append(KEY, 0, 1, b"")
+        line.go_on()
+        line.cut()
+        assert log.last(KEY) == 0
+        log.append(KEY, 0, 1, b"")
+        kept(log)
+        line.hold()
+        log.append(KEY, 1, 1, b"")
+        with pytest.raises(OSError, match="acknowledge"):
+            log.sync()
+        line.go_on()
+        line.cut()
+        kept(log)
+
+
+def test_an_entry_that_the_server_does_not_take_is_refused_at_once(jetstream: JetStream) -> None:
+    with jetstream_log(jetstream) as log:
+        log.append(KEY, 0, 1, b"x" * (7 << 20))
+        with pytest.raises(OSError, match="max_payload"):
+            log.append(KEY, 1, 1, b"x" * (8 << 20))
+        log.append(KEY, 1, 1, b"goes on")
+        kept(log)
+        assert [len(frame[2]) for frame in frames(log)] == [7 << 20, 7]
+
+
+def test_a_long_log_is_read_in_parts_from_any_entry(jetstream: JetStream) -> None:
+    """3000 messages between those of another stream, read from where three readers stand."""
+    with jetstream_log(jetstream) as log:
+        for n in range(3000):
+            log.append(KEY, 2 * n, 2, b"%d" % n)
+            log.append(OTHER, n, 1, b"other")
+            log.cut(KEY)
+        kept(log)
+        whole = frames(log)
+        assert whole == [(2 * n, 2, b"%d" % n) for n in range(3000)]
+        for first in (1, 777, 5998, 5999, 6000):
+            assert frames(log, first) == whole[first // 2 :]
+        log.drop(KEY, 2001)
+        assert frames(log) == whole[1000:]
+        assert frames(log, 500) == whole[1000:]
+
+
+def test_what_was_written_twice_is_read_once_and_what_is_no_log_is_told(jetstream: JetStream) -> None:
+    with kept_by(jetstream) as ask, jetstream_log(jetstream) as log:
+        one, two = Frame(0, 2, b"one"), Frame(2, 1, b"two")
+        at = ask("add", SUBJECT, messages.encode([one]), 0, "1")
+        at = ask("add", SUBJECT, messages.encode([one, two]), at, "2")
+        assert frames(log) == [(0, 2, b"one"), (2, 1, b"two")]
+        at = ask("add", SUBJECT, messages.encode([Frame(9, 1, b"")]), at, "3")
+        log.last(KEY)
+        with pytest.raises(LogDamaged, match="3 to 9 are missing"):
+            frames(log)
+        ask("add", SUBJECT, b"\7what", at, "4")
+        with pytest.raises(LogDamaged, match="form"):
+            log.last(KEY)
+
+
+def test_a_node_that_dies_takes_nothing_along(jetstream_cluster: JetStream) -> None:
+    """Each node is killed and comes back while eight streams are appended to: all that was acknowledged is there."""
+    keys = [f"0/demo/ES{month}2026" for month in "FGHJKMNQ"]
+    done = threading.Event()
+    acknowledged = dict.fromkeys(keys, 0)
+    longest_s = [0.0]
+
+    async def follow(log: JetStreamLog, key: str) -> None:
+        while not done.is_set():
+            at = acknowledged[key]
+            log.append(key, at, 1, b"%s %d" % (key.encode(), at))
+            begun_s = time.monotonic()
+            if (unkept := log.unkept(key)) is not None:
+                async with asyncio.timeout(60):
+                    await unkept
+            longest_s[0] = max(longest_s[0], time.monotonic() - begun_s)
+            acknowledged[key] = at + 1
+            await asyncio.sleep(0.001)
+
+    async def follow_all(log: JetStreamLog) -> None:
+        await asyncio.gather(*(follow(log, key) for key in keys))
+
+    with jetstream_log(jetstream_cluster) as log:
+        for key in keys:
+            assert patiently(lambda key=key: log.last(key)) == 0
+        worker = threading.Thread(target=lambda: asyncio.run(follow_all(log)))
+        worker.start()
+        for node in range(3):
+            before = min(acknowledged.values())
+            jetstream_cluster.kill(node)
+            while min(acknowledged.values()) < before + 20:
+                assert worker.is_alive()
+                time.sleep(0.01)
+            jetstream_cluster.start(node)
+            jetstream_cluster.ready()
+        done.set()
+        worker.join(70)
+    with jetstream_log(jetstream_cluster) as log:
+        for key in keys:
+            assert frames(log, key=key) == [
+                (n, 1, b"%s %d" % (key.encode(), n)) for n in range(acknowledged[key])
+            ]
+    assert longest_s[0] < 15.0, longest_s
+    assert min(acknowledged.values()) > 60
