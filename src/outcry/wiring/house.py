@@ -4,12 +4,13 @@ Rule kept: everything opened here is closed by `House.close`; nothing else in th
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Engine
@@ -189,10 +190,11 @@ class House:
         return self.answering(SlidingLog(), live, pushes, connections)
 
     def answering(
-        self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections"
-    ) -> "Application":
+        self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections | None",
+        degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
+    ) -> "Application":  # fmt: skip
         """The application as far as the roles of this process go. `live`: what runs beside it; `pushes`: where pushed
-        feeds go; `connections`: users' own feeds, for the pages."""
+        feeds go; `connections`: users' own feeds, for the pages; `degraded`: see `Services`."""
         from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
 
         roles = self.settings.roles
@@ -209,8 +211,9 @@ class House:
             live=live,
             delivery=self.people.delivery if roles & {"deliver", "web"} else None,
             browsers=self.people.door if "web" in roles else None,
-            pages=partial(self.people.pages, connections) if "web" in roles else None,
+            pages=partial(self.people.pages, connections) if "web" in roles and connections else None,
             checks={"store": lambda: void(self.store.revision())},
+            degraded=degraded,
             ticket_secret=derived(self.secret, "stream tickets"),
         )
         options = Options(

@@ -1,0 +1,168 @@
+"""One process among several, put together: what its roles need of the bus, beside the application it serves.
+
+Rule kept: a process starts whatever else is there, and each of its parts begins anew by itself when it met a fault;
+what is the same in a process by itself is put together in `house`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.latest import JetStreamLatest
+from outcry.bus.nats.link import Link
+from outcry.bus.nats.log import JetStreamLog
+from outcry.bus.nats.partitions import NatsPartitions
+from outcry.bus.nats.presence import NatsPresence
+from outcry.bus.nats.thread import LinkThread
+from outcry.feeds.pushed import PushedFeeds
+from outcry.ports.live import StreamKey
+from outcry.services.feeding.owners import Owners, PassedOn
+from outcry.services.feeding.taking import Taking
+from outcry.services.limiting.owner import LimitOwner
+from outcry.services.limiting.replica import SharedLimiter
+from outcry.services.live.alerts_tail import AlertsTail
+from outcry.services.live.board import Board
+from outcry.services.live.ending import end
+from outcry.services.live.engine import Engine
+from outcry.services.live.mirror import Mirror
+from outcry.services.live.publisher import Publisher
+from outcry.services.live.recorder import Tell, say_nothing
+from outcry.services.live.worker import Worker
+from outcry.services.pushing import OWNER_WAIT_S
+
+if TYPE_CHECKING:
+    from outcry.api.app import Application
+    from outcry.ports.feed import Feed
+    from outcry.wiring.house import House
+
+#: After a fault of ours.
+_AGAIN_S = 1.0
+
+Part = Callable[[], Coroutine[Any, Any, object]]
+
+
+class ClusterSide:
+    """What runs beside the answers of a process of these roles. Implements `api.app.Background`."""
+
+    def __init__(self, house: "House", feeds: "Sequence[tuple[int, Feed]]") -> None:
+        self._house, self._feeds = house, feeds
+        self._roles = house.settings.roles
+        self._tell: Tell = say_nothing
+        self.link = Link(house.settings.cluster, self._say)
+        self.calls = NatsCalls(self.link, self._say)
+        self.presence = NatsPresence(self.link)
+        self._engine: Engine | None = None
+        self._running: asyncio.Task[None] | None = None
+        #: More to run: what others put together over `calls` and `presence`.
+        self.beside: list[tuple[str, Part]] = []
+
+    def _say(self, event: str, **details: object) -> object:
+        return self._tell(event, **details)
+
+    # -- beside the answers
+
+    async def start(self, tell: Tell) -> None:
+        """See `Background`."""
+        self._tell = tell
+        self._running = asyncio.get_running_loop().create_task(self._run(), name="cluster")
+
+    @property
+    def failed(self) -> bool:
+        """See `Background`."""
+        return self._running is not None and self._running.done()
+
+    def counted(self) -> Mapping[str, int]:
+        """See `Background`."""
+        return self._engine.counted() if self._engine is not None else {}
+
+    async def stop(self) -> None:
+        """Hand over what others take up, then say goodbye."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+            self._running = None
+
+    async def _run(self) -> None:
+        parts = [*self.beside]
+        if "engine" in self._roles:
+            parts.append(("engine", self._run_engine))
+        parts += [("mirror", self._run_mirror), ("alerts", self._run_alerts)]
+        async with self.link, self.presence.here(sorted(self._roles)), asyncio.TaskGroup() as group:
+            for name, part in parts:
+                group.create_task(self._kept_up(name, part), name=name)
+
+    async def _kept_up(self, name: str, part: Part) -> None:
+        while True:
+            try:
+                await part()
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one part's fault does not end the others
+                self._say("a part met a fault and begins anew", part=name, problem=repr(problem))
+            await asyncio.sleep(_AGAIN_S)
+
+    # -- what the roles need, each put together anew when it begins anew
+
+    async def _run_mirror(self) -> None:
+        """The board of this process, filled by what engines tell."""
+        house, universe = self._house, self._house.reference.universe
+        mirror = Mirror(
+            house.board, JetStreamLatest(self.link), self.calls,
+            lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
+        )  # fmt: skip
+        await mirror.run()
+
+    async def _run_alerts(self) -> None:
+        """Its alerts, as they are in the store."""
+        await AlertsTail(self._house.board, self._house.alerts, self.calls, self._say).run()
+
+    async def _run_engine(self) -> None:
+        """The engine of this process, its log on a thread of its own, its board apart from that of the answers."""
+        house, universe = self._house, self._house.reference.universe
+        async with _in_thread(LinkThread(house.settings.cluster, self._say)) as thread:
+            log, board = JetStreamLog(thread, self._say), Board()
+            engine = house.engine_over(log, house.alerts, board, by=self.presence.name)
+            engine.tell = self._say
+            self._engine = engine
+            pushes = PushedFeeds(universe, streams_of=engine.streams_of, wait_s=OWNER_WAIT_S)
+            pushes.subscribe(engine.attach_contract)
+            taking = Taking(self.calls, pushes, engine, universe, house.clock)
+            limits = LimitOwner(self.calls, self.presence)
+            latest = JetStreamLatest(self.link)
+            publisher = Publisher(
+                board, engine.runners, log, latest, self.calls, self.presence.name,
+                lambda text: engine.taken_over(StreamKey.read(text, universe)),
+            )  # fmt: skip
+
+            @asynccontextmanager
+            async def serve(partition: int) -> AsyncGenerator[None]:
+                async with limits.serve(partition), taking.serve(partition):
+                    yield
+
+            partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
+            worker = Worker(engine, log, partitions, publisher, serve)
+            telling = asyncio.create_task(publisher.run(), name="publisher")
+            try:
+                await worker.run()
+            finally:
+                await end([telling])
+
+
+@asynccontextmanager
+async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
+    """Enter and leave off the event loop, for it waits."""
+    await asyncio.to_thread(thread.__enter__)
+    try:
+        yield thread
+    finally:
+        await asyncio.to_thread(thread.__exit__)
+
+
+def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "Application":
+    """The application of one process among several. `feeds`: those that this one brings besides people's own."""
+    side = ClusterSide(house, feeds)
+    limiter = SharedLimiter(side.calls, side.presence)
+    side.beside.append(("limits", limiter.run))
+    pushes = PassedOn(house.reference.universe, Owners(side.calls))
+    degraded = {"bus": lambda: not side.link.connected, "limits": lambda: limiter.degraded}
+    return house.answering(limiter, side, pushes, None, degraded)
