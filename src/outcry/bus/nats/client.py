@@ -42,6 +42,10 @@ class _Transport(TcpTransport):
         if self._io_writer is not None:
             self._io_writer.transport.abort()
 
+    async def wait_closed(self) -> None:
+        """It was aborted: there is nothing to wait for. The library's way breaks for good when it is cancelled once."""
+        await asyncio.sleep(0)
+
 
 class LastingClient(Client):
     """A client that goes on trying for ever. `heard_s`: when the server answered last, by `time.monotonic`."""

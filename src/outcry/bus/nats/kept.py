@@ -18,7 +18,8 @@ from outcry.ports.calls import BusDown
 #: JetStream's own codes: another message is the newest, or is about to be; there is no message.
 _OVERTAKEN, _NONE = frozenset({10071, 10164}), 10037
 _MOST, _MOST_BYTES = 1024, 8 << 20
-_BATCH_S = 10.0
+#: How long an acknowledgement is waited for before the message is sent again: one to a leader that died is lost.
+_WRITTEN_S, _BATCH_S = 1.5, 10.0
 _ID = "Nats-Msg-Id"
 #: Room in a message for what goes beside its body.
 HEADERS_BYTES = 512
@@ -80,7 +81,8 @@ class Kept:
         await self._link.ensure_stream(self._config)
         headers = {"Nats-Expected-Last-Subject-Sequence": str(after), _ID: name}
         try:
-            return int(answered(await self._link.request(subject, body, headers=headers))["seq"])
+            answer = await self._link.request(subject, body, _WRITTEN_S, headers)
+            return int(answered(answer)["seq"])
         except BusRefused as problem:
             if problem.code not in _OVERTAKEN:
                 raise
