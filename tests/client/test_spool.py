@@ -152,6 +152,24 @@ def test_a_service_that_has_forgotten_is_sent_the_last_five_seconds_again(stage:
     drained(line)
 
 
+def test_what_a_service_may_have_had_when_it_died_the_next_is_told_it_may_know(stage: Stage) -> None:
+    """The first of two services that die one after the other has taken all; the second is sent what it has forgotten
+    and one trade more, and is not heard of again: the third may find that trade in the log."""
+    _, line = stage.start()
+    add_all(line, range(20))
+    drained(line)
+    line.add(trades(20))
+    assert line.rewind(line.push())
+    line.add(trades(21))
+    push = line.push()
+    assert push.again is not None
+    assert (push.again.until, push.first + len(push.events)) == (21, 22)
+    line.tried(push)
+    again = line.push().again
+    assert again is not None
+    assert again.until == 22
+
+
 def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
     _, line = stage.start()
     line.add(trades(0))

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 
 from outcry.client.errors import ApiError, Unreachable
@@ -62,6 +63,8 @@ class _Line:
     def tried(self, push: Push) -> None:
         """See `Line`."""
         self.sent = max(self.sent, push.first + len(push.events))
+        if self.again is not None and self.again.until < self.sent:  # who takes over may know these as well
+            self.again = replace(self.again, until=self.sent)
 
     def taken(self, push: Push, until: int) -> bool:
         """See `Line`."""

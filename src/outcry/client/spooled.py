@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -175,7 +176,11 @@ class SpooledLine:
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
     def tried(self, push: Push) -> None:
-        """See `Line`: of a run that goes on from another all that is here may be known."""
+        """See `Line`: so that whoever takes over from a service that had them, and died, looks whether it knows them."""
+        with self._lock:
+            until = push.first + len(push.events)
+            if push.session == self.session and self.again is not None and self.again.until < until:
+                self.again = replace(self.again, until=until)
 
     def taken(self, push: Push, until: int) -> bool:
         """See `Line`."""

@@ -1,0 +1,323 @@
+"""Feeds in processes of their own: what is folded elsewhere is what the vendor sent, whoever dies on the way."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.brokers.stage import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
+from tests.cluster.feeding_stage import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
+from tests.within import within
+
+from outcry.accounts.licences import OPERATOR
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.feeds import inlet
+from outcry.ports.connections import CheckStep, ConnectionPhase
+from outcry.ports.feed import (
+    LIVE_TRADE,
+    Backfill,
+    CaughtUp,
+    Cursor,
+    Event,
+    FeedCaps,
+    Heartbeat,
+    Resume,
+    Trades,
+)
+from outcry.ports.live import StreamKey
+from outcry.ports.records import Quality, Rows
+from outcry.services.errors import InvalidRequest, StoreUnavailable
+from outcry.services.feeding.owners import Owners, PassedOn
+from outcry.services.live import entries as log
+from outcry.services.pushing import Again, Origin, Push
+
+LIVE = ConnectionPhase.LIVE
+
+
+def run(folder: Path, work: Callable[[Cluster], Awaitable[None]], peer: PunctualPeer | None = None) -> None:
+    async def whole() -> None:
+        async with clustered(folder, peer) as stage:
+            await within(work(stage), 90)
+
+    asyncio.run(whole())
+
+
+def said(stage: Stage) -> list[tuple[str, str, int, int]]:
+    """Every alert there is, in order of contract and time."""
+    rows = stage.house.alerts.alerts([stage.user])
+    return sorted((row.contract, row.key, row.at_ns, row.price_e9) for row in rows)
+
+
+def folded(stage: Stage) -> list[tuple[str, str, bytes]]:
+    """Both sessions of the day of both products, as stored."""
+    found = []
+    for contract in (ES, NQ):
+        for kind in SessionKind:
+            session = stage.session(contract, kind)
+            assert session is not None
+            found.append((contract.key, kind.value, bytes(session.profile)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list]:
+    """What one process by itself makes of the day."""
+
+    async def whole() -> tuple[list, list]:
+        async with staged(tmp_path_factory.mktemp("embedded"), PunctualPeer) as stage:
+            stage.connect()
+            await stage.until_phase(LIVE)
+            await stage.close_the_day()
+            stage.equals_the_tape()
+            return said(stage), folded(stage)
+
+    return asyncio.run(within(whole(), 90))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_day_is_the_tape_whoever_is_killed(
+    tmp_path: Path, embedded: tuple[list, list], seed: int
+) -> None:
+    """The engine or the process that brings the feed dies, or hands over, at forty moments of the day."""
+    chance = random.Random(seed)
+
+    async def work(stage: Cluster) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        for _ in range(40):
+            await stage.play(stage.peer.now_ns + chance.randrange(5, 180) * SECOND)
+            await chance.choice([stage.kill_engine, stage.kill_feeds, stage.move])()
+            if chance.random() < 0.3:
+                await stage.peer.drop()
+            for _ in range(chance.randrange(8)):
+                await asyncio.sleep(0)
+        await stage.caught()
+        await stage.until_phase(LIVE, 40)
+        await stage.close_the_day()
+        stage.equals_the_tape()
+        alerts, sessions = embedded
+        assert sorted(set(said(stage)) ^ set(alerts)) == []
+        assert said(stage) == alerts
+        assert folded(stage) == sessions
+
+    run(tmp_path, work)
+
+
+def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_more(tmp_path: Path) -> None:
+    """The first had to bring yesterday's session, too; the second begins two seconds before the newest trade."""
+    peer = PunctualPeer()
+
+    async def work(stage: Cluster) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        day_before_ns = OPEN_NS - 24 * 3600 * SECOND
+        assert [since_ns for _, since_ns in peer.asked] == [day_before_ns] * 2
+        await stage.play(stage.peer.now_ns + 5 * MINUTE)
+        await stage.caught()
+        known = {c: rows["ts_event"][rows["ts_event"] < stage.peer.now_ns] for c, rows in stage.tapes.items()}
+        await stage.move()
+        await stage.until(lambda: len(peer.asked) == 4, "the other process asks")
+        newest = {contract: int(times[-1]) for contract, times in known.items()}
+        assert {contract: since_ns + 2 * SECOND for contract, since_ns in peer.asked[2:]} == newest
+        await stage.until_phase(LIVE)
+        assert stage.peer.logins == 2
+        assert not stage.feeds[0].spool.lines  # nothing is left where it ran before
+
+    run(tmp_path, work, peer)
+
+
+def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connection(tmp_path: Path) -> None:
+    async def work(stage: Cluster) -> None:
+        stage.connect(["ES"])
+        await stage.until_phase(LIVE)
+        assert stage.connections.choose(stage.user, stage.id, ["NQ"], "other")
+        shown = stage.house.board
+        await stage.until(
+            lambda: [key.contract for key in shown.keys(stage.user)] == [NQ], "NQ alone is shown"
+        )
+        await stage.until_phase(LIVE)
+        found = await stage.connections.check(stage.user, stage.id)
+        assert found is not None
+        assert [(one.step, one.contract, one.passed) for one in found] == [
+            (CheckStep.SIGN_IN, "", True),
+            (CheckStep.SUBSCRIBED, NQ.key, True),
+            (CheckStep.HISTORY, NQ.key, True),
+            (CheckStep.LIVE, NQ.key, True),
+        ]
+        logins = stage.peer.logins
+        given = {"key": "memory-of-another"}
+        assert stage.connections.renew(stage.user, stage.id, given, stage.clock.now_ns())
+        await stage.until_phase(ConnectionPhase.NEEDS_SIGN_IN)
+        assert stage.peer.logins == logins + 2  # asked twice, as a vendor's first no may be a hiccup
+        (channel,) = [seen.channel for seen in shown.channels(stage.scope)]
+        await stage.until(lambda: channel.standing.reason == stage.row.code, "the stream says why")
+        assert stage.connections.renew(stage.user, stage.id, stage.peer.given, stage.clock.now_ns())
+        await stage.until_phase(LIVE)
+        assert stage.connections.pause(stage.user, stage.id, stage.clock.now_ns())
+        await stage.until(lambda: not stage.peer.calls, "the vendor is left alone")
+        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        stage.id = 0
+        await stage.until(lambda: not shown.keys(stage.user), "nothing is shown")
+
+    run(tmp_path, work)
+
+
+def test_with_the_bus_away_from_the_pages_the_store_says_it_all_the_same(tmp_path: Path) -> None:
+    async def work(stage: Cluster) -> None:
+        assert stage.web is not None
+        stage.web.cut()
+        stage.connect()
+        await stage.until_phase(LIVE)
+        logins = stage.peer.logins
+        assert stage.connections.resume(
+            stage.user, stage.id, stage.clock.now_ns()
+        )  # one that runs begins anew
+        await stage.until(lambda: stage.peer.logins == logins + 1, "it signs in anew")
+        await stage.until_phase(LIVE)
+        found = await stage.connections.check(stage.user, stage.id)
+        assert found is not None
+        assert [(one.passed, one.code) for one in found] == [(False, "unreachable")]
+
+    run(tmp_path, work)
+
+
+def test_a_contract_that_is_gone_while_nobody_ran_the_connection_is_retired_by_who_comes_next(
+    tmp_path: Path,
+) -> None:
+    async def work(stage: Cluster) -> None:
+        stage.connect()
+        await stage.until_phase(LIVE)
+        victim = stage.bringing
+        stage.feeds.remove(victim)
+        await victim.kill()
+        assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
+        stage.id = 0
+        assert len(stage.house.board.keys(stage.user)) == 2
+        await stage.hand.give(stage.feeds[0].seat)
+        await stage.until(lambda: not stage.house.board.keys(stage.user), "nothing is shown")
+
+    run(tmp_path, work)
+
+
+def test_a_program_may_not_push_under_a_brokers_name_but_the_service_may(tmp_path: Path) -> None:
+    """What is refused is refused in the words of one process by itself; with nobody there it is worth trying again."""
+    caps = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)
+
+    def push(first: int = 0, session: str = "a" * 20, again: Again | None = None) -> Push:
+        return Push(session, ES, caps, first, (Heartbeat(OPEN_NS),), again)
+
+    async def work(stage: Cluster) -> None:
+        stage.reserved[stage.user] = {"memory"}
+        intake = PassedOn(stage.house.reference.universe, Owners(LocalCalls(stage.bus)))
+        assert await intake.take(stage.user, "mine", push()) == 1
+        for feed, reason in (
+            ("memory", "connected"),
+            ("simulator", "feed"),
+            ("scid", "feed"),
+            ("A!", "feed"),
+        ):
+            with pytest.raises(InvalidRequest) as refused:
+                await intake.take(stage.user, feed, push())
+            assert refused.value.details == {"reason": reason}
+        with pytest.raises(InvalidRequest) as refused:
+            await intake.take(stage.user, "mine", push(7))
+        assert refused.value.details == {"reason": "hole", "next": 1}
+        assert await intake.take(stage.user, "memory", push(), Origin.RUNNER) == 1
+        # whoever alone runs a feed need not wait for who did before, who is told so, and may not come back at once
+        assert await intake.take(stage.user, "memory", push(session="b" * 20), Origin.RUNNER) == 1
+        with pytest.raises(InvalidRequest) as refused:
+            await intake.take(stage.user, "memory", push(1), Origin.RUNNER)
+        assert refused.value.details == {"reason": "replaced"}
+        with pytest.raises(InvalidRequest) as refused:
+            await intake.take(OPERATOR, "scid", push(1), Origin.PROCESS)
+        assert refused.value.details == {"reason": "hole", "next": 0}
+        assert stage.owner is not None
+        await stage.owner._served.aclose()
+        with pytest.raises(StoreUnavailable):
+            await intake.take(stage.user, "mine", push(1))
+
+    run(tmp_path, work)
+
+
+class Written:
+    """A file that two processes follow: what was written, and what comes. Implements `Feed`."""
+
+    name, run = "scid", ""
+    caps = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
+
+    def __init__(self, rows: list[Rows], came: asyncio.Condition) -> None:
+        self._rows, self._came = rows, came
+
+    async def contracts(self) -> list[Contract]:
+        return [ES]
+
+    async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
+        count = len(self._rows)
+        for rows in self._rows[:count]:
+            kept = rows[rows["ts_event"] >= since.since_ns]
+            if len(kept):
+                yield Trades(kept)
+        yield CaughtUp(int(self._rows[count - 1]["ts_event"][-1]), Quality.TICKS)
+        while True:
+            async with self._came:
+                while len(self._rows) == count:
+                    await self._came.wait()
+            yield Trades(self._rows[count])
+            count += 1
+
+    async def close(self) -> None:
+        pass
+
+
+def test_of_two_processes_with_one_file_the_other_goes_on_when_the_first_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every trade once, in order, whoever brought it: 60 trades, one a second, the third of three deaths after 50."""
+    monkeypatch.setattr(inlet, "SILENCE_S", 0.5)
+
+    async def work(stage: Cluster) -> None:
+        written: list[Rows] = []
+        came = asyncio.Condition()
+
+        async def write(second: int) -> None:
+            row = np.zeros(1, LIVE_TRADE)
+            row["ts_event"] = row["ts_recv"] = stage.peer.now_ns - (120 - second) * SECOND
+            row["price"], row["size"], row["side"] = 6_700_000_000_000 + second * 250_000_000, 1, b"N"
+            async with came:
+                written.append(row)
+                came.notify_all()
+
+        def feeding() -> list[FeedsProcess]:
+            refused = {one: one.streams.outward.refused.get(key, "") for one in stage.feeds}
+            assert set(refused.values()) <= {"", "occupied"}
+            lines = {one: one.spool.lines.get(key) for one in stage.feeds}
+            return [one for one, line in lines.items() if not refused[one] and line is not None and line.next]
+
+        key = StreamKey(OPERATOR, "scid", ES)
+        await write(0)
+        for process in stage.feeds:
+            process.streams.attach(OPERATOR, Written(written, came))
+        for second in range(1, 60):
+            await write(second)
+            await asyncio.sleep(0.01)
+            if second in {20, 35, 50}:
+                await stage.until(lambda: len(feeding()) == 1, "one feeds, the other waits")
+                (victim,) = feeding()
+                stage.feeds.remove(victim)
+                await victim.kill()
+                another = await stage.begin_feeds()
+                another.streams.attach(OPERATOR, Written(written, came))
+        newest_ns = int(written[-1]["ts_event"][0])
+        await stage.until(
+            lambda: stage.engine.runners[key.text].stream.latest_ns == newest_ns, "all is taken"
+        )
+        logged = [log.decode(frame) for frame in stage.house.log.read(key.text, 0)]
+        times = [
+            at for one in logged if isinstance(one, log.TradeRows) for at in one.rows["ts_event"].tolist()
+        ]
+        assert times == [int(row["ts_event"][0]) for row in written]
+
+    run(tmp_path, work)
