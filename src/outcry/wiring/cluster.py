@@ -31,6 +31,8 @@ from outcry.services.live.publisher import Publisher
 from outcry.services.live.recorder import Tell, say_nothing
 from outcry.services.live.worker import Worker
 from outcry.services.pushing import OWNER_WAIT_S
+from outcry.wiring.feeding import run_feeds
+from outcry.wiring.feeds import brokers_of, connections_elsewhere
 
 if TYPE_CHECKING:
     from outcry.api.app import Application
@@ -54,6 +56,7 @@ class ClusterSide:
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
         self._engine: Engine | None = None
+        self._mirror: Mirror | None = None
         self._running: asyncio.Task[None] | None = None
         #: More to run: what others put together over `calls` and `presence`.
         self.beside: list[tuple[str, Part]] = []
@@ -88,6 +91,8 @@ class ClusterSide:
         parts = [*self.beside]
         if "engine" in self._roles:
             parts.append(("engine", self._run_engine))
+        if "feeds" in self._roles:
+            parts.append(("feeds", self._run_feeds))
         parts += [("mirror", self._run_mirror), ("alerts", self._run_alerts)]
         async with self.link, self.presence.here(sorted(self._roles)), asyncio.TaskGroup() as group:
             for name, part in parts:
@@ -106,11 +111,20 @@ class ClusterSide:
     async def _run_mirror(self) -> None:
         """The board of this process, filled by what engines tell."""
         house, universe = self._house, self._house.reference.universe
-        mirror = Mirror(
+        mirror = self._mirror = Mirror(
             house.board, JetStreamLatest(self.link), self.calls,
             lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
         )  # fmt: skip
         await mirror.run()
+
+    def _complete(self) -> bool:
+        """Whether the board shows every stream there is."""
+        return self._mirror is not None and self._mirror.complete
+
+    async def _run_feeds(self) -> None:
+        """This process's share of people's connections, and feeds of its own."""
+        partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
+        await run_feeds(self._house, self.calls, partitions, self._complete, self._feeds, self._say)
 
     async def _run_alerts(self) -> None:
         """Its alerts, as they are in the store."""
@@ -124,7 +138,10 @@ class ClusterSide:
             engine = house.engine_over(log, house.alerts, board, by=self.presence.name)
             engine.tell = self._say
             self._engine = engine
-            pushes = PushedFeeds(universe, streams_of=engine.streams_of, wait_s=OWNER_WAIT_S)
+            pushes = PushedFeeds(
+                universe, reserved={feed.name for _, feed in self._feeds}, reserved_of=brokers_of(house),
+                streams_of=engine.streams_of, wait_s=OWNER_WAIT_S,
+            )  # fmt: skip
             pushes.subscribe(engine.attach_contract)
             taking = Taking(self.calls, pushes, engine, universe, house.clock)
             limits = LimitOwner(self.calls, self.presence)
@@ -165,4 +182,7 @@ def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "App
     side.beside.append(("limits", limiter.run))
     pushes = PassedOn(house.reference.universe, Owners(side.calls))
     degraded = {"bus": lambda: not side.link.connected, "limits": lambda: limiter.degraded}
-    return house.answering(limiter, side, pushes, None, degraded)
+    connections, distant = connections_elsewhere(house, side.calls)
+    if "web" in house.settings.roles:
+        side.beside.append(("connections", distant.run))
+    return house.answering(limiter, side, pushes, connections, degraded)

@@ -1,5 +1,6 @@
 """Where users' connections are put together: what is kept of them, what they are sealed with, and what runs them."""
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from outcry.feeds.adapters import adapters
@@ -26,6 +27,12 @@ def connections_elsewhere(house: "House", calls: Calls) -> tuple[BrokerConnectio
     """Connections over a house, run by other processes, and what tells them when something is to be looked at."""
     distant = DistantConnections(calls)
     return BrokerConnections(parts_of(house), distant, house.board), distant
+
+
+def brokers_of(house: "House") -> Callable[[int], Collection[str]]:
+    """Names of a user's feeds that are connections, asked of the store, which may block."""
+    store = SqlConnectionStore(house.database)
+    return lambda user_id: {row.broker for row in store.rows(user_id)} if user_id else ()
 
 
 def parts_of(house: "House") -> Parts:
