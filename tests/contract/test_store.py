@@ -216,14 +216,14 @@ def test_keys_are_asked_for_by_the_revision_since_which_what_they_may_do_changed
     def changed_by(work: Callable[[], object]) -> list[int]:
         before = store.revision()
         work()
-        return [row.id for row in store.keys_since(before)]
+        return sorted(row.id for row in store.keys_since(before))
 
     for n in range(5):
         user = ann if n < 3 else bob
         assert changed_by(
             lambda n=n, user=user: store.add_key(user, "free", f"outcry_{n}", b"%d" % n, 2)
         ) == [n + 1]
-    assert list(store.keys_since(None)) == list(store.keys(None))
+    assert sorted(store.keys_since(None), key=lambda row: row.id) == list(store.keys(None))
     assert changed_by(lambda: store.replace_key(bob, 5, "outcry_5", b"5", 30, 9, most=9)) == [5, 6]
     assert changed_by(lambda: store.revoke_key("outcry_1", 9)) == [2]
     assert changed_by(lambda: store.used_keys({1: 9})) == []
@@ -232,7 +232,7 @@ def test_keys_are_asked_for_by_the_revision_since_which_what_they_may_do_changed
     assert changed_by(lambda: people.change_user(bob, disabled_ns=9)) == [4, 5, 6]
     assert changed_by(lambda: people.change_user(ann, tier="pro")) == [1, 2, 3]
     assert {row.tier for row in store.keys(ann)} == {"pro", "free"}
-    assert [row.disabled_ns for row in store.keys_since(None)] == [None, None, None, 9, 9, 9]
+    assert {row.id for row in store.keys_since(None) if row.disabled_ns == 9} == {4, 5, 6}
     assert (store.has_prefix("outcry_1"), store.has_prefix("outcry_")) == (True, False)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, tuple_, update
 
 from outcry.ports.store import KeyRow, Role, Tier
 from outcry.store import schema
@@ -17,7 +17,7 @@ from outcry.store.database import Database, new_id
 from outcry.store.grants import log_alike
 
 _KEYS = schema.keys
-_AT_ONCE = 20_000
+_AT_ONCE = 5_000
 #: Said by whoever moves the revision of answers first, as `Database.write` does.
 CHANGED_NOW = select(schema.revision.c.n).scalar_subquery()
 _ELSEWHERE = ("email", "disabled_ns")  # what a row has of its user
@@ -93,16 +93,18 @@ class SqlKeys:
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
         """See `AccountStore`."""
-        query = _rows().where(_KEYS.c.id > bindparam("after")).order_by(_KEYS.c.id).limit(_AT_ONCE)
-        if revision is not None:
-            query = query.where(_KEYS.c.changed > revision)
-        after, full = 0, True
+        place = tuple_(_KEYS.c.changed, _KEYS.c.id)
+        query = _rows().add_columns(_KEYS.c.changed).order_by(_KEYS.c.changed, _KEYS.c.id).limit(_AT_ONCE)
+        query = query.where(place > tuple_(bindparam("changed"), bindparam("number")))
+        after = {"changed": 0, "number": 0} if revision is None else {"changed": revision + 1, "number": 0}
+        full = True
         while full:  # a page at a time, so that no statement takes long
             with self._database.reading() as connection:
-                rows = connection.execute(query, {"after": after}).mappings().all()
-            yield from (KeyRow(**row) for row in rows)
+                rows: Sequence[Any] = connection.execute(query, after).all()
+            yield from (KeyRow(*row[:-1]) for row in rows)
             full = len(rows) == _AT_ONCE
-            after = rows[-1]["id"] if rows else after
+            if full:
+                after = {"changed": rows[-1].changed, "number": rows[-1].id}
 
     def has_prefix(self, prefix: str) -> bool:
         """See `AccountStore`."""
@@ -133,9 +135,10 @@ class SqlKeys:
 
 
 def _rows() -> Any:
-    columns = [_KEYS.c[field.name] for field in fields(KeyRow) if field.name not in _ELSEWHERE]
+    """Keys, with the columns in the order of `KeyRow`."""
     users = schema.users
-    return select(*columns, users.c.email, users.c.disabled_ns).join_from(_KEYS, users)
+    named = [(users if field.name in _ELSEWHERE else _KEYS).c[field.name] for field in fields(KeyRow)]
+    return select(*named).join_from(_KEYS, users)
 
 
 def _grant_alike(connection: Connection, old: int, new: int, now_ns: int) -> None:

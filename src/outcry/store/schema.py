@@ -140,7 +140,8 @@ keys = Table(
     Column("expires_ns", BigInteger),
     Column("last_used_ns", BigInteger),
     Column("replaced_by", Integer),
-    Column("changed", BigInteger, nullable=False, server_default="0", index=True),
+    Column("changed", BigInteger, nullable=False, server_default="0"),
+    Index("ix_keys_changed_id", "changed", "id"),
 )
 
 grants = Table(

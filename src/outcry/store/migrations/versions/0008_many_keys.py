@@ -14,5 +14,5 @@ down_revision = "0007"
 def upgrade() -> None:
     """Add the column, and ways to a user's keys and to one by its first characters."""
     op.add_column("keys", sa.Column("changed", sa.BigInteger, nullable=False, server_default="0"))
-    for column in ("changed", "user_id", "prefix"):
-        op.create_index(f"ix_keys_{column}", "keys", [column])
+    for columns in (["changed", "id"], ["user_id"], ["prefix"]):
+        op.create_index(f"ix_keys_{'_'.join(columns)}", "keys", columns)
