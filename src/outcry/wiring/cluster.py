@@ -15,6 +15,7 @@ from outcry.bus.nats.link import Link
 from outcry.bus.nats.log import JetStreamLog
 from outcry.bus.nats.partitions import NatsPartitions
 from outcry.bus.nats.presence import NatsPresence
+from outcry.bus.nats.snapshots import JetStreamSnapshots
 from outcry.bus.nats.thread import LinkThread
 from outcry.feeds.pushed import PushedFeeds
 from outcry.ports.live import StreamKey
@@ -93,7 +94,10 @@ class ClusterSide:
             parts.append(("engine", self._run_engine))
         if "feeds" in self._roles:
             parts.append(("feeds", self._run_feeds))
-        parts += [("mirror", self._run_mirror), ("alerts", self._run_alerts)]
+        if self._roles & {"api", "web", "feeds"}:
+            parts.append(("mirror", self._run_mirror))
+        if self._roles & {"api", "web", "deliver"}:
+            parts.append(("alerts", self._run_alerts))
         async with self.link, self.presence.here(sorted(self._roles)), asyncio.TaskGroup() as group:
             for name, part in parts:
                 group.create_task(self._kept_up(name, part), name=name)
@@ -135,7 +139,7 @@ class ClusterSide:
         house, universe = self._house, self._house.reference.universe
         async with _in_thread(LinkThread(house.settings.cluster, self._say)) as thread:
             log, board = JetStreamLog(thread, self._say), Board()
-            engine = house.engine_over(log, house.alerts, board, by=self.presence.name)
+            engine = house.engine_over(log, JetStreamSnapshots(thread), board, by=self.presence.name)
             engine.tell = self._say
             self._engine = engine
             pushes = PushedFeeds(
@@ -179,10 +183,13 @@ def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "App
     """The application of one process among several. `feeds`: those that this one brings besides people's own."""
     side = ClusterSide(house, feeds)
     limiter = SharedLimiter(side.calls, side.presence)
-    side.beside.append(("limits", limiter.run))
-    pushes = PassedOn(house.reference.universe, Owners(side.calls))
-    degraded = {"bus": lambda: not side.link.connected, "limits": lambda: limiter.degraded}
-    connections, distant = connections_elsewhere(house, side.calls)
+    degraded = {"bus": lambda: not side.link.connected}
+    if house.settings.roles & {"api", "web"}:
+        side.beside.append(("limits", limiter.run))
+        degraded["limits"] = lambda: limiter.degraded
+    connections = None
     if "web" in house.settings.roles:
+        connections, distant = connections_elsewhere(house, side.calls)
         side.beside.append(("connections", distant.run))
+    pushes = PassedOn(house.reference.universe, Owners(side.calls))
     return house.answering(limiter, side, pushes, connections, degraded)
