@@ -127,6 +127,34 @@ def test_several_have_every_partition_once_and_spread_as_they_come_and_go(jetstr
     asyncio.run(within(main(), 60))
 
 
+def test_who_hands_over_is_waited_for_however_long_it_takes(jetstream: JetStream) -> None:
+    """`lost` takes longer than a pin lasts without being renewed."""
+
+    async def main() -> None:
+        ended_s: dict[int, float] = {}
+        begun_s: dict[int, float] = {}
+
+        async def lost(number: int) -> None:
+            await asyncio.sleep(2.5)
+            ended_s[number] = time.monotonic()
+
+        async def gained(number: int) -> None:
+            begun_s[number] = time.monotonic()
+
+        async with member(jetstream) as one, member(jetstream) as two:
+            one.lost, two.gained, two.lost = lost, gained, _nothing  # type: ignore[method-assign]
+            one.start()
+            await until(lambda: one.owned == ALL, "it has all")
+            two.start()
+            await until(lambda: evenly([one, two]), "two share them")
+            assert begun_s.keys() == ended_s.keys() == two.owned
+            late_s = [begun_s[number] - ended_s[number] for number in begun_s]
+            assert min(late_s) > 0
+            assert max(late_s) < 1
+
+    asyncio.run(within(main(), 60))
+
+
 def test_all_are_taken_up_beside_each_other_and_one_that_cannot_be_is_tried_again(
     jetstream: JetStream,
 ) -> None:

@@ -29,7 +29,7 @@ _ASK_S, _AGAIN_S = 5.0, 0.3
 #: Others are given so long to take what is theirs by order, before all that is free is asked for.
 _ORDERLY_S = 0.15
 #: When a process begins it first finds out who else there is.
-_LOOK_S = 0.6
+_LOOK_S = 0.2
 #: The message is given to who is pinned anew so often; less than a pin lasts, for it is what the next is given too.
 _ANEW_S = 1.2
 #: What is let go is ours for so long yet, at least.
