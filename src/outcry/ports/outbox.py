@@ -181,6 +181,15 @@ class Standing:
 class Outbox(Protocol):
     """What is to be delivered. Every method may raise `StoreBusy`. Times are the machine's, ns UTC."""
 
+    def attend(self, worker: str, now_ns: int) -> int:
+        """Say every few seconds that this worker is there, as long as it is; free the lanes of those that ended without
+        a word, where that can be known before their leases run out, and return how many."""
+        ...
+
+    def leave(self) -> None:
+        """Say that it is there no longer."""
+        ...
+
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Parcel]:
         """Lease up to `most` lanes with something due, those first that waited longest, and return a parcel for each;
         of lanes whose last attempt took `SLOW_MS` or more at most `most_slow`.

@@ -76,7 +76,7 @@ class Database:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as problem:
-            raise _busy(problem) from problem
+            raise busy(problem) from problem
 
     @contextmanager
     def write(self, moves: Moves = "answers", *, patience_s: float | None = None) -> Generator[Connection]:
@@ -95,7 +95,17 @@ class Database:
                         connection.execute(update(schema.revision).values({counter: counter + 1}))
                     yield connection
         except SQLAlchemyError as problem:
-            raise _busy(problem) from problem
+            raise busy(problem) from problem
+
+    def kept_open(self, patience_s: float) -> Connection | None:
+        """A connection of the caller's own, to be kept and closed by it: PostgreSQL knows by that who is there; None
+        of SQLite, which does not. It bears a server that is silent for so long. Raises SQLAlchemy's errors."""
+        if self._is_sqlite:
+            return None
+        connection = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        driver: Any = connection.connection.driver_connection
+        driver.patience_s = patience_s
+        return connection
 
     def scrub(self) -> None:
         """Have what was overwritten or removed leave SQLite's write-ahead log too, as far as no reader is in it now;
@@ -131,6 +141,7 @@ def new_id(done: Any) -> int:
     return int(done.inserted_primary_key[0])
 
 
-def _busy(problem: SQLAlchemyError) -> StoreBusy:
+def busy(problem: SQLAlchemyError) -> StoreBusy:
+    """As what a driver's error leaves."""
     said = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
     return StoreBusy(f"the database did not do as asked: {said}")

@@ -25,6 +25,7 @@ from outcry.ports.outbox import (
     moved_by,
 )
 from outcry.store import schema
+from outcry.store.attendance import Attendance, let_go
 from outcry.store.claiming import Room, claim, read_lane
 from outcry.store.database import Database
 from outcry.store.fan_out import enter_missing, seen_by
@@ -47,8 +48,21 @@ class SqlOutbox:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._attendance = Attendance(database)
 
     # -- for who delivers
+
+    def attend(self, worker: str, now_ns: int) -> int:
+        """See `Outbox`."""
+        gone = self._attendance.look(worker, now_ns)
+        if not gone:
+            return 0
+        with self._database.write("nothing") as connection:
+            return let_go(connection, gone, now_ns)
+
+    def leave(self) -> None:
+        """See `Outbox`."""
+        self._attendance.leave()
 
     def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Parcel]:
         """See `Outbox`."""

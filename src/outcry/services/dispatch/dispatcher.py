@@ -41,6 +41,8 @@ _RETRY_S = 1.0
 #: How long the end of the process waits for what is under way.
 _PATIENCE_S = 5.0
 _SWEEP_S = 3600.0
+#: How often it is said that this worker is there, and seen who is not any more.
+_ATTEND_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Dispatcher:
         """Deliver what is due, as it falls due. Never ends but by a fault, and may then be begun anew: what is under
         way goes on meanwhile, and what became of it is not lost."""
         self._loop = asyncio.get_running_loop()
-        turns = (self._claim_on(), self._recording.run(), self._sweep_on())
+        turns = (self._claim_on(), self._recording.run(), self._sweep_on(), self._attend_on())
         tasks = [self._loop.create_task(turn) for turn in turns]
         try:
             ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -101,7 +103,8 @@ class Dispatcher:
             await asyncio.wait(tasks)
 
     def close(self) -> None:
-        """Let the threads end."""
+        """Let the threads end, and others know."""
+        self._parts.outbox.leave()
         self._announcements.close()
         self._store_thread.shutdown()
 
@@ -235,6 +238,23 @@ class Dispatcher:
             except Exception as problem:  # noqa: BLE001 - a supervisor: delivering does not depend on it
                 self.tell("the log of deliveries cannot be cleared", problem=str(problem))
             await asyncio.sleep(_SWEEP_S)
+
+    async def _attend_on(self) -> None:
+        """Be there, and have the messages of workers that are not any more go on. By another thread: one that waits
+        long for the store holds up nothing."""
+        parts = self._parts
+        while True:
+            try:
+                freed = await asyncio.to_thread(parts.outbox.attend, parts.worker, parts.clock.now_ns())
+            except StoreBusy:
+                freed = 0
+            except Exception as problem:  # noqa: BLE001 - a supervisor: leases run out all the same
+                self.tell("who else delivers cannot be known", problem=repr(problem))
+                freed = 0
+            if freed:
+                self.tell("messages of a worker that ended go on", messages=freed)
+                self._woken.set()
+            await asyncio.sleep(_ATTEND_S)
 
     async def _finish(self) -> None:
         """Let what is under way come to its end, as far as that is soon, record it, and have owners told."""

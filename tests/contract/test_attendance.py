@@ -1,0 +1,96 @@
+"""Which workers are there, as PostgreSQL knows it: one that ended holds up nobody for as long as its leases last."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from tests.contract.databases import Place, Places
+from tests.contract.outbox_stage import LEASE_NS, S, Stage
+from tests.engines.postgres import Postgres
+
+from outcry.ports.store import StoreBusy
+from outcry.store.outbox import SqlOutbox
+
+
+@pytest.fixture
+def place(places: Places, tmp_path: Path) -> Iterator[Place]:
+    with places.place("postgresql", tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def stage(place: Place) -> Iterator[Stage]:
+    """Two subscriptions, an alert for both; the worker `other` is there and has claimed one."""
+    made = Stage(place.open())
+    made.subscribe()
+    made.subscribe()
+    made.fire()
+    yield made
+    made.outbox.leave()
+
+
+@pytest.fixture
+def other(stage: Stage, place: Place) -> Iterator[SqlOutbox]:
+    outbox = SqlOutbox(place.open())
+    outbox.attend("other", stage.now_ns)
+    assert len(outbox.claim("other", stage.now_ns, LEASE_NS, 1, 1)) == 1
+    yield outbox
+    outbox.leave()
+
+
+def looks(stage: Stage, seconds: int, each_s: int = 2) -> int:
+    """Lanes that a worker frees who looks every two seconds."""
+    freed = 0
+    for _ in range(0, seconds, each_s):
+        stage.now_ns += each_s * S
+        freed += stage.outbox.attend("w", stage.now_ns)
+    return freed
+
+
+@pytest.mark.usefixtures("other")
+def test_who_is_there_keeps_its_lanes_for_as_long_as_its_lease_lasts(stage: Stage) -> None:
+    """50 s of the minute; then the lease is over, and the lane is anybody's without being freed."""
+    assert looks(stage, 50) == 0
+    assert len(stage.claim()) == 1
+    stage.now_ns += 11 * S
+    assert looks(stage, 2) == 0
+    assert len(stage.claim("x")) == 1
+
+
+@pytest.mark.parametrize("how", ["it says so", "its connection breaks"])
+def test_what_a_worker_held_that_ended_goes_on_after_ten_seconds_under_the_same_id(
+    stage: Stage, other: SqlOutbox, how: str
+) -> None:
+    """Absent at the first look, at 2 s, its lane is free at the one ten seconds later: at 12 s, not at 10."""
+    with stage.database.reading() as connection:
+        held = connection.execute(
+            text("SELECT message_id FROM outbox WHERE message_id IS NOT NULL")
+        ).scalar_one()
+    if how == "it says so":
+        other.leave()
+    else:
+        with stage.database.write("nothing") as connection:
+            broken = (
+                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
+            )
+            connection.execute(text(broken))
+    assert looks(stage, 10) == 0
+    assert looks(stage, 2) == 1
+    parcels = stage.claim()
+    assert held in {parcel.message_id for parcel in parcels}
+    assert len(parcels) == 2
+
+
+def test_who_comes_back_within_ten_seconds_has_lost_nothing(
+    stage: Stage, other: SqlOutbox, postgres: Postgres
+) -> None:
+    """The server is started again, which ends every connection; both look again soon after."""
+    assert looks(stage, 4) == 0
+    postgres.restart()
+    for outbox in (stage.outbox, other):
+        with pytest.raises(StoreBusy):
+            outbox.attend("w", stage.now_ns)
+    assert looks(stage, 6) == 0
+    assert other.attend("other", stage.now_ns) == 0
+    assert looks(stage, 20) == 0
