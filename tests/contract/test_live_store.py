@@ -1,4 +1,4 @@
-"""What every store of live streams keeps to: alerts recorded once, positions and snapshots that never go back."""
+"""What every store of live streams keeps to: alerts recorded once, positions that never go back."""
 
 import threading
 from dataclasses import dataclass, replace
@@ -139,19 +139,6 @@ def test_alerts_and_position_are_kept_together_or_not_at_all(store: LiveStore) -
     assert store.alerts([0]) == []
     assert store.position(ES) == 0
     assert store.last_seq() == 0
-
-
-def test_a_snapshot_is_not_replaced_by_an_older_one(store: LiveStore) -> None:
-    assert store.snapshot(ES) is None
-    store.save_snapshots([(ES, 10, b"ten\x00"), (NQ, 1, b"")])
-    store.save_snapshots([(ES, 9, b"nine"), (NQ, 2, b"two")])
-    assert store.snapshot(ES) == (10, b"ten\x00")
-    assert store.snapshot(NQ) == (2, b"two")
-    store.save_snapshots([(ES, 10, b"again")])
-    assert store.snapshot(ES) == (10, b"again")
-    store.save_snapshots([(ES, 12, b"twelve"), (ES, 11, b"eleven")])
-    assert store.snapshot(ES) == (12, b"twelve")
-    store.save_snapshots([])
 
 
 def test_a_forgotten_stream_keeps_its_alerts(store: LiveStore) -> None:

@@ -2,30 +2,20 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from tests.contract.databases import KINDS, Places
 from tests.engines.jetstream import JetStream
 
 from outcry.bus.nats.snapshots import JetStreamSnapshots
 from outcry.bus.nats.thread import LinkThread
 from outcry.ports.live import Snapshots
 from outcry.services.live.recorder import say_nothing
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
 from outcry.store.live import SqlLiveStore
 
 ES, NQ = "0/demo/ESH2026", "0/de.mo/NQH2026"
-
-
-@contextmanager
-def sqlite(folder: Path) -> Iterator[Snapshots]:
-    engine = open_engine(sqlite_url(folder))
-    migration.migrate(engine)
-    database = Database(engine)
-    yield SqlLiveStore(database)
-    database.close()
 
 
 @contextmanager
@@ -37,13 +27,16 @@ def on_jetstream(server: JetStream) -> Iterator[Snapshots]:
 Opened = Callable[[], AbstractContextManager[Snapshots]]
 
 
-@pytest.fixture(params=["sqlite", "jetstream"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
+@pytest.fixture(params=[*KINDS, "jetstream"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     """Opens the snapshots as one process has them, and again as another does."""
-    if request.param == "sqlite":
-        return lambda: sqlite(tmp_path)
-    server = request.getfixturevalue("jetstream")
-    return lambda: on_jetstream(server)
+    if request.param == "jetstream":
+        server: JetStream = request.getfixturevalue("jetstream")
+        yield lambda: on_jetstream(server)
+    else:
+        places: Places = request.getfixturevalue("places")
+        with places.place(request.param, tmp_path) as place:
+            yield lambda: nullcontext(SqlLiveStore(place.open()))
 
 
 @pytest.fixture
