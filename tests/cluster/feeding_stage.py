@@ -6,11 +6,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tests.brokers import stage as brokers
 from tests.brokers.memory_peer import MemoryAdapter, MemoryFeed, MemoryPeer
 from tests.brokers.stage import BEGIN_NS, ES, NQ, RUSH, PeerClock, tape_of
+from tests.within import within
 
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.link import Link
 from outcry.client.carried import CarriedStreams
 from outcry.client.carrying import Market as Traded
 from outcry.core.instruments import Contract
@@ -80,7 +84,7 @@ class LocalCalls:
         #: Names asked, for what is asked too often.
         self.asked: list[str] = []
 
-    def cut(self) -> None:
+    async def cut(self) -> None:
         """Hear nothing and say nothing any more; what was under way here is never answered."""
         self.gone = True
         self.away.set()
@@ -132,6 +136,35 @@ class LocalCalls:
             yield
         finally:
             self._bus.listeners.remove(entry)
+
+
+class WiredCalls:
+    """The same over a real NATS server, with a link of the process's own."""
+
+    def __init__(self, urls: str, told: list[str]) -> None:
+        def tell(event: str, **details: object) -> None:
+            told.append(f"{event} {details}")
+
+        self.link = Link(urls, tell)
+        self._calls = NatsCalls(self.link, tell)
+        self._open = False
+        self.serve, self.listen, self.tell = self._calls.serve, self._calls.listen, self._calls.tell
+
+    async def open(self) -> Self:
+        await self.link.__aenter__()
+        self._open = True
+        await within(self.link.up(), 10)
+        return self
+
+    async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        if not self._open:
+            raise BusDown("cut off")
+        return await self._calls.ask(name, body, timeout_s)
+
+    async def cut(self) -> None:
+        if self._open:
+            self._open = False
+            await self.link.__aexit__(None, None, None)
 
 
 class Hand:
@@ -188,7 +221,7 @@ class EngineProcess:
 
     async def kill(self) -> None:
         """End it at once: nothing is said and nothing saved."""
-        self.calls.cut()  # type: ignore[attr-defined]
+        await self.calls.cut()  # type: ignore[attr-defined]
         tasks = [*self.engine._feeds.values(), *self.engine._tasks]
         for task in tasks:
             task.cancel()
@@ -229,7 +262,7 @@ class FeedsProcess:
 
     async def kill(self) -> None:
         """End it at once: whatever it still does reaches nobody."""
-        self.calls.cut()  # type: ignore[attr-defined]
+        await self.calls.cut()  # type: ignore[attr-defined]
         await self.stop()
 
 
@@ -242,8 +275,18 @@ class Cluster(brokers.Stage):
     feeds: list[FeedsProcess] = field(default_factory=list[FeedsProcess])
     owner: EngineProcess | None = None
     parts: Parts | None = None
-    web: LocalCalls | None = None
+    web: LocalCalls | WiredCalls | None = None
+    #: Where NATS is; empty: the processes meet on `bus`.
+    urls: str = ""
+    wired: list[WiredCalls] = field(default_factory=list[WiredCalls])
     reserved: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+
+    async def calls(self) -> LocalCalls | WiredCalls:
+        """A process's way to the others."""
+        if not self.urls:
+            return LocalCalls(self.bus)
+        self.wired.append(await WiredCalls(self.urls, self.told).open())
+        return self.wired[-1]
 
     async def begin_engine(self) -> None:
         """A process that owns all partitions, over the same log."""
@@ -261,7 +304,7 @@ class Cluster(brokers.Stage):
             lambda event, **details: self.told.append(f"{event} {details}"),
             rush=RUSH,
         )
-        self.owner = EngineProcess(self.engine, house, LocalCalls(self.bus), self.reserved)
+        self.owner = EngineProcess(self.engine, house, await self.calls(), self.reserved)
         await self.owner.start()
 
     async def kill_engine(self) -> None:
@@ -275,7 +318,7 @@ class Cluster(brokers.Stage):
         """One more process that brings feeds."""
         assert self.parts is not None
         process = FeedsProcess(
-            self.house, LocalCalls(self.bus), self.parts, self.told, Path(self.house.settings.data) / "spools"
+            self.house, await self.calls(), self.parts, self.told, Path(self.house.settings.data) / "spools"
         )
         self.feeds.append(process)
         process.start()
@@ -300,7 +343,7 @@ class Cluster(brokers.Stage):
 
 
 @asynccontextmanager
-async def clustered(folder: Path, peer: PunctualPeer | None = None) -> AsyncIterator[Cluster]:
+async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = "") -> AsyncIterator[Cluster]:
     """A vendor that plays its tape from `BEGIN_NS` on, two processes of feeds, one engine, and the pages' side of
     connections; nothing is connected yet."""
     peer = peer or PunctualPeer()
@@ -314,6 +357,8 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None) -> AsyncIter
     try:
         with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
             stage = _stage(house, peer, clock, tapes)
+            stage.urls = urls
+            stage.web = await stage.calls()
             web = DistantConnections(stage.web)  # type: ignore[arg-type]
             stage.connections = BrokerConnections(stage.parts, web, house.board)  # type: ignore[arg-type]
             await stage.begin_engine()
@@ -333,6 +378,8 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None) -> AsyncIter
                         await process.stop()
                 assert stage.owner is not None
                 await stage.owner.stop()
+                for calls in stage.wired:
+                    await calls.cut()
     finally:
         health.LINK_TIMEOUT_S = usual_s
         await peer.stop()
