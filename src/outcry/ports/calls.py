@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-#: Answers a call. What it raises is told to whoever asked as `CallRefused`, in its words if it is one, else as a fault.
+#: Answers a call. What it raises is told to whoever asked as `CallRefused`, in its words if it is one, else as `fault`.
 Answerer = Callable[[bytes], Awaitable[bytes]]
 
 

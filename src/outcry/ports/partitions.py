@@ -33,7 +33,8 @@ class Partitions(Protocol):
 
     async def run(self, gained: Turn, lost: Turn) -> None:
         """Take part until cancelled, and call `gained` and `lost` for each partition, one call at a time for the same
-        one. `gained` has ended before the partition counts as `owned`; `lost` is called after it stopped to.
+        one. `gained` has ended before the partition counts as `owned`; `lost` is called after it stopped to, and where
+        `gained` raised, or was cut short because the partition was lost meanwhile. What they raise is told.
 
         Cancelled, it hands over what it has: `lost` is called for each, and another process may have it at once. Of one
         that dies, others have them within about two seconds; they are spread evenly over the processes there are."""
