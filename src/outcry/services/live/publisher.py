@@ -21,7 +21,7 @@ from outcry.ports.live import LogTakenOver, StreamKey, TradeLog
 from outcry.ports.partitions import partition_of_stream
 from outcry.ports.store import StoreBusy
 from outcry.services.live import entries
-from outcry.services.live.board import Board
+from outcry.services.live.board import Board, Channel
 from outcry.services.live.runner import Runner
 from outcry.services.live.state import ALIVE, Alive, state_of
 
@@ -44,12 +44,16 @@ _TURN = 500
 
 @dataclass(slots=True, eq=False)
 class _Shown:
-    """A stream as it was last told of. `version`: of its channel, -1: not yet; `at_s`: when. `first`, `count`: its
-    order. `since_s`: since when it has moved untold, 0: it has not. `busy`: a state of it is on the way. `dropped`: it
-    went off the board, which is yet to be told; `gone`: it was told."""
+    """A stream as it was last told of.
+
+    channel, version: which of it; None: not yet. at_s: when. first, count: its order. since_s: since when it has moved
+    untold, 0: it has not. busy: a state of it is on the way. dropped: it went off the board, which is yet to be told;
+    gone: it was told.
+    """
 
     key: StreamKey
-    version: int = -1
+    channel: Channel | None = None
+    version: int = 0
     market_ns: int = 0
     at_s: float = 0.0
     first: int = 0
@@ -62,11 +66,12 @@ class _Shown:
 
 @dataclass(slots=True, eq=False)
 class _Taken:
-    """A state on its way out, and the version and market time of the channel it is of."""
+    """A state on its way out, and the channel it is of, with its version and market time."""
 
     shown: _Shown
     state: Latest
-    version: int = -1
+    channel: Channel | None = None
+    version: int = 0
     market_ns: int = 0
 
 
@@ -181,7 +186,7 @@ class Publisher:
 
     def _is_due(self, shown: _Shown, runner: Runner, now_s: float) -> bool:
         channel, ago_s = runner.channel, now_s - shown.at_s
-        if channel.version != shown.version or ago_s >= AGAIN_S:
+        if channel is not shown.channel or channel.version != shown.version or ago_s >= AGAIN_S:
             return True
         moved_ns = channel.standing.market_ns - shown.market_ns
         return runner.stream.own_clock and ago_s >= _CLOCK_S and moved_ns >= NANOS_PER_SECOND
@@ -197,7 +202,7 @@ class Publisher:
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
         shown.first = max(shown.first, channel.taken_at)
-        taken = _Taken(shown, self._ordered(shown, body), version, channel.standing.market_ns)
+        taken = _Taken(shown, self._ordered(shown, body), channel, version, channel.standing.market_ns)
         keeping = self._log.unkept(shown.key.text)
         if keeping is None:
             self._send(taken)
@@ -249,7 +254,7 @@ class Publisher:
     def _was_put(self, one: _Taken) -> None:
         shown = one.shown
         shown.at_s, shown.since_s = asyncio.get_running_loop().time(), 0.0
-        shown.version, shown.market_ns = one.version, one.market_ns
+        shown.channel, shown.version, shown.market_ns = one.channel, one.version, one.market_ns
         if not one.state.body:
             shown.dropped, shown.gone = False, not self._board.shows(shown.key)
 
