@@ -26,8 +26,9 @@ ANSWER_S = 5.0
 _REPLICAS = 3
 _REPLY_BYTES = 256 << 20
 _NO_RESPONDERS = "503"
-#: JetStream's own codes: no such stream; there is one of another form; so many replicas cannot be placed yet.
-_NO_STREAM, _OTHER_FORM = 10059, 10058
+#: JetStream's own codes: no such stream; there is one of another form, which cannot be made this one; so many replicas
+#: cannot be placed yet.
+_NO_STREAM, _OTHER_FORM, _FIXED = 10059, 10058, 10052
 _NOT_YET = frozenset({10005, 10023})
 
 
@@ -267,4 +268,5 @@ def answered(message: Msg) -> Any:
 
 def _judged(status: int, code: int, why: str) -> BusDown | BusRefused:
     """What JetStream said: that it cannot now, or that it will not."""
-    return BusDown(why) if status >= 500 or code in _NOT_YET else BusRefused(code, why)
+    cannot_now = code in _NOT_YET or (status >= 500 and code != _FIXED)
+    return BusDown(why) if cannot_now else BusRefused(code, why)
