@@ -25,7 +25,7 @@ from outcry.store.outbox import SqlOutbox
 from outcry.store.sql import SqlStore
 
 #: A call to a server that has gone silent ends within this: its patience, and a busy machine.
-ENDS_WITHIN_S = 5.0
+ENDS_WITHIN_S = 8.0
 
 
 @pytest.fixture

@@ -276,7 +276,8 @@ def _engine(settings: Settings) -> Engine:
     except (ModuleNotFoundError, SQLAlchemyError, ValueError) as problem:
         # never the address itself: it may hold a password
         raise BadSettings(
-            f"OUTCRY_DATABASE_URL cannot be used: {type(problem).__name__}; only SQLite is built in"
+            f"OUTCRY_DATABASE_URL cannot be used: {type(problem).__name__}; SQLite is built in, PostgreSQL comes "
+            "with `cluster`: pip install outcry[cluster]"
         ) from None
 
 
