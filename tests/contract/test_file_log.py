@@ -56,6 +56,19 @@ def test_files_are_begun_anew_before_they_exceed_their_size(tmp_path: Path) -> N
         assert [frame[0] for frame in frames(log)] == list(range(7))
 
 
+def test_whole_files_are_dropped_and_no_less(tmp_path: Path) -> None:
+    with files(tmp_path) as log:
+        for first in range(3):
+            log.append(KEY, first, 1, b"%d" % first)
+        log.cut(KEY)
+        log.append(KEY, 3, 1, b"3")
+        log.drop(KEY, 2)
+        assert [frame[0] for frame in frames(log)] == [0, 1, 2, 3]
+        log.cut(KEY)
+        log.drop(KEY, 4)
+        assert (frames(log), log.last(KEY)) == ([], 4)
+
+
 @pytest.mark.parametrize("lost", range(1, HEAD + 30 + 1))
 def test_a_torn_end_is_cut_off_and_the_log_goes_on(tmp_path: Path, lost: int) -> None:
     with files(tmp_path) as log:
