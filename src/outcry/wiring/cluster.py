@@ -98,7 +98,10 @@ class ClusterSide:
             parts.append(("mirror", self._run_mirror))
         if self._roles & {"api", "web", "deliver"}:
             parts.append(("alerts", self._run_alerts))
-        async with self.link, self.presence.here(sorted(self._roles)), asyncio.TaskGroup() as group:
+        counted = sorted(
+            self._roles - {"engine", "feeds"}
+        )  # those are by their partitions, until they hand over
+        async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
                 group.create_task(self._kept_up(name, part), name=name)
 
