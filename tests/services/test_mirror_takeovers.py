@@ -125,6 +125,9 @@ class Process:
 def test_whoever_owns_a_stream_is_shown_in_the_end(
     seed: int, anew: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where a log began anew, a process that lost it before and does not know may show its old state once more; the
+    owner finds out when it puts its own again, moved or not."""
+    monkeypatch.setattr(publisher, "AGAIN_S", 1.0)
     monkeypatch.setattr(publisher, "BEAT_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 1.0)
     chance = random.Random(seed)
