@@ -33,7 +33,7 @@ from sim.telling import Teller
 _RECORDED_S = 165_000.0
 USERS = 3
 #: How long to wait for everything to have come through, once nothing goes wrong any more.
-PATIENCE_S = 150.0
+PATIENCE_S = 60.0
 _LEASE_S = 90.0
 
 

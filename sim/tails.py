@@ -8,6 +8,7 @@ is in the log, which says when each was read, and not with an undisturbed run.
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import aiohttp
 
@@ -43,7 +44,7 @@ async def followed(files: Sequence[GrowingFile], stage: Stage, house: House, key
                     round(row["price"] * 1e9): row["volume"] for row in said.get("rows", ()) if row["volume"]
                 }
                 if found != expected:
-                    lots = f"{sum(found.values())} lots, not {sum(expected.values())}" if found else said
+                    lots = f"{sum(found.values())} lots, not {sum(expected.values())}"
                     faults.append(f"{api.name}, {file.contract.key} as it was followed: {lots}")
     return faults
 
@@ -88,5 +89,6 @@ async def _fired(log: JetStreamLog, key: StreamKey, house: House) -> list[str]:
             alert_row(key, tick_e9, opening, alert, invented=False).key for opening, alert in outcome.fired
         )
 
-    await LoggedStream(key.text, tick_e9, log, applied).recover(None)
+    with ThreadPoolExecutor(1) as thread:
+        await LoggedStream(key.text, tick_e9, log, applied).recover(None, thread)
     return found
