@@ -121,7 +121,7 @@ class Process:
 
 
 @pytest.mark.parametrize("anew", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_whoever_owns_a_stream_is_shown_in_the_end(
     seed: int, anew: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,7 +179,7 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
             await until(lambda: {one.key: one.told for one in every(board)} == wanted)
             await until(lambda: all(one.standing == replace(LIVE, market_ns=NOW_NS) for one in every(board)))
             note()
-        assert sum(len(seen) for seen in shown.values()) > 20
+        assert sum(len(seen) for seen in shown.values()) > len(KEYS)
         if not anew:
             for seen in shown.values():
                 assert seen == sorted(seen)
