@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 
-from tests.services.limiting_stage import HandTime, Here, Stage
+from tests.services.limiting_stage import HandTime, Here, Stage, patience
 
 from outcry.bus.nats.calls import NatsCalls
 from outcry.bus.nats.link import Link
@@ -94,7 +94,8 @@ def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], PromptL
     thread.start()
     assert up.wait(10)
     try:
-        yield lambda: Moved(LimiterFromThreads(limiters[0], lambda: loop), time)  # type: ignore[return-value]
+        with patience():
+            yield lambda: Moved(LimiterFromThreads(limiters[0], lambda: loop), time)  # type: ignore[return-value]
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(10)

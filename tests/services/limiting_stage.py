@@ -1,16 +1,27 @@
 """Replicas and owners of limits in one event loop, over calls that can be lost, late or refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from time import monotonic_ns
+from unittest.mock import patch
 
 from outcry.ports.calls import Answerer, BusDown, NobodyServes
 from outcry.ports.limiter import Verdict
 from outcry.ports.partitions import PARTITIONS
 from outcry.services.limiting.owner import LimitOwner
 from outcry.services.limiting.replica import SharedLimiter
+
+
+@contextmanager
+def patience(seconds: float = 20.0) -> Iterator[None]:
+    """Nobody is given up because the machine is busy."""
+    names = ("replica.PATIENCE_S", "peers._PATIENCE_S", "owner._RECALL_S", "owner._ADMISSION_S")
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(patch(f"outcry.services.limiting.{name}", seconds))
+        yield
 
 
 class HandTime:

@@ -1,0 +1,121 @@
+"""Limits of three replicas over a real NATS server: through the end of an owner, and of the server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from tests.contract.conditions import until
+from tests.engines.jetstream import JetStream
+from tests.services.limiting_stage import patience
+from tests.within import within
+
+from outcry.bus.nats.calls import NatsCalls
+from outcry.bus.nats.link import Link
+from outcry.bus.nats.presence import NatsPresence
+from outcry.ports.limiter import Verdict
+from outcry.ports.partitions import PARTITIONS
+from outcry.services.limiting.owner import LimitOwner
+from outcry.services.limiting.replica import SharedLimiter
+
+KEY, LIMIT = "key:1", 120
+
+
+def tell(*_: object, **__: object) -> None:
+    """Nobody looks."""
+
+
+@asynccontextmanager
+async def process(server: JetStream, role: str) -> AsyncIterator[tuple[NatsCalls, NatsPresence]]:
+    async with Link(server.urls, tell) as link:
+        await link.up()
+        presence = NatsPresence(link)
+        async with presence.here([role]):
+            yield NatsCalls(link, tell), presence
+
+
+@asynccontextmanager
+async def replica(server: JetStream) -> AsyncIterator[tuple[SharedLimiter, NatsPresence]]:
+    async with process(server, "api") as (calls, presence):
+        limiter = SharedLimiter(calls, presence)
+        running = asyncio.ensure_future(limiter.run())
+        yield limiter, presence
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@asynccontextmanager
+async def owner(server: JetStream) -> AsyncIterator[None]:
+    async with process(server, "engine") as (calls, presence), AsyncExitStack() as serving:
+        await until(lambda: len(presence.members("api")) == 3, "the owner knows all replicas")
+        one = LimitOwner(calls, presence)
+        for partition in range(PARTITIONS):
+            await serving.enter_async_context(one.serve(partition))
+        yield
+
+
+async def ask(limiter: SharedLimiter) -> Verdict:
+    return limiter.take(KEY, LIMIT, 0) or await limiter.ask(KEY, LIMIT, 0)
+
+
+async def passed(limiter: SharedLimiter, requests: int) -> int:
+    return sum(verdict.allowed for verdict in await asyncio.gather(*(ask(limiter) for _ in range(requests))))
+
+
+async def know_each_other(entered: list[tuple[SharedLimiter, NatsPresence]]) -> None:
+    await until(
+        lambda: all(len(presence.members("api")) == 3 for _, presence in entered), "replicas know each other"
+    )
+
+
+async def well(limiters: list[SharedLimiter]) -> None:
+    await until(lambda: not any(limiter.degraded for limiter in limiters), "owners answer")
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(within(work, 60))
+
+
+@patience()
+def test_an_owner_ends_and_another_begins_within_one_window(jetstream: JetStream) -> None:
+    """Unevenly used; between the two 90 requests come to each replica."""
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            entered = [await stack.enter_async_context(replica(jetstream)) for _ in range(3)]
+            limiters = [limiter for limiter, _ in entered]
+            async with owner(jetstream):
+                await know_each_other(entered)
+                assert await passed(limiters[0], 50) == 50
+                assert await passed(limiters[1], 10) == 10
+            between = sum(await asyncio.gather(*(passed(limiter, 90) for limiter in limiters)))
+            assert 57 <= between <= 60
+            async with owner(jetstream):
+                await well(limiters)
+                after = sum(await asyncio.gather(*(passed(limiter, 90) for limiter in limiters)))
+                assert between + after == 60
+
+    run(main())
+
+
+def test_without_the_server_a_share_passes_and_nobody_waits_long() -> None:
+    async def main(server: JetStream) -> None:
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            entered = [await stack.enter_async_context(replica(server)) for _ in range(3)]
+            limiters = [limiter for limiter, _ in entered]
+            async with owner(server):
+                await know_each_other(entered)
+                assert await passed(limiters[0], 10) == 10
+                server.kill(0)
+                begun_s = loop.time()
+                assert await passed(limiters[0], 100) == 30
+                assert loop.time() - begun_s < 0.5, "0.15, and what a busy machine takes"
+                assert await passed(limiters[1], 100) == 40
+                assert limiters[0].degraded
+                server.start(0)
+                await well(limiters)
+                assert await passed(limiters[2], 100) == 40
+
+    with JetStream() as server:
+        run(main(server))
