@@ -155,6 +155,7 @@ class Supervisor:
 
     async def _reconcile(self, rows: Mapping[int, ConnectionRow]) -> None:
         before, self._rows = self._rows, dict(rows)
+        unswept, self._unswept = self._unswept, set[int]()  # of partitions that `rows` is of
         for number, run in list(self._runs.items()):
             row = rows.get(number)
             if (
@@ -164,7 +165,7 @@ class Supervisor:
                 or _asked(before.get(number), row)
             ):
                 await self._end(number)
-        self._retire(before)
+        self._retire(before, unswept)
         now_s = asyncio.get_running_loop().time()
         starts: Counter[str] = Counter()
         for number, row in rows.items():
@@ -226,19 +227,21 @@ class Supervisor:
         for key in self._streams.streams(row.user_id, row.broker):
             self._streams.refuse(key, row.code)
 
-    def _retire(self, before: Mapping[int, ConnectionRow]) -> None:
+    def _retire(self, before: Mapping[int, ConnectionRow], unswept: set[int]) -> None:
         """Streams that a connection is to bring no more are not shown, nor are those of one that was ended; nor, when
         we begin, those that a connection ended before may have left. What an agent pushes under a broker's name comes
         back with its next push."""
         wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
         looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}
-        if self._unswept and (feeds := self._streams.feeds()) is not None:
+        if unswept:
+            feeds = self._streams.feeds()
+            if feeds is None:
+                self._unswept |= unswept if self._owned is None else unswept & self._owned
             looked_at |= {
                 (owner, feed)
-                for owner, feed in feeds
-                if owner and feed in self._parts.adapters and partition_of_feed(owner, feed) in self._unswept
+                for owner, feed in feeds or ()
+                if owner and feed in self._parts.adapters and partition_of_feed(owner, feed) in unswept
             }
-            self._unswept = set()
         for feed in looked_at:
             for key in self._streams.streams(*feed):
                 if key.contract.root not in wanted.get(feed, ()):

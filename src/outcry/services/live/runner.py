@@ -464,7 +464,8 @@ class Runner:
     def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
         """The feed will not have us, or nobody will have it."""
         self.health.refusal, self.login_refused = code, login
-        self.health.take(Sign.REFUSED)
+        if self.health.phase is not Phase.REFUSED:  # else only why is another
+            self.health.take(Sign.REFUSED)
         self.stand(now_s)
 
     # -- one entry
