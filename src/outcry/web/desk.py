@@ -288,5 +288,6 @@ def safe_path(path: str) -> str:
 
 
 def said(form: Mapping[str, str], name: str, most: int = 500) -> str:
-    """One entry of a form, without blanks around it and no longer than a person types."""
-    return form.get(name, "").strip()[:most]
+    """One entry of a form, without blanks around it and no longer than a person types, nor with what nobody can type
+    and PostgreSQL cannot be asked about."""
+    return form.get(name, "").replace("\0", "").strip()[:most]
