@@ -40,6 +40,7 @@ def open_postgresql(url: URL) -> Engine:
     """Connect lazily; what lay in the pool is tried before it is used."""
     engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
+        isolation_level="READ COMMITTED",  # whatever the server's own is: each statement sees what was committed before
         pool_size=_POOL,
         max_overflow=_MORE,
         pool_timeout=_POOL_WAIT_S,
