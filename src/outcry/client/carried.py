@@ -107,6 +107,16 @@ class CarriedStreams(Carrying):
 
     # -- what they say
 
+    def named(self, key: StreamKey) -> dict[str, str]:
+        """As the engine calls it."""
+        return {"stream": key.text}
+
+    def stands(self, key: StreamKey, follower: Follower) -> None:
+        """An operator hears of what the engine would tell, too, and of no more."""
+        if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
+            event = "a feed was lost" if seen.phase == "lost" else "a feed refuses"
+            self.tell(event, stream=key.text, code=seen.code, problem=seen.text)
+
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:
         """See `Streams`."""
         return self._brought.get((owner, feed), frozenset())

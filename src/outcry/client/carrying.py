@@ -102,7 +102,7 @@ class Carrying:
             return
         follower = self.followers[key] = Follower(
             feed, line, self._market.calendar, self._market.clock, listed_ns(self._market.universe, key.contract),
-            reach, added=self._news[key].set, changed=lambda: self._stands(key, follower),
+            reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
         )  # fmt: skip
         loop = asyncio.get_running_loop()
         while True:
@@ -124,7 +124,7 @@ class Carrying:
                 self.disk = str(problem)
                 self.lost(follower, "lost", "no_room", str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell("a stream met a fault", **_named(key), problem=repr(problem))
+                self.tell("a stream met a fault", **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
                 pause_s = FIRST_PAUSE_S
@@ -150,7 +150,7 @@ class Carrying:
         try:
             line = await asyncio.to_thread(self.spool.line, key, caps)
         except (LogDamaged, OSError) as problem:
-            self.tell("a spool cannot be read", **_named(key), problem=str(problem))
+            self.tell("a spool cannot be read", **self.named(key), problem=str(problem))
             return None
         self._news[key] = asyncio.Event()
         self._carrying[key] = asyncio.create_task(self.outward.carry(key, line, self._news[key]))
@@ -175,7 +175,7 @@ class Carrying:
         try:
             await asyncio.to_thread(self.spool.forget, key)
         except OSError as problem:
-            self.tell("a spool cannot be removed", **_named(key), problem=str(problem))
+            self.tell("a spool cannot be removed", **self.named(key), problem=str(problem))
 
     async def close(self) -> None:
         """Carry nothing any more; the spool stays."""
@@ -209,10 +209,15 @@ class Carrying:
 
     # -- what it says
 
-    def _stands(self, key: StreamKey, follower: Follower) -> None:
+    def named(self, key: StreamKey) -> dict[str, str]:
+        """How a stream is called to whoever runs this."""
+        return {"feed": key.feed, "contract": key.contract.key}
+
+    def stands(self, key: StreamKey, follower: Follower) -> None:
+        """How a contract stands has changed."""
         seen = follower.seen
         details = {"code": seen.code, "problem": seen.text} if seen.code else {}
-        self.tell(seen.phase.replace("_", " "), **_named(key), **details)
+        self.tell(seen.phase.replace("_", " "), **self.named(key), **details)
 
     def _reached(self) -> None:
         reached = self.outward.reached
@@ -220,10 +225,6 @@ class Carrying:
             self.tell("the service takes what is sent")
         else:
             self.tell("the service does not take what is sent", code=reached.code, problem=reached.text)
-
-
-def _named(key: StreamKey) -> dict[str, str]:
-    return {"feed": key.feed, "contract": key.contract.key}
 
 
 def _told_caps(caps: FeedCaps) -> FeedCaps:

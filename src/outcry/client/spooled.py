@@ -176,7 +176,7 @@ class SpooledLine:
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
     def tried(self, push: Push) -> None:
-        """See `Line`: so that whoever takes over from a service that had them, and died, looks whether it knows them."""
+        """See `Line`: whoever takes over from a service that had them, and died, is to look whether it knows them."""
         with self._lock:
             until = push.first + len(push.events)
             if push.session == self.session and self.again is not None and self.again.until < until:
