@@ -121,6 +121,29 @@ def test_what_the_store_cannot_take_stops_no_other_stream(house: House) -> None:
     assert run(house, again) == 7
 
 
+def test_an_entry_that_was_logged_and_not_applied_is_read_again(house: House) -> None:
+    """Two trades are in the log, and taking the second in met a fault: the stream is read from its log, which has both,
+    though the feed, as it is opened again, brings neither."""
+    first, second = ((OPEN + n * MINUTE, 22_000 + n, 3) for n in range(2))
+
+    async def work(staged: Stage) -> int:
+        script = [CAUGHT, Trades(rows(first)), 0.05, Trades(rows(second)), 1e9]
+        staged.engine.attach(0, ScriptFeed([script, [CAUGHT, 1e9]]))
+        while KEY not in staged.engine.runners or staged.engine.runners[KEY].stream.latest_ns != OPEN:
+            await asyncio.sleep(0.001)
+        stream = staged.engine.runners[KEY].stream
+
+        def fails(*_: object) -> None:
+            raise RuntimeError("once")
+
+        stream.trades = fails  # type: ignore[method-assign,assignment]
+        while staged.engine.runners.get(KEY) is None or staged.engine.runners[KEY].stream is stream:
+            await asyncio.sleep(0.001)
+        return volume(staged)
+
+    assert run(house, work) == 6
+
+
 def test_what_the_store_refuses_is_let_go(house: House) -> None:
     """A recording that can never be stored is not tried for ever, and its log is not kept for ever."""
     day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]

@@ -57,7 +57,13 @@ class ClusterSide:
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
         self._engine: Engine | None = None
-        self._mirror: Mirror | None = None
+        universe = house.reference.universe
+        #: The board of this process, filled by what engines tell, and its alerts as they are in the store.
+        self._mirror = Mirror(
+            house.board, JetStreamLatest(self.link), self.calls,
+            lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
+        )  # fmt: skip
+        self._alerts = AlertsTail(house.board, house.alerts, self.calls, self._say)
         self._running: asyncio.Task[None] | None = None
         #: More to run: what others put together over `calls` and `presence`.
         self.beside: list[tuple[str, Part]] = []
@@ -95,9 +101,9 @@ class ClusterSide:
         if "feeds" in self._roles:
             parts.append(("feeds", self._run_feeds))
         if self._roles & {"api", "web", "feeds"}:
-            parts.append(("mirror", self._run_mirror))
+            parts.append(("mirror", self._mirror.run))
         if self._roles & {"api", "web", "deliver"}:
-            parts.append(("alerts", self._run_alerts))
+            parts.append(("alerts", self._alerts.run))
         counted = sorted(
             self._roles - {"engine", "feeds"}
         )  # those are by their partitions, until they hand over
@@ -115,27 +121,14 @@ class ClusterSide:
 
     # -- what the roles need, each put together anew when it begins anew
 
-    async def _run_mirror(self) -> None:
-        """The board of this process, filled by what engines tell."""
-        house, universe = self._house, self._house.reference.universe
-        mirror = self._mirror = Mirror(
-            house.board, JetStreamLatest(self.link), self.calls,
-            lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
-        )  # fmt: skip
-        await mirror.run()
-
     def _complete(self) -> bool:
         """Whether the board shows every stream there is."""
-        return self._mirror is not None and self._mirror.complete
+        return self._mirror.complete
 
     async def _run_feeds(self) -> None:
         """This process's share of people's connections, and feeds of its own."""
         partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
         await run_feeds(self._house, self.calls, partitions, self._complete, self._feeds, self._say)
-
-    async def _run_alerts(self) -> None:
-        """Its alerts, as they are in the store."""
-        await AlertsTail(self._house.board, self._house.alerts, self.calls, self._say).run()
 
     async def _run_engine(self) -> None:
         """The engine of this process, its log on a thread of its own, its board apart from that of the answers."""

@@ -335,6 +335,9 @@ class Engine:
                 self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
                 self.tell("a stream met a fault", stream=key.text, problem=repr(problem))
+                if runner.logged.torn:
+                    self._drop(key)
+                    runner = await self._begun(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
                 pause_s = FIRST_PAUSE_S
             await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)

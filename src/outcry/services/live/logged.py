@@ -31,13 +31,17 @@ class LoggedStream:
         self.name, self._tick_e9, self._log, self._applied = name, tick_e9, log, applied
         self.stream = Stream(tick_e9, self._history)
         self._lock = threading.Lock()
+        #: An entry was logged and could not be applied: what is here is not what the log says.
+        self.torn = False
 
     def log(self, entry: entries.Known) -> list[str]:
         """Log an entry and apply it; return what has ended. Raises `OSError` (a full disk): nothing is applied then."""
         stream = self.stream
         self._log.append(self.name, stream.position, entry.count, entries.encode(entry))
+        self.torn = True
         with self._lock:
             outcome = stream.apply(entry)
+        self.torn = False
         self._applied(outcome)
         return outcome.ended
 
@@ -47,8 +51,10 @@ class LoggedStream:
         entry = entries.TradeRows(day, rows.tobytes())
         self._log.append(self.name, stream.position, len(rows), entries.encode(entry))
         outcome = Outcome()
+        self.torn = True
         with self._lock:
             stream.trades(day, rows, columns, outcome)
+        self.torn = False
         self._applied(outcome)
         return columns
 
