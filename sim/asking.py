@@ -58,8 +58,9 @@ class Asked:
     passed: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     limited: int = 0
 
-    def over_limit(self) -> int:
-        """How many more passed than may in the worst 60 seconds, as far as that is certain."""
+    def over_limit(self, lost_s: Sequence[float]) -> int:
+        """How many more passed than may in the worst 60 seconds, as far as that is certain. `lost_s`: when a replica
+        was killed, and what it had let pass may have gone with it: such a minute does not count."""
         found, passed = 0, sorted(self.passed, key=lambda pair: pair[1])
         for last in range(len(passed)):
             first = last
@@ -67,7 +68,8 @@ class Asked:
             while first >= 0 and passed[last][1] - min(least, passed[first][0]) < 60:
                 least = min(least, passed[first][0])
                 first -= 1
-            found = max(found, last - first - LIMIT)
+            if not any(least - 60 <= at <= passed[last][1] for at in lost_s):
+                found = max(found, last - first - LIMIT)
         return found
 
 

@@ -42,7 +42,8 @@ class Pace:
 
 @dataclass
 class Faults:
-    """Makes them. `say`: told of each; `done`: how many of which; `delivery_s`: when deliveries were disturbed."""
+    """Makes them. `say`: told of each; `done`: how many of which; `delivery_s`: when deliveries were disturbed;
+    `replica_s`: when a replica was killed."""
 
     stage: Stage
     pace: Pace
@@ -51,6 +52,7 @@ class Faults:
     done: Counter[str] = field(default_factory=Counter[str])
     kills: int = 0
     delivery_s: list[float] = field(default_factory=list[float])
+    replica_s: list[float] = field(default_factory=list[float])
     _under_way: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     _troubled_s: float = 0.0
     _trouble: int = 0
@@ -104,14 +106,17 @@ class Faults:
                 return self._kill(worker) if worker else None
 
     def _one_of(self, role: str) -> Worker | None:
-        there = [worker for worker in self.stage.of(role) if worker.wanted and not worker.paused]
-        return self.chance.choice(there) if there else None
+        """One to be struck. Somebody is left who does its work: what is never done does not show what is done wrong."""
+        there = [worker for worker in self.stage.of(role) if worker.well]
+        return self.chance.choice(there) if len(there) > 1 or len(self.stage.of(role)) == 1 else None
 
     async def _kill(self, worker: Worker) -> None:
         number = worker.kill()
         self.say(f"kill -9 of {worker.name} ({number})")
         if worker.role == "deliver":
             self.delivery_s.append(time.monotonic())
+        if worker.role == "api":
+            self.replica_s.append(time.monotonic())
         await asyncio.sleep(self.chance.uniform(0.0, 2.0))
         worker.start()
 

@@ -52,6 +52,8 @@ class Worker:
         self._process: Popen[bytes] | None = None
         self._again_s = 0.0
         self.paused = False
+        #: Whether it was ready when it was last looked at, and nobody has struck it since.
+        self.well = False
         #: Whether it is to run: False between a kill and the start that follows.
         self.wanted = False
         #: How often it ended by itself.
@@ -69,6 +71,7 @@ class Worker:
         """Start it again where it has ended by itself, after a moment."""
         if not self.wanted or self._process is None or self._process.poll() is None:
             return
+        self.well = False
         if not self._again_s:
             self.ended += 1
             self._again_s = time.monotonic() + _AGAIN_S
@@ -79,7 +82,7 @@ class Worker:
     def kill(self) -> int:
         """End it as if its machine were gone; its number."""
         assert self._process is not None
-        self.wanted = self.paused = False
+        self.wanted = self.paused = self.well = False
         self._process.kill()
         self._process.wait()
         return self._process.pid
@@ -89,6 +92,7 @@ class Worker:
         assert self._process is not None
         if self._process.poll() is None:
             self._process.send_signal(what)
+        self.well = False
         self.paused = what is signal.SIGSTOP
 
     @property

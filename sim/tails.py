@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import aiohttp
 
@@ -22,7 +23,7 @@ from outcry.services.live.outgoing import alert_row
 from outcry.services.live.stream import Outcome
 from outcry.wiring import House
 from sim.market import GrowingFile
-from sim.stage import Stage
+from sim.stage import Stage, Worker
 
 
 async def followed(files: Sequence[GrowingFile], stage: Stage, house: House, key: str) -> list[str]:
@@ -33,20 +34,23 @@ async def followed(files: Sequence[GrowingFile], stage: Stage, house: House, key
         for file in files:
             expected = _volumes(file, house)
             for api in stage.of("api"):
-                url = f"http://127.0.0.1:{api.port}/api/profile?symbol={file.contract.key}"
                 try:
-                    async with session.get(url) as answer:
-                        said = await answer.json()
+                    said = await _asked(session, api, f"/api/profile?symbol={file.contract.key}")
+                    state = await _asked(session, api, f"/api/context?symbol={file.contract.key}")
                 except (aiohttp.ClientError, TimeoutError) as problem:
                     faults.append(f"{api.name} does not answer: {problem!r}")
                     continue
-                found = {
-                    round(row["price"] * 1e9): row["volume"] for row in said.get("rows", ()) if row["volume"]
-                }
+                rows = said.get("rows", ())
+                found = {round(row["price"] * 1e9): row["volume"] for row in rows if row["volume"]}
                 if found != expected:
-                    lots = f"{sum(found.values())} lots, not {sum(expected.values())}"
+                    lots = f"{sum(found.values())} lots, not {sum(expected.values())}, {state.get('state', state)}"
                     faults.append(f"{api.name}, {file.contract.key} as it was followed: {lots}")
     return faults
+
+
+async def _asked(session: aiohttp.ClientSession, api: Worker, path: str) -> Any:
+    async with session.get(f"http://127.0.0.1:{api.port}{path}") as answer:
+        return await answer.json()
 
 
 def _volumes(file: GrowingFile, house: House) -> dict[int, int]:
