@@ -82,14 +82,14 @@ async def _in_turn(
     ours: list[tuple[float, float]] = []
     bare: list[tuple[float, float]] = []
     running = await worker.run()
-    async with _bare_client(there) as client:
+    async with bare_client(there) as client:
         for number in range(rounds + 1):
             there.taken()
             mine = await _round(worker, len(addresses))
             came = len(there.taken())
             if came != len(addresses):
                 raise RuntimeError(f"{came} messages came, {len(addresses)} were due")
-            others = await _bare_round(client, addresses)
+            others = await bare_round(client, addresses)
             if number:
                 ours.append(mine)
                 bare.append(others)
@@ -109,7 +109,8 @@ async def _round(worker: Worker, count: int) -> tuple[float, float]:
     return perf_counter() - began, process_time() - used
 
 
-def _bare_client(there: Endpoints) -> aiohttp.ClientSession:
+def bare_client(there: Endpoints) -> aiohttp.ClientSession:
+    """A client without a guard, that trusts the endpoints."""
     trust = system_trust(str(there.certificate))
     connector = aiohttp.TCPConnector(limit=0, ssl=trust, resolver=_Hosts(), use_dns_cache=True)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -129,7 +130,7 @@ class _Hosts(AbstractResolver):
         pass
 
 
-async def _bare_round(client: aiohttp.ClientSession, addresses: Sequence[str]) -> tuple[float, float]:
+async def bare_round(client: aiohttp.ClientSession, addresses: Sequence[str]) -> tuple[float, float]:
     """Post bytes signed before to each address, so many at once as a worker does."""
     body = b'{"version":2,"text":"' + b"x" * 500 + b'","alerts":[]}'
     headers = {"content-type": "application/json", **signed("msg_bench", body, [SECRET], 10**18)}

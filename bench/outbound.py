@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
+from os import getpid
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import msgspec
+from sqlalchemy import text
 
 from bench.endpoints import CERTIFICATE, DOMAIN, Taken, number_of
 from outcry.accounts.licences import Audience
@@ -81,11 +83,12 @@ def resolve(name: str) -> Sequence[str]:
 
 
 class Worker:
-    """A dispatcher and what it works with. Used on one event loop."""
+    """A dispatcher and what it works with. Used on one event loop. `url`: of a database of several workers, where it is
+    not SQLite's in the folder."""
 
-    def __init__(self, folder: Path, there: Endpoints, hosts: int) -> None:
+    def __init__(self, folder: Path, there: Endpoints, hosts: int, url: str = "") -> None:
         folder.mkdir()
-        engine = open_engine(sqlite_url(folder))
+        engine = open_engine(url or sqlite_url(folder))
         migrate(engine)
         self.database, self.clock = Database(engine), SystemClock()
         self.live, self._seal = SqlLiveStore(self.database), Seal(b"a secret of the bench", "subscriptions")
@@ -98,7 +101,12 @@ class Worker:
         sender = HttpsSender(self.egress, "http://localhost:8000", self.clock)
         nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
         parts = Parts(
-            SqlOutbox(self.database), {Target.HTTPS: sender}, self._seal, self.clock, nobody, "bench"
+            SqlOutbox(self.database),
+            {Target.HTTPS: sender},
+            self._seal,
+            self.clock,
+            nobody,
+            f"bench{getpid()}",
         )
         self.dispatcher = Dispatcher(parts)
         self.said: list[str] = []
@@ -149,9 +157,9 @@ class Worker:
 
     def waiting(self) -> int:
         """How many entries are still to be delivered."""
-        count = "select count(*) from outbox where phase = ?"
+        count = text("select count(*) from outbox where phase = :phase")
         with self.database.reading() as connection:
-            return connection.exec_driver_sql(count, (EntryPhase.WAITING.value,)).scalar_one()
+            return connection.execute(count, {"phase": EntryPhase.WAITING.value}).scalar_one()
 
     async def run(self) -> "asyncio.Task[None]":
         """Begin to deliver; garbage is collected as rarely as the service does."""

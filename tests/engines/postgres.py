@@ -80,6 +80,12 @@ class Postgres:
         self.stop(how)
         self.start()
 
+    @property
+    def pid(self) -> int:
+        """The number of its first process, which has started all others."""
+        assert self._process is not None
+        return self._process.pid
+
     def pause(self) -> None:
         """Let it stand still, its connections open, which its machine goes on to acknowledge."""
         self._signal(signal.SIGSTOP)

@@ -1,0 +1,141 @@
+"""One alert to a hundred thousand subscriptions, from one outbox in PostgreSQL, by one, two and four processes.
+
+What is timed: the alert recorded and entered for everybody; then until the last of its messages is recorded as
+delivered. PostgreSQL (which syncs), the workers and the endpoints share one machine's processors. So beside what the
+clock says stands what a message costs each of them in processor time, which more machines would multiply. Beside it a
+bare client, posting bytes signed before to the same endpoints.
+
+A worker is `python -m bench.fan_out DATABASE PORT FOLDER`; it delivers until its standard input ends.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, perf_counter, sleep
+from typing import Any, cast
+
+import uvloop
+from tests.engines.postgres import Postgres
+
+from bench.delivery import bare_client, bare_round
+from bench.endpoints import CERTIFICATE
+from bench.latency import cpu_ns
+from bench.measuring import Figure
+from bench.outbound import Endpoints, Worker, endpoints
+
+HOSTS = 20
+#: Subscriptions in all, and of them those for the symbol that fewer workers are tried with: they take minutes too.
+ALL, FEW, QUICK = 100_000, 10_000, 1_000
+BARE = 3_000
+#: As it is run in earnest, but for its memory.
+_OPTIONS = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB"}
+_LIMIT_S = 600.0
+
+
+def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+    """Measure it with more and more workers."""
+    few, everyone = (QUICK, 2 * QUICK) if quick else (FEW, ALL)
+    with (
+        TemporaryDirectory(prefix="outcry-bench-") as place,
+        endpoints(Path(place), HOSTS) as there,
+        Postgres(_OPTIONS) as server,
+    ):
+        folder, url = Path(place), server.url(server.database())
+        bare_s, bare_cpu_s = uvloop.run(_bare(there, few if quick else BARE))
+        yield Figure("bare client", 1 / bare_s, "posts/s", f"{1 / bare_cpu_s:,.0f} posts/CPU-s")
+        parent = Worker(folder / "parent", there, HOSTS, url)
+        addresses = [there.url(number % HOSTS, f"ok/{number}") for number in range(everyone)]
+        parent.subscribe(addresses, [""] * few + ["NQ"] * (everyone - few))
+        for count, symbol, messages in ((1, "ES", few), (2, "ES", few), (4, "ES", few), (4, "NQ", everyone)):
+            with _workers(url, there, folder, count) as pids:
+                yield from _round(parent, server, there, pids, symbol, messages, bare_cpu_s)
+        parent.dispatcher.close()
+        parent.database.close()
+
+
+async def _bare(there: Endpoints, count: int) -> tuple[float, float]:
+    """Seconds a post, by the clock and of the processor, once connections are made."""
+    addresses = [there.url(number % HOSTS, "ok") for number in range(count)]
+    async with bare_client(there) as client:
+        await bare_round(client, addresses)
+        wall_s, cpu_s = await bare_round(client, addresses)
+    there.taken()
+    return wall_s / count, cpu_s / count
+
+
+@contextmanager
+def _workers(url: str, there: Endpoints, folder: Path, count: int) -> Iterator[Sequence[int]]:
+    """So many processes that deliver, until the block ends."""
+    call = [sys.executable, "-m", "bench.fan_out", url, str(there.port), str(folder)]
+    running = [subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]
+    try:
+        for worker in running:
+            assert worker.stdout is not None
+            assert worker.stdout.readline(), "a worker did not start"
+        yield [worker.pid for worker in running]
+    finally:
+        for worker in running:
+            worker.communicate(timeout=60)
+
+
+def _round(
+    parent: Worker, server: Postgres, there: Endpoints, pids: Sequence[int], symbol: str, messages: int,
+    bare_cpu_s: float,
+) -> Iterator[Figure]:  # fmt: skip
+    sleep(1.5)  # a lane gathers for a second
+    before_s, base_s = _used_s(pids), _database_s(server)
+    began = perf_counter()
+    parent.fire(symbol)
+    entered_s = perf_counter() - began
+    deadline = monotonic() + _LIMIT_S
+    while left := parent.waiting():
+        if monotonic() > deadline:
+            raise RuntimeError(f"{left} of {messages} messages still wait")
+        sleep(0.05 if messages < ALL else 0.5)
+    took_s = perf_counter() - began
+    came = len(there.taken())
+    if came != messages:
+        raise RuntimeError(f"{came} messages came, {messages} were due")
+    worker_us = (_used_s(pids) - before_s) / messages * 1e6
+    title = f"{len(pids)} worker{'s' * (len(pids) > 1)}, {messages:,} subscriptions"
+    if symbol == "NQ":
+        yield Figure(f"{title}: entered in the outbox", entered_s, "s")
+        yield Figure(f"{title}: to the last delivery", took_s, "s")
+    base_us = (_database_s(server) - base_s) / messages * 1e6
+    spread = f"a message: worker {worker_us:.0f} µs, database {base_us:.0f} µs; "
+    spread += f"bare client {bare_cpu_s * 1e6:.0f} µs, {bare_cpu_s * 1e8 / worker_us:.0f} % of the worker's"
+    yield Figure(f"{title}: by the clock", messages / took_s, "messages/s", spread)
+
+
+def _used_s(pids: Sequence[int]) -> float:
+    return sum(cpu_ns(pid) for pid in pids) / 1e9
+
+
+def _database_s(server: Postgres) -> float:
+    """Seconds of the processor that the server and all its processes have used, those that ended too."""
+    number = server.pid
+    children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
+    fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    ended = (int(fields[13]) + int(fields[14])) / 100
+    return ended + _used_s([number, *map(int, children)])
+
+
+# -- a worker
+
+
+async def _deliver(url: str, port: int, folder: Path) -> None:
+    there = Endpoints(cast("Any", None), port, folder / CERTIFICATE)
+    worker = Worker(folder / f"worker{os.getpid()}", there, HOSTS, url)
+    running = await worker.run()
+    print("delivers", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    await worker.end(running)
+
+
+if __name__ == "__main__":
+    uvloop.run(_deliver(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])))
