@@ -1,11 +1,12 @@
 """Records alerts and delivers them in processes that are killed, again and again, until what arrived can be looked at.
 
-Run as `python -m tests.e2e.delivery_worker FOLDER ALERTS SEED`: prints what it counted; exit status 1 where anything is
-wrong. Three processes are forked from a parent that has everything imported and neither threads nor a database: an
-endpoint that speaks TLS and writes down what it got; a service, which records alerts and delivers them; and a second
-worker on the same outbox. Every five seconds one of the two is killed and started again, most times while something in
-particular is under way (`Shown`). For all of them the clock goes twelve times as fast, so that a lease of a minute is
-over in five seconds.
+Run as `python -m tests.e2e.delivery_worker FOLDER ALERTS SEED WORKERS [DATABASE]`: prints what it counted; exit status
+1 where anything is wrong. DATABASE: its address, where it is not SQLite's in FOLDER. Processes are forked from a parent
+that has everything imported and neither threads nor a database: an endpoint that speaks TLS and writes down what it
+got; a service, which records alerts and delivers them; and more workers on the same outbox. Every five seconds one of
+these is killed and started again, most times while something in particular is under way (`Shown`). On SQLite the clock
+goes twelve times as fast for all of them, so that a lease of a minute is over in five seconds; PostgreSQL knows who is
+gone before that.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+from sqlalchemy import text
 from tests.e2e.delivery_play import ENDPOINTS, alert, faults, receive, symbols
 from tests.e2e.kill_worker import Shown, Worker, say
 
@@ -52,7 +54,7 @@ SHOWN_AS = {"recording": "archive", "claiming": "snapshot", "firing": "alerts"}
 KILLED_EACH_S = 5.0
 #: How often the clock's seconds come in one of ours.
 SPEED = 12
-BATCH, EACH_S = 20, 0.05
+BATCH, EACH_S, SLOWLY_S = 20, 0.05, 0.2
 STREAM = "0/demo/all"
 SECRET = "whsec_" + "QUJDREVGR0g" * 4
 EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
@@ -61,13 +63,13 @@ PATIENCE_S = 300.0
 
 
 class FastClock:
-    """Implements `ports.clock.Clock`, `SPEED` times as fast as the machine's."""
+    """Implements `ports.clock.Clock`, so many times as fast as the machine's."""
 
-    def __init__(self, began_ns: int) -> None:
-        self._began_ns = began_ns
+    def __init__(self, began_ns: int, speed: int) -> None:
+        self._began_ns, self._speed = began_ns, speed
 
     def now_ns(self) -> int:
-        return self._began_ns + (time.time_ns() - self._began_ns) * SPEED  # noqa: TID251 - a clock of its own
+        return self._began_ns + (time.time_ns() - self._began_ns) * self._speed  # noqa: TID251 - a clock of its own
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,17 @@ class Play:
     alerts: int
     began_ns: int
     port: int
+    url: str
 
     def clock(self) -> FastClock:
-        return FastClock(self.began_ns)
+        return FastClock(self.began_ns, SPEED if self.is_sqlite else 1)
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith("sqlite")
 
     def database(self) -> Database:
-        return Database(open_engine(sqlite_url(self.folder)))
+        return Database(open_engine(self.url))
 
     def seal(self) -> Seal:
         return Seal(b"a secret of these tests", "subscriptions")
@@ -124,7 +131,7 @@ async def _fire(play: Play, database: Database, clock: FastClock, dispatcher: Di
         fan_out = FanOut(lambda _owner, _root: EVERYONE, clock.now_ns())
         await asyncio.to_thread(live.record_alerts, rows, {STREAM: at}, fan_out)
         dispatcher.wake()
-        await asyncio.sleep(EACH_S)
+        await asyncio.sleep(EACH_S if play.is_sqlite else SLOWLY_S)
 
 
 # -- the parent
@@ -132,7 +139,7 @@ async def _fire(play: Play, database: Database, clock: FastClock, dispatcher: Di
 
 def prepare(play: Play) -> None:
     """A database with subscriptions: the first for every symbol, each other for one."""
-    engine = open_engine(sqlite_url(play.folder))
+    engine = open_engine(play.url)
     migration.migrate(engine)
     database, seal = Database(engine), play.seal()
     user = SqlStore(database).ensure_user("ann@example.com", play.began_ns)
@@ -154,18 +161,18 @@ def prepare(play: Play) -> None:
 
 
 class Campaign:
-    """Two workers, killed in turn until all alerts are recorded and delivered."""
+    """Workers, killed in turn until all alerts are recorded and delivered. The first records them too."""
 
-    def __init__(self, play: Play, seed: int) -> None:
+    def __init__(self, play: Play, seed: int, workers: int) -> None:
         self._play, self._chance = play, random.Random(seed)
-        self._shown = [Shown(), Shown()]
+        self._shown = [Shown() for _ in range(workers)]
         self._names = 0
-        self._workers = [self._start(0), self._start(1)]
+        self._workers = [self._start(which) for which in range(workers)]
         self.killed_s: list[float] = []
         self.hit: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Kill as long as alerts are recorded; then let both come to the end of it."""
+        """Kill as long as alerts are recorded; then let all come to the end of it."""
         deadline_s = next_s = time.monotonic()
         deadline_s += PATIENCE_S
         next_s += KILLED_EACH_S
@@ -186,7 +193,7 @@ class Campaign:
         """Kill a worker in the part of its work that it is aimed at, and start another."""
         kills = len(self.killed_s)
         aim = AIMED[kills % len(AIMED)]
-        which = 0 if aim == "firing" else kills % 2
+        which = 0 if aim == "firing" else kills % len(self._workers)
         shown, worker = self._shown[which], self._workers[which]
         end_s = time.monotonic() + 2.0
         while aim and SHOWN_AS[aim] not in shown.now() and time.monotonic() < end_s:
@@ -212,8 +219,8 @@ def still(play: Play) -> tuple[int, int]:
     def count() -> None:  # in a process of its own: no database may be open where others are forked
         with play.database().reading() as connection:
             recorded = connection.exec_driver_sql("select count(*) from alerts").scalar_one()
-            waiting = "select count(*) from outbox where phase = ?"
-            entries = connection.exec_driver_sql(waiting, (EntryPhase.WAITING.value,)).scalar_one()
+            waiting = text("select count(*) from outbox where phase = :phase")
+            entries = connection.execute(waiting, {"phase": EntryPhase.WAITING.value}).scalar_one()
         path.write_text(f"{play.alerts - recorded} {entries}")
 
     Worker(count, play.folder / "said").finish()
@@ -221,7 +228,7 @@ def still(play: Play) -> tuple[int, int]:
     return alerts, entries
 
 
-def main(folder: str, alerts: int, seed: int) -> int:
+def main(folder: str, alerts: int, seed: int, workers: int, url: str = "") -> int:
     home, began_s = Path(folder), time.monotonic()
     home.mkdir(parents=True)
     endpoint = Worker(partial(receive, home), home / "said")
@@ -229,9 +236,10 @@ def main(folder: str, alerts: int, seed: int) -> int:
         while not (home / "port").exists():
             assert not endpoint.done()
             time.sleep(0.01)
-        play = Play(home, alerts, time.time_ns(), int((home / "port").read_text()))  # noqa: TID251 - the clock's zero
+        began_ns = time.time_ns()  # noqa: TID251 - the clock's zero
+        play = Play(home, alerts, began_ns, int((home / "port").read_text()), url or str(sqlite_url(home)))
         Worker(partial(prepare, play), home / "said").finish()
-        campaign = Campaign(play, seed)
+        campaign = Campaign(play, seed, workers)
         try:
             campaign.run()
         finally:
@@ -253,4 +261,4 @@ def main(folder: str, alerts: int, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:5]), *sys.argv[5:]))
