@@ -4,8 +4,9 @@ import os
 import shutil
 import sqlite3
 import sys
+import time
 from collections.abc import Generator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from outcry.cli.vaulting import told
 from outcry.cli.whereabouts import address, say, unsay
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.live import LogDamaged, LogInUse
+from outcry.ports.store import StoreBusy
 from outcry.ports.tape import TapeDamaged
 from outcry.services.live.entries import decode
 from outcry.settings import BadSettings, Settings, read_settings
@@ -22,6 +24,9 @@ from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
 from outcry.wiring import LOG_FOLDER, SECRET_FILE, House, open_house
 from outcry.wiring.vault import VAULT_FILE
+
+#: How often a database that is not there is tried.
+_AGAIN_S = 1.0
 
 
 def serve(
@@ -95,8 +100,26 @@ def serve(
 @contextmanager
 def _open(settings: Settings) -> Generator[Serving]:
     """A house to serve from, the log in its folder held; in a cluster the log is elsewhere."""
-    with open_house(settings) as house, nullcontext() if settings.cluster else house.log.exclusively():
+    with ExitStack() as held:
+        house = _opened(settings, held)
+        if not settings.cluster:
+            held.enter_context(house.log.exclusively())
         yield Serving(house, house.tails() if "feeds" in settings.roles else [], partial(_greet, house))
+
+
+def _opened(settings: Settings, held: ExitStack) -> House:
+    """A house. The parts of a cluster come in any order: there its database is waited for."""
+    waits = False
+    while True:
+        try:
+            return held.enter_context(open_house(settings))
+        except StoreBusy as problem:
+            if not settings.cluster:
+                raise
+            if not waits:
+                print(f"outcry: {problem}. Waiting for it", file=sys.stderr, flush=True)
+            waits = True
+            time.sleep(_AGAIN_S)
 
 
 def _greet(house: House, host: str, port: int) -> None:

@@ -1,0 +1,48 @@
+"""The parts of a cluster start in any order."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from tests.engines.ports import free_ports, until
+from tests.engines.postgres import Postgres
+
+OUTCRY = Path(sys.executable).with_name("outcry")
+
+
+def test_a_process_waits_for_a_database_that_starts_after_it(tmp_path: Path) -> None:
+    port, nowhere = free_ports(2)
+    with Postgres() as postgres:
+        database = postgres.database()
+        postgres.stop()
+        environment = {
+            "PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": os.pathsep.join(sys.path),
+            "OUTCRY_DATA": str(tmp_path / "data"), "OUTCRY_SECRET": "0123456789abcdef",
+            "OUTCRY_CLUSTER": f"nats://127.0.0.1:{nowhere}", "OUTCRY_ROLE": "api",
+            "OUTCRY_DATABASE_URL": postgres.url(database),
+        }  # fmt: skip
+        said = tmp_path / "said"
+        with said.open("wb") as log:
+            process = subprocess.Popen(
+                [OUTCRY, "serve", "--port", str(port)], env=environment, stdout=log, stderr=log
+            )
+        try:
+            until(lambda: "Waiting for it" in said.read_text(), "it waits")
+            assert process.poll() is None
+            postgres.start()
+            until(lambda: _answers(port), "it answers")
+        finally:
+            process.kill()
+            process.wait()
+    assert said.read_text().count("Waiting for it") == 1
+
+
+def _answers(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer:
+            return answer.status == 200
+    except (URLError, OSError):
+        return False
