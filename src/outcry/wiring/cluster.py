@@ -23,6 +23,7 @@ from outcry.services.feeding.owners import Owners, PassedOn
 from outcry.services.feeding.taking import Taking
 from outcry.services.limiting.owner import LimitOwner
 from outcry.services.limiting.replica import SharedLimiter
+from outcry.services.limiting.threads import LimiterFromThreads
 from outcry.services.live.alerts_tail import AlertsTail
 from outcry.services.live.board import Board
 from outcry.services.live.ending import end
@@ -49,13 +50,19 @@ Part = Callable[[], Coroutine[Any, Any, object]]
 class ClusterSide:
     """What runs beside the answers of a process of these roles. Implements `api.app.Background`."""
 
-    def __init__(self, house: "House", feeds: "Sequence[tuple[int, Feed]]") -> None:
-        self._house, self._feeds = house, feeds
+    def __init__(self, house: "House") -> None:
+        self._house = house
+        #: Those that this process brings besides people's own.
+        self.feeds: Sequence[tuple[int, Feed]] = ()
         self._roles = house.settings.roles
         self._tell: Tell = say_nothing
         self.link = Link(house.settings.cluster, self._say)
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
+        #: What all processes count together, and the same for threads beside the event loop.
+        self.limiter = SharedLimiter(self.calls, self.presence)
+        self.tries = LimiterFromThreads(self.limiter, self._here)
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         universe = house.reference.universe
         #: The board of this process, filled by what engines tell, and its alerts as they are in the store.
@@ -68,6 +75,10 @@ class ClusterSide:
         #: More to run: what others put together over `calls` and `presence`.
         self.beside: list[tuple[str, Part]] = []
 
+    def _here(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "what is counted together is counted while the process serves"
+        return self._loop
+
     def _say(self, event: str, **details: object) -> object:
         return self._tell(event, **details)
 
@@ -76,7 +87,8 @@ class ClusterSide:
     async def start(self, tell: Tell) -> None:
         """See `Background`."""
         self._tell = tell
-        self._running = asyncio.get_running_loop().create_task(self._run(), name="cluster")
+        self._loop = asyncio.get_running_loop()
+        self._running = self._loop.create_task(self._run(), name="cluster")
 
     @property
     def failed(self) -> bool:
@@ -128,7 +140,7 @@ class ClusterSide:
     async def _run_feeds(self) -> None:
         """This process's share of people's connections, and feeds of its own."""
         partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
-        await run_feeds(self._house, self.calls, partitions, self._complete, self._feeds, self._say)
+        await run_feeds(self._house, self.calls, partitions, self._complete, self.feeds, self._say)
 
     async def _run_engine(self) -> None:
         """The engine of this process, its log on a thread of its own, its board apart from that of the answers."""
@@ -139,7 +151,7 @@ class ClusterSide:
             engine.tell = self._say
             self._engine = engine
             pushes = PushedFeeds(
-                universe, reserved={feed.name for _, feed in self._feeds}, reserved_of=brokers_of(house),
+                universe, reserved={feed.name for _, feed in self.feeds}, reserved_of=brokers_of(house),
                 streams_of=engine.streams_of, wait_s=OWNER_WAIT_S,
             )  # fmt: skip
             pushes.subscribe(engine.attach_contract)
@@ -177,15 +189,15 @@ async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
 
 def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "Application":
     """The application of one process among several. `feeds`: those that this one brings besides people's own."""
-    side = ClusterSide(house, feeds)
-    limiter = SharedLimiter(side.calls, side.presence)
+    side = house.cluster
+    side.feeds = feeds
     degraded = {"bus": lambda: not side.link.connected}
     if house.settings.roles & {"api", "web"}:
-        side.beside.append(("limits", limiter.run))
-        degraded["limits"] = lambda: limiter.degraded
+        side.beside.append(("limits", side.limiter.run))
+        degraded["limits"] = lambda: side.limiter.degraded
     connections = None
     if "web" in house.settings.roles:
         connections, distant = connections_elsewhere(house, side.calls)
         side.beside.append(("connections", distant.run))
     pushes = PassedOn(house.reference.universe, Owners(side.calls))
-    return house.answering(limiter, side, pushes, connections, degraded)
+    return house.answering(side.limiter, side, pushes, connections, degraded)

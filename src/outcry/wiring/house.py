@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from outcry.services.live.service import LiveService
     from outcry.services.pushing import Intake
     from outcry.services.vault import Vault
+    from outcry.wiring.cluster import ClusterSide
     from outcry.wiring.people import People
 
 LOG_FOLDER = "live"
@@ -117,6 +118,13 @@ class House:
     def licences(self) -> Licences:
         """What is granted to whom."""
         return Licences(self.store)
+
+    @cached_property
+    def cluster(self) -> "ClusterSide":
+        """What this process has of a cluster, if it is one of several."""
+        from outcry.wiring.cluster import ClusterSide  # noqa: PLC0415 - few need its libraries
+
+        return ClusterSide(self)
 
     @cached_property
     def people(self) -> "People":

@@ -13,7 +13,7 @@ from outcry.http.auth import PageDoor
 from outcry.http.edge import AsgiApp
 from outcry.http.logs import Journal
 from outcry.ports.connections import Connections
-from outcry.ports.limiter import Limiter
+from outcry.ports.limiter import Limiter, PromptLimiter
 from outcry.services.consent_links import ConsentLinks
 from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers
@@ -83,11 +83,14 @@ def people_of(house: "House") -> People:
     """Put this side of the house together."""
     store = SqlIdentityStore(house.database)
     browsers = Browsers(store, derived(house.secret, "sessions"), house.clock)
-    limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
+    tries: PromptLimiter = SlidingLog()
+    limiter: Limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
+    if house.settings.cluster:
+        tries, limiter = house.cluster.tries, house.cluster.limiter
     public_url = house.settings.public_url
     mailer = mailer_of(house.settings, house.clock)
     identity = Identity(
-        store, browsers, SlidingLog(), house.clock, derived(house.secret, "identity"), mailer, public_url,
+        store, browsers, tries, house.clock, derived(house.secret, "identity"), mailer, public_url,
         openid=provider_of(house.settings, house.clock),
     )  # fmt: skip
     outbox, seal = SqlOutbox(house.database), Seal(house.secret, "subscriptions")
