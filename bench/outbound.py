@@ -41,6 +41,8 @@ from outcry.store.sql import SqlStore
 from outcry.wiring import SystemClock
 
 SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
+#: For a hundred thousand of them.
+_PATIENCE_S = 120.0
 _EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 
 
@@ -124,7 +126,7 @@ class Worker:
             }
             for at, (address, symbol) in enumerate(zip(addresses, symbols, strict=True))
         ]  # fmt: skip
-        with self.database.write("people") as connection:
+        with self.database.write("people", patience_s=_PATIENCE_S) as connection:
             connection.execute(schema.subscriptions.insert(), rows)
             connection.exec_driver_sql("insert into lanes (subscription_id) select id from subscriptions")
 
