@@ -21,7 +21,7 @@ from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
 from outcry.ports.live import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
-from outcry.ports.store import SessionStore
+from outcry.ports.store import SessionStore, StoreBusy
 from outcry.services.live.archive import Archive
 from outcry.services.live.board import Board
 from outcry.services.live.ending import end
@@ -139,12 +139,19 @@ class Engine:
 
     async def hand_over(self, names: Iterable[str]) -> None:
         """Let these streams go, which another process will take up, with all they have said in the store or the log."""
-        runners = [self.runners[name] for name in names if name in self.runners]
-        followed = [self._feeds.pop(one.name) for one in runners if one.name in self._feeds]
-        await end(followed)
-        await self._recorder.save(runners)
-        for runner in runners:
-            self._drop(runner.key)
+        named = list(names)
+        await end([self._feeds.pop(name) for name in named if name in self._feeds])
+        runners = [self.runners[name] for name in named if name in self.runners]
+        try:
+            await self._recorder.save(runners)
+        finally:  # also what could not be saved is another's
+            for runner in runners:
+                self._drop(runner.key)
+
+    @property
+    def here(self) -> set[str]:
+        """Streams of this process, by name, those too that are being taken up for a feed of one contract."""
+        return {*self.runners, *self._feeds}
 
     def _drop(self, key: StreamKey) -> None:
         """Know nothing of a stream any more."""
@@ -305,14 +312,28 @@ class Engine:
 
     async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
         """Follow a feed for as long as it can be followed."""
-        runner = await self._begun(key, feed)
-        self._streams.add(key.text)
         try:
+            runner = await self._begun_by_and_by(key, feed)
+            self._streams.add(key.text)
             await self._follow(runner, feed)
+        except LogTakenOver:
+            self.taken_over(key)
         finally:
             self._streams.discard(key.text)
 
+    async def _begun_by_and_by(self, key: StreamKey, feed: Feed) -> Runner:
+        """`_begun`, however long the log cannot be read or written: nobody else would try again."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return await self._begun(key, feed)
+            except (StoreBusy, OSError) as problem:
+                self.tell("a stream cannot be taken up yet", stream=key.text, problem=str(problem))
+            await asyncio.sleep(pause_s / self._rush)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
     async def _follow(self, runner: Runner, feed: Feed) -> None:
+        """Until the feed has ended, or refuses. Raises `LogTakenOver`."""
         key, loop = runner.key, asyncio.get_running_loop()
         pause_s = FIRST_PAUSE_S
         while True:
@@ -329,15 +350,14 @@ class Engine:
                 runner.lost_code = problem.code
                 self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
             except LogTakenOver:
-                self.taken_over(key)
-                return
+                raise
             except OSError as problem:
                 self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
                 self.tell("a stream met a fault", stream=key.text, problem=repr(problem))
                 if runner.logged.torn:
                     self._drop(key)
-                    runner = await self._begun(key, feed)
+                    runner = await self._begun_by_and_by(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
                 pause_s = FIRST_PAUSE_S
             await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)

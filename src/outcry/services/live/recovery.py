@@ -12,8 +12,9 @@ from typing import TypeVar
 from outcry.core.calendar import Calendar
 from outcry.core.instruments import Universe
 from outcry.ports.feed import Feed
-from outcry.ports.live import LiveStore, LogDamaged, Snapshots, StreamKey, TradeLog
+from outcry.ports.live import LiveStore, LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.ports.records import Quality
+from outcry.ports.store import StoreBusy
 from outcry.services.grid import Grid
 from outcry.services.listed import listed_ns
 from outcry.services.live import entries as log
@@ -21,6 +22,9 @@ from outcry.services.live.recorder import Recorder
 from outcry.services.live.runner import Runner, Ways
 
 T = TypeVar("T")
+
+#: Between two attempts to take a stream up; and how many there are where another process writes to it.
+_AGAIN_S, _TRIES = 0.25, 8
 
 
 class Recovery:
@@ -42,7 +46,21 @@ class Recovery:
         self._threads.shutdown()
 
     async def runner(self, key: StreamKey) -> Runner:
-        """A stream as its log says. Raises `LogDamaged`, `LogTakenOver`."""
+        """A stream as its log says, however long that cannot be reached. Raises `LogDamaged`, and `LogTakenOver` where
+        another process goes on writing to it."""
+        tries = _TRIES
+        while True:
+            try:
+                return await self._taken_up(key)
+            except StoreBusy as problem:
+                self._recorder.tell("a log cannot be read yet", stream=key.text, problem=str(problem))
+            except LogTakenOver:  # whoever had it may have had something on the way yet
+                tries -= 1
+                if not tries:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _taken_up(self, key: StreamKey) -> Runner:
         product = self._universe.products[key.contract.root]
         runner = Runner(
             key,

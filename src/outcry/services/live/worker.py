@@ -69,7 +69,7 @@ class Worker:
         await self._engine.hand_over(self._streams(partition))
 
     def _streams(self, partition: int) -> Sequence[str]:
-        return [name for name in self._engine.runners if partition_of_stream(name) == partition]
+        return [name for name in self._engine.here if partition_of_stream(name) == partition]
 
     def _taken_over(self, key: StreamKey) -> None:
         """Somebody took a stream of ours up. Mostly we have lost its partition, and are about to hear of it."""

@@ -1,0 +1,95 @@
+"""Streams taken up and let go while their log is out of reach, or written to by another process."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
+
+from outcry.ports.feed import CaughtUp, Ended, Trades
+from outcry.ports.live import Frame, LogTakenOver, StreamKey
+from outcry.ports.records import Quality
+from outcry.ports.store import StoreBusy
+from outcry.wiring import House
+
+OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
+CAUGHT = CaughtUp(OPEN, Quality.TICKS)
+KEY = StreamKey(0, "script", ES)
+DAY = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + MINUTE)]
+
+
+def volume(staged: Stage) -> int:
+    found = staged.channel().view()
+    assert found is not None
+    return sum(found.ladder.volume)
+
+
+def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_back(house: House) -> None:
+    """Nobody else would: a push goes to the run there is, again and again."""
+
+    async def work(staged: Stage) -> int:
+        read, asked = staged.log.read, []
+
+        def away(key: str, first: int) -> Iterator[Frame]:
+            asked.append(key)
+            if len(asked) < 3:
+                raise StoreBusy("the bus is away")
+            return read(key, first)
+
+        staged.log.read = away  # type: ignore[method-assign]
+        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        return volume(staged)
+
+    assert run(house, work) == 4
+
+
+def test_a_stream_that_another_process_was_writing_to_is_taken_up_when_that_is_over(house: House) -> None:
+    async def first(staged: Stage) -> None:
+        await played(staged, DAY)
+
+    async def then(staged: Stage) -> int:
+        await staged.engine.hand_over([KEY.text])
+        last, tries = staged.log.last, []
+
+        def overtaken(key: str) -> int:
+            tries.append(key)
+            if len(tries) < 3:
+                raise LogTakenOver(key)
+            return last(key)
+
+        staged.log.last = overtaken  # type: ignore[method-assign]
+        await staged.engine.take_up([KEY.text])
+        return volume(staged)
+
+    run(house, first)
+    assert run(house, then) == 4
+
+
+def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(house: House) -> None:
+    """Else it would be taken from whoever has the partition next."""
+
+    async def work(staged: Stage) -> tuple[bool, set[str], dict[str, object]]:
+        def away(_key: str) -> int:
+            raise StoreBusy("the bus is away")
+
+        staged.log.last = away  # type: ignore[method-assign]
+        following = staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        await asyncio.sleep(0)
+        await staged.engine.hand_over(staged.engine.here)
+        return following.cancelled(), staged.engine.here, dict(staged.engine.runners)
+
+    assert run(house, work) == (True, set(), {})
+
+
+def test_a_feed_whose_stream_stays_another_process_s_says_so(house: House) -> None:
+    async def work(staged: Stage) -> list[StreamKey]:
+        def overtaken(key: str) -> int:
+            raise LogTakenOver(key)
+
+        lost: list[StreamKey] = []
+        staged.engine.on_taken_over = lost.append
+        staged.log.last = overtaken  # type: ignore[method-assign]
+        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        return lost
+
+    assert run(house, work) == [KEY]
