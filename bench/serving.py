@@ -31,6 +31,7 @@ from outcry.wiring import House, open_house
 KEYS = 3_500  # fewer than the fast path remembers, and at 600 a minute each more than two rounds use up
 CONNECTIONS = 32
 SERVER_CPU, LOAD_CPU = 0, 1
+START_S = 60.0
 PATH = "/api/levels?symbol=ES"
 
 _LUA = """
@@ -177,7 +178,7 @@ def served(command: list[str], port: int, path: str, key: str, more: dict[str, s
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}{path}"
     try:
-        while perf_counter() - began < 20 and process.poll() is None:
+        while perf_counter() - began < START_S and process.poll() is None:
             with suppress(OSError), urllib.request.urlopen(_asking(url, key), timeout=5) as answer:
                 answer.read()
                 break
