@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
+from tests.contract.outbox_stage import ALERT
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
 
 from outcry.ports.feed import CaughtUp, Ended, Trades
@@ -93,3 +95,53 @@ def test_a_feed_whose_stream_stays_another_process_s_says_so(house: House) -> No
         return lost
 
     assert run(house, work) == [KEY]
+
+
+def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(house: House) -> None:
+    """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
+
+    async def work(staged: Stage) -> list[str]:
+        loop, recorder = asyncio.get_running_loop(), staged.engine._recorder
+        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        runner = staged.engine.runners[KEY.text]
+        overtaken, kept = loop.create_future(), loop.create_future()
+        overtaken.set_exception(LogTakenOver(KEY.text))
+        kept.set_result(None)
+        before = staged.live.last_seq()
+        for row, keeping in (
+            (replace(ALERT, key="overtaken"), overtaken),
+            (replace(ALERT, key="kept"), kept),
+        ):
+            staged.log.unkept = lambda _key, keeping=keeping: keeping  # type: ignore[method-assign]
+            recorder.add([row], runner)
+        staged.log.unkept = lambda _key: None  # type: ignore[method-assign]
+        await staged.engine.drained()
+        found = staged.live.alerts(None, after_seq=before)
+        return [row.key for row in found]
+
+    assert run(house, work) == ["kept"]
+
+
+def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None:
+    async def work(staged: Stage) -> int:
+        tries: list[int] = []
+        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        runner = staged.engine.runners[KEY.text]
+        take = runner.logged.snapshot
+
+        def away() -> tuple[str, int, bytes]:
+            tries.append(1)
+            if len(tries) < 3:
+                raise StoreBusy("the bus is away")
+            return take()
+
+        runner.saved_position = 0
+        staged.live.forget_snapshot(KEY.text)
+        runner.logged.snapshot = away  # type: ignore[method-assign]
+        while len(tries) < 3 or runner.saved_position != runner.stream.position:
+            await asyncio.sleep(0.01)
+        found = staged.live.snapshot(KEY.text)
+        assert found is not None
+        return found[0] - runner.stream.position
+
+    assert run(house, work) == 0

@@ -26,7 +26,6 @@ from outcry.services.limiting.replica import SharedLimiter
 from outcry.services.limiting.threads import LimiterFromThreads
 from outcry.services.live.alerts_tail import AlertsTail
 from outcry.services.live.board import Board
-from outcry.services.live.ending import end
 from outcry.services.live.engine import Engine
 from outcry.services.live.mirror import Mirror
 from outcry.services.live.publisher import Publisher
@@ -129,6 +128,8 @@ class ClusterSide:
                 await part()
             except Exception as problem:  # noqa: BLE001 - a supervisor: one part's fault does not end the others
                 self._say("a part met a fault and begins anew", part=name, problem=repr(problem))
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                return  # it met the fault as it ended
             await asyncio.sleep(_AGAIN_S)
 
     # -- what the roles need, each put together anew when it begins anew
@@ -170,11 +171,12 @@ class ClusterSide:
 
             partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
             worker = Worker(engine, log, partitions, publisher, serve)
-            telling = asyncio.create_task(publisher.run(), name="publisher")
-            try:
-                await worker.run()
-            finally:
-                await end([telling])
+            async with asyncio.TaskGroup() as group:  # an engine that cannot tell is none: both begin anew
+                telling = group.create_task(publisher.run(), name="publisher")
+                try:
+                    await worker.run()
+                finally:
+                    telling.cancel()
 
 
 @asynccontextmanager

@@ -5,12 +5,12 @@ it is, for nothing before it is read again; an alert does not wait for the disk'
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
-from outcry.ports.live import AlertRow, FanOut, LiveStore, LogTakenOver, Snapshots, TradeLog
+from outcry.ports.live import AlertRow, FanOut, LiveStore, LogDamaged, LogTakenOver, Snapshots, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.services.live.board import Board
 from outcry.services.live.runner import Runner
@@ -46,6 +46,16 @@ def to_nobody() -> None:
     """For where alerts are recorded only."""
 
 
+class _Fired(NamedTuple):
+    """Alerts on their way to the store. position: how far their stream had come; keeping: over once all up to there is
+    kept. It is asked for as they fire: a stream that was let go and taken up again since may have another log."""
+
+    rows: list[AlertRow]
+    runner: Runner
+    position: int
+    keeping: Awaitable[None] | None
+
+
 class _Taken(NamedTuple):
     """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
 
@@ -66,8 +76,7 @@ class Recorder:
         self._board, self._rush = board, rush
         self._fan_out = fan_out
         self.tell: Tell = say_nothing
-        self._fired: list[tuple[AlertRow, Runner]] = []
-        self._positions: dict[str, int] = {}
+        self._fired: list[_Fired] = []
         self._some = asyncio.Event()
         self._recording = False
         self._store_thread = ThreadPoolExecutor(1, "outcry-store")
@@ -77,8 +86,9 @@ class Recorder:
 
     def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
         """Alerts fired, and the position their stream has reached."""
-        self._fired += [(replace(row, recorded_ns=_own_time(row, runner)), runner) for row in rows]
-        self._positions[runner.name] = runner.stream.position
+        timed = [replace(row, recorded_ns=_own_time(row, runner)) for row in rows]
+        keeping = self._log.unkept(runner.name)
+        self._fired.append(_Fired(timed, runner, runner.stream.position, keeping))
         self._some.set()
 
     async def record(self) -> None:
@@ -86,10 +96,9 @@ class Recorder:
         while True:
             await self._some.wait()
             self._some.clear()
-            fired, positions = self._fired, self._positions
-            self._fired, self._positions, self._recording = [], {}, True
-            fired = [(row, runner) for row, runner in fired if await _kept(runner)]
-            positions = {runner.name: positions[runner.name] for _, runner in fired}
+            fired, self._fired, self._recording = self._fired, [], True
+            fired = [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
+            positions = {one.runner.name: one.position for one in fired}
             if fired:
                 new = await self.patiently(
                     lambda fired=fired, positions=positions: self._live.record_alerts(
@@ -119,15 +128,23 @@ class Recorder:
             pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
             taken: list[_Taken] = []
             for runner in moved:
-                needed_from = runner.stream.needed_from
-                row = await self._in_thread(self._sync_thread, runner.logged.snapshot)
-                if not await _kept(runner):
+                one = await self._in_thread(self._sync_thread, lambda runner=runner: self._take(runner))
+                if not await _is_kept(runner.kept()):
                     continue
-                taken.append(_Taken(runner, needed_from, row))
+                taken += [one] if one else []
                 await self.store_pending(runner)
                 await asyncio.sleep(pause_s)
             await self._save([one for one in taken if runners.get(one.runner.name) is one.runner])
             await asyncio.sleep(pause_s)
+
+    def _take(self, runner: Runner) -> _Taken | None:
+        """Take a snapshot; None where what was taken back is to be read from the log, and cannot be now."""
+        needed_from = runner.stream.needed_from
+        try:
+            return _Taken(runner, needed_from, runner.logged.snapshot())
+        except (StoreBusy, OSError, LogDamaged) as problem:
+            self.tell("a snapshot could not be taken", stream=runner.name, problem=str(problem))
+            return None
 
     async def store_pending(self, runner: Runner) -> None:
         """Store what could not be stored when it ended, or was not before the process did."""
@@ -146,9 +163,8 @@ class Recorder:
         """Keep what is under way of streams that are let go, as far as store and log take it in time."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                kept = [runner for runner in runners if await _kept(runner)]
-                taken = [_Taken(one, one.stream.needed_from, one.logged.snapshot()) for one in kept]
-                await self._save(taken)
+                kept = [runner for runner in runners if await _is_kept(runner.kept())]
+                await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
             self.tell("alerts are still to be recorded; whoever takes the streams up does it")
         await self._sync()
@@ -192,10 +208,10 @@ class Recorder:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
 
 
-async def _kept(runner: Runner) -> bool:
-    """Whether what a stream says may be told, once all it logged is kept: not if another process has taken it up."""
+async def _is_kept(keeping: Awaitable[None]) -> bool:
+    """Whether what was logged is kept, once that is known: not if another process has taken the stream up."""
     try:
-        await runner.kept()
+        await keeping
     except LogTakenOver:
         return False
     return True
@@ -210,9 +226,10 @@ def _own_time(row: AlertRow, runner: Runner) -> int | None:
     return runner.market_ns if runner.stream.own_clock else None
 
 
-def _stamped(fired: Sequence[tuple[AlertRow, Runner]]) -> list[AlertRow]:
+def _stamped(fired: Sequence[_Fired]) -> list[AlertRow]:
     """Alerts with the time it is as they are recorded, however often the store was busy before."""
     return [
-        row if row.recorded_ns is not None else replace(row, recorded_ns=runner.market_ns)
-        for row, runner in fired
+        row if row.recorded_ns is not None else replace(row, recorded_ns=one.runner.market_ns)
+        for one in fired
+        for row in one.rows
     ]
