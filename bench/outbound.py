@@ -41,8 +41,8 @@ from outcry.store.sql import SqlStore
 from outcry.wiring import SystemClock
 
 SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
-#: For a hundred thousand of them.
-_PATIENCE_S = 120.0
+#: Subscriptions made in one transaction, and how long all their lanes may take.
+_AT_ONCE, _PATIENCE_S = 2_000, 120.0
 _EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
 
 
@@ -126,8 +126,10 @@ class Worker:
             }
             for at, (address, symbol) in enumerate(zip(addresses, symbols, strict=True))
         ]  # fmt: skip
+        for at in range(0, len(rows), _AT_ONCE):
+            with self.database.write("people") as connection:
+                connection.execute(schema.subscriptions.insert(), rows[at : at + _AT_ONCE])
         with self.database.write("people", patience_s=_PATIENCE_S) as connection:
-            connection.execute(schema.subscriptions.insert(), rows)
             connection.exec_driver_sql("insert into lanes (subscription_id) select id from subscriptions")
 
     def subscribe_all(self, address: str, count: int) -> None:

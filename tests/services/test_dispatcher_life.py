@@ -114,6 +114,34 @@ def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage) -> None:
     assert [attempt.outcome for attempt in stage.log(row)] == ["delivered"]
 
 
+def test_a_store_that_is_too_slow_for_many_is_asked_for_fewer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that gives no more than 70 at once is asked for 512, 256, 128, and then for 64."""
+    monkeypatch.setattr(dispatcher, "_RETRY_S", 0.0)
+    monkeypatch.setattr(dispatcher, "TICK_S", 0.01)
+    asked: list[int] = []
+
+    def slow(name: str, *given: Any) -> None:
+        if name == "claim":
+            asked.append(given[3])
+            if given[3] > 70:
+                raise StoreBusy("it takes too long")
+
+    person = stage.person()
+    for _ in range(100):
+        stage.subscribe(person)
+    stage.fire()
+    delivering, _ = hindered(stage, slow)
+
+    async def live() -> None:
+        async with running(delivering):
+            await until(lambda: len(stage.sender.sent) == 100)
+
+    asyncio.run(live())
+    assert asked[:4] == [512, 256, 128, 64]
+
+
 # -- recording
 
 

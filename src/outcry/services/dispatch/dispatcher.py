@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 #: Parcels on their way at once, of all lanes together; and of lanes whose last attempt took long.
 MOST_UNDER_WAY, MOST_SLOW = 512, 128
+#: Claimed at once at least, however slow the store is.
+_FEWEST = 8
 #: When all places are taken and one is left, others are about to be: they are filled together.
 _GATHERING_S = 0.002
 #: A lease outlasts the longest attempt and the recording of it, so that nobody else sends the same meanwhile.
@@ -70,6 +72,8 @@ class Dispatcher:
         self._woken, self._left = asyncio.Event(), asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()
         self._slow_under_way = 0
+        #: How many are claimed at once at most: fewer while the store takes too long for so many.
+        self._at_once = MOST_UNDER_WAY
         self._store_thread = ThreadPoolExecutor(1, "outcry-outbox")
         self._announcements = Announcements(parts.notices, self._tell)
         self._recording = Recording(parts.outbox, self._announcements, self._store_thread, self._tell)
@@ -131,7 +135,7 @@ class Dispatcher:
     async def _claim(self) -> bool:
         """Claim what is due, as far as there is room; return whether there may be more."""
         parts = self._parts
-        room = MOST_UNDER_WAY - len(self._under_way)
+        room = min(MOST_UNDER_WAY - len(self._under_way), self._at_once)
         slow_room = min(room, max(0, MOST_SLOW - self._slow_under_way))
         try:
             parcels = await self._in_thread(
@@ -139,8 +143,10 @@ class Dispatcher:
             )
         except StoreBusy as problem:
             self.tell("the outbox cannot be read", problem=str(problem))
+            self._at_once = max(_FEWEST, self._at_once // 2)  # it may be slow, not away
             await asyncio.sleep(_RETRY_S)
             return False
+        self._at_once = min(MOST_UNDER_WAY, self._at_once * 2)
         for parcel in parcels:
             self._begin(parcel)
         return len(parcels) == room
