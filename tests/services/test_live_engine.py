@@ -190,8 +190,9 @@ def test_a_link_that_falls_silent_is_stale(house: House) -> None:
         staged.engine.attach(0, feed)
         while not feed.opened or not staged.engine.runners:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
         runner = staged.engine.runners[f"0/script/{ES.key}"]
+        while not runner.stream.latest_ns:
+            await asyncio.sleep(0.01)
         now_s = asyncio.get_running_loop().time()
         runner.stand(now_s + 14)
         assert staged.channel().standing.reason == "no_prior"

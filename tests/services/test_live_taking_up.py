@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from threading import Event
 
 from tests.contract.outbox_stage import ALERT
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
@@ -12,6 +13,7 @@ from outcry.ports.feed import CaughtUp, Ended, Trades
 from outcry.ports.live import Frame, LogTakenOver, StreamKey
 from outcry.ports.records import Quality
 from outcry.ports.store import StoreBusy
+from outcry.ports.tape import TapeDamaged
 from outcry.wiring import House
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
@@ -145,3 +147,27 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None
         return found[0] - runner.stream.position
 
     assert run(house, work) == 0
+
+
+def test_nobody_waits_for_the_store_while_a_stream_is_taken_up(house: House) -> None:
+    """What had ended is stored once the store has its turn."""
+
+    async def work(staged: Stage) -> None:
+        archive, turn = staged.engine._storing._archive, Event()
+        store = archive.store
+
+        def refuse(*_: object) -> None:
+            raise TapeDamaged("away")
+
+        archive.store = refuse  # type: ignore[method-assign]
+        await played(staged, [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + 24 * 60 * MINUTE)])
+        await staged.engine.hand_over([KEY.text])
+        archive.store = lambda *all_of_it: (turn.wait(20), store(*all_of_it))[1]  # type: ignore[method-assign]
+        await staged.engine.take_up([KEY.text])
+        stream = staged.engine.runners[KEY.text].stream
+        assert stream.pending
+        turn.set()
+        while stream.pending:
+            await asyncio.sleep(0.01)
+
+    run(house, work)

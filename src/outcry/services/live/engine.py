@@ -115,7 +115,8 @@ class Engine:
         """Take up every stream, or those that `take_up` names, then begin to keep time."""
         self._recorder.tell = self.tell
         self._begin(self._recorder.record(), "alerts")
-        await self.take_up(await self._recorder.patiently(take_up or self._stores.log.keys))
+        for runner in await self._taken_up(await self.patiently(take_up or self._stores.log.keys)):
+            await self._recorder.store_pending(runner)
         owners = sorted({runner.key.owner for runner in self.runners.values()})
         if owners:
             await self._recorder.show_known(owners)
@@ -124,7 +125,15 @@ class Engine:
         self._begin(self._recorder.keep_synced(), "sync")
 
     async def take_up(self, names: Iterable[str]) -> None:
-        """Become what the logs of these streams say. They stand `connecting` until their feed is back."""
+        """Become what the logs of these streams say, which another process had. Nobody waits until what has ended
+        is stored: whose turn that is may take long."""
+        for runner in await self._taken_up(names):
+            if runner.stream.pending:
+                self._beside(f"store {runner.name}", partial(self._recorder.store_pending, runner))
+
+    async def _taken_up(self, names: Iterable[str]) -> Sequence[Runner]:
+        """Streams as their logs say, all known, for a front is chosen among them. They stand `connecting` until their
+        feed is back."""
         taken: list[Runner] = []
         for text in names:
             try:
@@ -134,8 +143,7 @@ class Engine:
                     await self._let_go(runner)
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
                 self.tell("a stream could not be recovered", stream=text, problem=repr(problem))
-        for runner in taken:  # once all are known: a front is chosen among them
-            await self._recorder.store_pending(runner)
+        return taken
 
     async def hand_over(self, names: Iterable[str]) -> None:
         """Let these streams go, which another process will take up, with all they have said in the store or the log."""
@@ -223,6 +231,7 @@ class Engine:
             task.cancel()
         await asyncio.gather(*feeds, return_exceptions=True)
         await self._recorder.save(list(self.runners.values()))
+        await self._recorder.sync()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -233,7 +242,7 @@ class Engine:
 
     async def patiently(self, work: Callable[[], T]) -> T:
         """Ask log or store for something, off the event loop, however long it is busy."""
-        return await self._recorder.patiently(work)
+        return await self._recovery.patiently(work)
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""

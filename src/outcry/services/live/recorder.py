@@ -157,7 +157,7 @@ class Recorder:
         """Put the log on the disk each second. Never ends."""
         while True:
             await asyncio.sleep(SYNC_S)
-            await self._sync()
+            await self.sync()
 
     async def save(self, runners: Sequence[Runner]) -> None:
         """Keep what is under way of streams that are let go, as far as store and log take it in time."""
@@ -167,7 +167,6 @@ class Recorder:
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
             self.tell("alerts are still to be recorded; whoever takes the streams up does it")
-        await self._sync()
 
     def close(self) -> None:
         """Let the threads end."""
@@ -189,7 +188,8 @@ class Recorder:
         except (StoreBusy, OSError) as problem:
             self.tell("a snapshot could not be kept; the next start reads the log", problem=str(problem))
 
-    async def _sync(self) -> None:
+    async def sync(self) -> None:
+        """Put the log on the disk."""
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
         except OSError as problem:

@@ -6,7 +6,7 @@ up is itself an entry of it, so that whoever had it before can add nothing more;
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from outcry.core.calendar import Calendar
@@ -69,8 +69,8 @@ class Recovery:
             listed_ns(self._universe, key.contract),
             self._ways,
         )
-        last = await self._patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
-        snapshot = await self._patiently(lambda: self._snapshots.snapshot(key.text))
+        last = await self.patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
+        snapshot = await self.patiently(lambda: self._snapshots.snapshot(key.text))
         if snapshot is not None and snapshot[0] > last:
             # a log taken away, or one of an older backup: what it held is asked of the feed again
             self._recorder.tell(
@@ -101,13 +101,13 @@ class Recovery:
 
     async def forget(self, key: StreamKey) -> None:
         """Let a stream begin anew."""
-        await self._patiently(lambda: self._log.forget(key.text))
-        await self._patiently(lambda: self._snapshots.forget_snapshot(key.text))
-        await self._patiently(lambda: self._live.forget_stream(key.text))
+        await self.patiently(lambda: self._log.forget(key.text))
+        await self.patiently(lambda: self._snapshots.forget_snapshot(key.text))
+        await self.patiently(lambda: self._live.forget_stream(key.text))
 
     async def forget_alerts(self, key: StreamKey) -> None:
         """Let the alerts of a stream that begins anew fire and be recorded again."""
-        await self._patiently(lambda: self._live.forget_alerts(key))
+        await self.patiently(lambda: self._live.forget_alerts(key))
 
     async def barred(self, runner: Runner) -> tuple[int, ...]:
         """Minutes of a stream's days under way that only bars have told of, by its log."""
@@ -125,8 +125,9 @@ class Recovery:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    async def _patiently(self, work: Callable[[], T], thread: Executor | None = None) -> T:
-        return await self._recorder.patiently(work, thread or self._threads)
+    async def patiently(self, work: Callable[[], T]) -> T:
+        """Ask log or store for something, however long it is busy, apart from what is recorded."""
+        return await self._recorder.patiently(work, self._threads)
 
     def _grid(self, root: str) -> Grid:
         if root not in self._grids:
