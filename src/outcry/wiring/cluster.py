@@ -34,6 +34,7 @@ from outcry.services.live.worker import Worker
 from outcry.services.pushing import OWNER_WAIT_S
 from outcry.wiring.feeding import run_feeds
 from outcry.wiring.feeds import brokers_of, connections_elsewhere
+from outcry.wiring.secret import derived
 
 if TYPE_CHECKING:
     from outcry.api.app import Application
@@ -57,7 +58,8 @@ class ClusterSide:
         self._tell: Tell = say_nothing
         self.link = Link(house.settings.cluster, self._say)
         self.calls = NatsCalls(self.link, self._say)
-        self.presence = NatsPresence(self.link)
+        mark = derived(house.secret, "cluster").hex()[:16]
+        self.presence = NatsPresence(self.link, mark, self._say)
         #: What all processes count together, and the same for threads beside the event loop.
         self.limiter = SharedLimiter(self.calls, self.presence)
         self.tries = LimiterFromThreads(self.limiter, self._here)
