@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from outcry.ports.limiter import Limiter, Verdict
+from outcry.ports.store import StoreBusy
 
 T = TypeVar("T")
 _PATIENCE_S = 5.0
@@ -13,7 +14,7 @@ _PATIENCE_S = 5.0
 class LimiterFromThreads:
     """Implements `ports.limiter.PromptLimiter`. `loop`: the one that `limiter` belongs to; never to be called there.
 
-    Raises `TimeoutError` where the loop stands still."""
+    Raises `StoreBusy` where the loop stands still."""
 
     def __init__(self, limiter: Limiter, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._limiter, self._loop = limiter, loop
@@ -43,4 +44,9 @@ class LimiterFromThreads:
         return self._there(there())
 
     def _there(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop()).result(_PATIENCE_S)
+        verdict = asyncio.run_coroutine_threadsafe(work, self._loop())
+        try:
+            return verdict.result(_PATIENCE_S)
+        except TimeoutError:
+            verdict.cancel()
+            raise StoreBusy("what is counted together cannot be asked for now") from None

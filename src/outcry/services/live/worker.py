@@ -63,10 +63,12 @@ class Worker:
             self._served[partition] = stack.pop_all()
 
     async def _end(self, partition: int) -> None:
-        if (served := self._served.pop(partition, None)) is not None:
-            await served.aclose()
-        self._publisher.let_go(partition)  # before anything leaves the board
-        await self._engine.hand_over(self._streams(partition))
+        try:
+            if (served := self._served.pop(partition, None)) is not None:
+                await served.aclose()
+        finally:  # whatever went wrong, it is another's
+            self._publisher.let_go(partition)  # before anything leaves the board
+            await self._engine.hand_over(self._streams(partition))
 
     def _streams(self, partition: int) -> Sequence[str]:
         return [name for name in self._engine.here if partition_of_stream(name) == partition]
