@@ -9,6 +9,7 @@ from tests.contract.databases import Place, Places
 from tests.contract.outbox_stage import LEASE_NS, S, Stage
 from tests.engines.postgres import Postgres
 
+from outcry.ports.delivery import SubscriptionPhase
 from outcry.ports.store import StoreBusy
 from outcry.store.outbox import SqlOutbox
 
@@ -94,3 +95,17 @@ def test_who_comes_back_within_ten_seconds_has_lost_nothing(
     assert looks(stage, 6) == 0
     assert other.attend("other", stage.now_ns) == 0
     assert looks(stage, 20) == 0
+
+
+def test_what_an_owner_changes_is_so_at_every_worker_with_its_next_claim(stage: Stage, place: Place) -> None:
+    """One subscription is paused, the other gets another address, by one process; another process claims, and again
+    once the first goes on."""
+    paused, moved = stage.subscriptions.subscriptions(1)[:2]
+    elsewhere = SqlOutbox(place.open())
+    stage.change(paused.id, phase=SubscriptionPhase.PAUSED)
+    stage.change(moved.id, sealed_address=b"\x01elsewhere")
+    (parcel,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
+    assert (parcel.subscription.id, parcel.subscription.sealed_address) == (moved.id, b"\x01elsewhere")
+    stage.change(paused.id, phase=SubscriptionPhase.ACTIVE)
+    (parcel,) = elsewhere.claim("other", stage.now_ns, LEASE_NS, 9, 9)
+    assert parcel.subscription.id == paused.id
