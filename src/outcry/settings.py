@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -138,6 +139,7 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         _refuse_halves(settings)
         read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
         _refuse_unread_roots(settings)
+        _refuse_unread_addresses(settings)
     except ValueError as problem:  # msgspec's own errors are values' errors too
         raise BadSettings(f"settings (environment, {path}): {problem}") from problem
     return settings
@@ -168,6 +170,22 @@ def _refuse_unread_roots(settings: Settings) -> None:
             raise ValueError(
                 f"private_ca: {settings.private_ca} has no certificates in PEM form: {problem}"
             ) from None
+
+
+def _refuse_unread_addresses(settings: Settings) -> None:
+    """Servers of the cluster can be looked for. Raises `ValueError`, which repeats nothing of them: a password that was
+    not written as addresses want it may be taken for any part."""
+    for address in filter(None, settings.cluster.split(",")):
+        try:
+            parts = urlsplit(address)
+            found = bool(parts.hostname) and parts.port != 0 and not (parts.query or parts.fragment)
+        except ValueError:
+            found = False
+        if not found:
+            raise ValueError(
+                "cluster: an address has no host, or no port that can be; "
+                "in names and passwords # is written %23, ? is %3F"
+            )
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -119,6 +119,13 @@ def test_what_one_process_ends_ends_in_another_within_a_second(house: House, tmp
         ({"mail_from": "nobody"}, "mail_from"),
         ({"oidc_issuer": "https://login.example.com"}, "oidc_issuer needs oidc_client_id"),
         ({"oidc_issuer": "ftp://login.example.com"}, "oidc_issuer"),
+        ({"cluster": "nats://u:hidden#1@h:1", "database_url": "postgresql://h/d"}, "cluster: an address has"),
+        ({"cluster": "nats://u:1?hidden@h:1", "database_url": "postgresql://h/d"}, "cluster: an address has"),
+        (
+            {"cluster": "nats://u:hidden@h:65536", "database_url": "postgresql://h/d"},
+            "cluster: an address has",
+        ),
+        ({"cluster": "nats://u:hidden@h"}, "cluster needs database_url"),
     ],
 )
 def test_settings_that_are_of_no_use_alone_are_refused_without_their_secret(
