@@ -51,7 +51,7 @@ from outcry.bus.nats.link import Link
 from outcry.bus.nats.log import JetStreamLog
 from outcry.bus.nats.thread import LinkThread
 from outcry.core.instruments import Contract
-from outcry.ports.calls import BusDown
+from outcry.ports.calls import BusDown, CallRefused
 from outcry.ports.feed import CaughtUp, Event, Trades
 from outcry.ports.live import StreamKey
 from outcry.ports.records import Quality, Rows
@@ -131,6 +131,10 @@ class Line:
                     await calls.ask(push_name(self.key), body, _TIMEOUT_S), type=int
                 )
             except BusDown:
+                await asyncio.sleep(0.02)
+            except CallRefused as refusal:
+                if refusal.details.get("reason") != "occupied":
+                    raise RuntimeError(f"{self.key.text}: {refusal.code} {refusal.details}") from refusal
                 await asyncio.sleep(0.02)
 
 
