@@ -222,8 +222,8 @@ class Askers:
                 return wrong_s - since_s
             if status in (_REFUSED if taken else _TAKEN):
                 wrong_s = sent_s
-            if time.monotonic() - since_s > 90:
-                return time.monotonic() - since_s
+            if time.monotonic() - since_s > 90:  # nobody is there; what it knows is asked in the end
+                return wrong_s - since_s
             await asyncio.sleep(0.05)
 
     async def _ask_too_much(self) -> None:
