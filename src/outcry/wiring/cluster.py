@@ -7,6 +7,7 @@ what is the same in a process by itself is put together in `house`.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from outcry.bus.nats.calls import NatsCalls
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
     from outcry.ports.feed import Feed
     from outcry.wiring.house import House
 
-#: After a fault of ours.
-_AGAIN_S = 1.0
+#: After a fault of ours; and for how long it is told of by `/readyz`.
+_AGAIN_S, _FAULTY_S = 1.0, 10.0
 
 Part = Callable[[], Coroutine[Any, Any, object]]
 
@@ -73,8 +74,14 @@ class ClusterSide:
         )  # fmt: skip
         self._alerts = AlertsTail(house.board, house.alerts, self.calls, self._say)
         self._running: asyncio.Task[None] | None = None
+        self._faulty_until_s: dict[str, float] = {}
         #: More to run: what others put together over `calls` and `presence`.
         self.beside: list[tuple[str, Part]] = []
+
+    @property
+    def faulty(self) -> bool:
+        """Whether a part met a fault a moment ago, and may again."""
+        return any(monotonic() < until_s for until_s in self._faulty_until_s.values())
 
     def _here(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "what is counted together is counted while the process serves"
@@ -129,6 +136,7 @@ class ClusterSide:
             try:
                 await part()
             except Exception as problem:  # noqa: BLE001 - a supervisor: one part's fault does not end the others
+                self._faulty_until_s[name] = monotonic() + _FAULTY_S
                 self._say("a part met a fault and begins anew", part=name, problem=repr(problem))
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 return  # it met the fault as it ended
@@ -195,7 +203,7 @@ def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "App
     """The application of one process among several. `feeds`: those that this one brings besides people's own."""
     side = house.cluster
     side.feeds = feeds
-    degraded = {"bus": lambda: not side.link.connected}
+    degraded = {"bus": lambda: not side.link.connected, "parts": lambda: side.faulty}
     if house.settings.roles & {"api", "web"}:
         side.beside.append(("limits", side.limiter.run))
         degraded["limits"] = lambda: side.limiter.degraded

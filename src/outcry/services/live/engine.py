@@ -163,7 +163,9 @@ class Engine:
 
     def _drop(self, key: StreamKey) -> None:
         """Know nothing of a stream any more."""
-        self.runners.pop(key.text, None)
+        runner = self.runners.pop(key.text, None)
+        if runner is not None:
+            runner.logged.close()
         self._board.drop(key)
 
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:
@@ -326,7 +328,9 @@ class Engine:
             self._streams.add(key.text)
             await self._follow(runner, feed)
         except LogTakenOver:
-            self.taken_over(key)
+            current = self.runners.get(key.text)
+            if current is None or current.logged.closed:  # else it is ours again already
+                self.taken_over(key)
         finally:
             self._streams.discard(key.text)
 

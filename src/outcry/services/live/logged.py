@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from itertools import islice
 
 from outcry.core.live import Capture, LiveView
-from outcry.ports.live import Frame, TradeLog
+from outcry.ports.live import Frame, LogTakenOver, TradeLog
 from outcry.ports.records import Rows
 from outcry.services.live import entries
 from outcry.services.live.columns import Columns, columns_of
@@ -33,11 +33,41 @@ class LoggedStream:
         self._lock = threading.Lock()
         #: An entry was logged and could not be applied: what is here is not what the log says.
         self.torn = False
+        #: Nothing is added any more, and nothing told: the stream is another's, or another object's here.
+        self.closed = False
+
+    def close(self) -> None:
+        """Add nothing any more, whoever still holds this."""
+        self.closed = True
+
+    async def kept(self) -> None:
+        """Wait until all that was logged survives this process: before that, nothing that came of it is told. Raises
+        `LogTakenOver`, then and ever after."""
+        if not self.closed and (keeping := self._log.unkept(self.name)) is not None:
+            try:
+                await keeping
+            except LogTakenOver:
+                self.closed = True
+                raise
+        self._check()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise LogTakenOver(self.name)
+
+    def _append(self, count: int, blob: bytes) -> None:
+        self._check()
+        try:
+            self._log.append(self.name, self.stream.position, count, blob)
+        except LogTakenOver:
+            self.closed = True
+            raise
 
     def log(self, entry: entries.Known) -> list[str]:
-        """Log an entry and apply it; return what has ended. Raises `OSError` (a full disk): nothing is applied then."""
+        """Log an entry and apply it; return what has ended. Raises `OSError` (a full disk), and
+        `LogTakenOver`: nothing is applied then."""
         stream = self.stream
-        self._log.append(self.name, stream.position, entry.count, entries.encode(entry))
+        self._append(entry.count, entries.encode(entry))
         self.torn = True
         with self._lock:
             outcome = stream.apply(entry)
@@ -49,7 +79,7 @@ class LoggedStream:
         """`log` of trades, which are many: they are taken apart once."""
         stream, columns = self.stream, columns_of(rows, self._tick_e9, self.stream.lag_ns)
         entry = entries.TradeRows(day, rows.tobytes())
-        self._log.append(self.name, stream.position, len(rows), entries.encode(entry))
+        self._append(len(rows), entries.encode(entry))
         outcome = Outcome()
         self.torn = True
         with self._lock:

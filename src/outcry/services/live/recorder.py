@@ -97,16 +97,24 @@ class Recorder:
             await self._some.wait()
             self._some.clear()
             fired, self._fired, self._recording = self._fired, [], True
-            fired = [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
-            positions = {one.runner.name: one.position for one in fired}
-            if fired:
-                new = await self.patiently(
-                    lambda fired=fired, positions=positions: self._live.record_alerts(
-                        _stamped(fired), positions, self._fan_out()
-                    )
-                )
-                self._board.post(new)
-            self._recording = False
+            try:
+                fired = [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
+                await self._record(fired)
+            except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, no alert is let go
+                self.tell("alerts could not be recorded", problem=repr(problem))
+                self._fired = fired + self._fired
+                self._some.set()
+                await asyncio.sleep(RETRY_S / self._rush)
+            finally:
+                self._recording = False
+
+    async def _record(self, fired: Sequence[_Fired]) -> None:
+        positions = {one.runner.name: one.position for one in fired}
+        if fired:
+            new = await self.patiently(
+                lambda: self._live.record_alerts(_stamped(fired), positions, self._fan_out())
+            )
+            self._board.post(new)
 
     async def drained(self) -> None:
         """Wait until every alert fired so far is recorded and on the board."""
@@ -177,16 +185,24 @@ class Recorder:
         await self.drained()
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
-            for runner, needed_from, row in taken:
-                await self._in_thread(
-                    self._store_thread, lambda row=row: self._snapshots.save_snapshots([row])
-                )
-                runner.saved_position = row[1]
-                await self._in_thread(
-                    self._sync_thread, lambda r=runner, at=needed_from: self._log.drop(r.name, at)
-                )
         except (StoreBusy, OSError) as problem:
-            self.tell("a snapshot could not be kept; the next start reads the log", problem=str(problem))
+            self.tell("the log cannot be written to the disk", problem=str(problem))
+            return
+        for one in taken:
+            try:
+                await self._save_one(one)
+            except (StoreBusy, OSError) as problem:
+                self.tell(
+                    "a snapshot could not be kept; the next start reads the log",
+                    stream=one.runner.name,
+                    problem=str(problem),
+                )
+
+    async def _save_one(self, taken: _Taken) -> None:
+        runner, needed_from, row = taken
+        await self._in_thread(self._store_thread, lambda: self._snapshots.save_snapshots([row]))
+        runner.saved_position = row[1]
+        await self._in_thread(self._sync_thread, lambda: self._log.drop(runner.name, needed_from))
 
     async def sync(self) -> None:
         """Put the log on the disk."""

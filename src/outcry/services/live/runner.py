@@ -20,7 +20,7 @@ from outcry.core.structure.machine import Fired
 from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
-from outcry.ports.live import LogTakenOver, StreamKey, TradeLog
+from outcry.ports.live import StreamKey, TradeLog
 from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import Span
 from outcry.services.grid import Grid
@@ -84,8 +84,6 @@ class Runner:
         #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
         self.lost_code = ""
         self.login_refused = False
-        #: Another process has taken the stream up: what it says here is void.
-        self._void = False
         self._beat_ns = 0
         self._since_s = 0.0
         self._drifts = False
@@ -238,16 +236,8 @@ class Runner:
             self.stand(loop.time())
 
     async def kept(self) -> None:
-        """Wait until all that was logged survives this process: before that, nothing that came of it is told. Raises
-        `LogTakenOver`."""
-        if not self._void and (keeping := self._ways.log.unkept(self.name)) is not None:
-            try:
-                await keeping
-            except LogTakenOver:
-                self._void = True
-                raise
-        if self._void:
-            raise LogTakenOver(self.name)
+        """See `LoggedStream.kept`."""
+        await self.logged.kept()
 
     def _refuse_impossible(self, event: ports.Event) -> None:
         """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged
