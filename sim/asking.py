@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,7 +107,7 @@ class Askers:
             for api in self._apis:
                 for keys, wanted in ((self.good, _TAKEN), (self.revoked, _REFUSED)):
                     for key in keys:
-                        status = await self._patiently(api, key)
+                        status = await self._patiently(api, key, wanted)
                         if status not in wanted:
                             faults.append(f"{api.name} answers a key {status}, not {wanted}")
         return iter(faults)
@@ -129,13 +129,15 @@ class Askers:
                         )
         return faults
 
-    async def _patiently(self, api: Worker, key: str) -> int:
-        for _ in range(20):
+    async def _patiently(self, api: Worker, key: str, wanted: Collection[int]) -> int:
+        """The answer of a replica that is there; of a key that has used its minute up, the one after that."""
+        status = 0
+        for _ in range(300):
             status, _ = await self._ask(api, "/api/symbols", key)
-            if status not in {0, 502, 503}:
-                return status
+            if status in wanted or status == 401:
+                break
             await asyncio.sleep(0.25)
-        return 502
+        return status
 
     async def make(self, email: str, tier: Any, **more: Any) -> str:
         """Make a key, however long the store is away."""
