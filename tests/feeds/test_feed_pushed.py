@@ -322,6 +322,24 @@ def test_a_service_that_forgot_the_run_takes_it_from_where_the_pusher_begins() -
     run(test)
 
 
+def test_a_run_with_nothing_to_repeat_is_caught_up_where_it_was() -> None:
+    """A pusher all of whose events were taken, and none is recent (bars, a quiet market), begins where it left off with
+    a service that forgot it: nothing may be known already, and it is as caught up as it was."""
+
+    async def test() -> None:
+        service, seen = feeds()
+        again = Again(7, CaughtUp(START_NS, Quality.TICKS))
+        pending = asyncio.create_task(service.take(1, "replay", push(7, trades(7), again=again)))
+        await asyncio.sleep(0)
+        got: list[Event] = []
+        reading = asyncio.create_task(read(seen[0][1].open(ES, Cursor(0)), 2, got))
+        assert await pending == 8
+        assert [type(event).__name__ for event in got] == ["CaughtUp", "Trades"]
+        reading.cancel()
+
+    run(test)
+
+
 def test_rows_before_the_cursor_are_left_out() -> None:
     async def test() -> None:
         service, seen = feeds()
