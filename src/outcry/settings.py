@@ -53,8 +53,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port is given; for development. private_ca: PEM file with the roots that vouch for these, beside the system's.
     egress_denied: networks that no webhook is sent to, this service's own public addresses above all,
     `198.51.100.7/32,2001:db8::/32`.
-    query_timeout_s: when a slow store becomes 502. session_variants: other regular hours for some roots, `{ES =
-    "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
+    query_timeout_s: when a slow store becomes 502; 0: after 2, in a cluster 0.9. session_variants: other regular
+    hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
 
     data: str = ""
@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     private_hosts: str = ""
     private_ca: str = ""
     egress_denied: str = ""
-    query_timeout_s: Annotated[float, msgspec.Meta(gt=0, le=60)] = 2.0
+    query_timeout_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
     session_variants: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -93,6 +93,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def roles(self) -> frozenset[str]:
         """What this process does."""
         return frozenset(filter(None, (one.strip() for one in self.role.split(",")))) or ROLES
+
+    @property
+    def patience_s(self) -> float:
+        """How long a slow store is waited for."""
+        return self.query_timeout_s or (0.9 if self.cluster else 2.0)
 
     @property
     def folder(self) -> Path:

@@ -159,7 +159,9 @@ class Inlet:
             if self.again is not None and self.taken < self.again.until:
                 return list(self.kept), self.again
             repeat = list(self.kept) if self.handed else []
-            before = self.again.caught_up if self.again is not None else None  # a run that had nothing to repeat
+            before = (
+                self.again.caught_up if self.again is not None else None
+            )  # a run that had nothing to repeat
             return repeat, Again(self.taken + self.handed, self.caught_up or before)
 
     async def awake(self, reader: object) -> bool:

@@ -113,12 +113,13 @@ class PushedFeeds:
 
     reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
     owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything
-    is pushed of them now or not. wait_s: how long a push is waited for until its events are taken.
+    is pushed of them now or not. wait_s: how long a push is waited for until its events are taken; `WAIT_S` unless
+    given.
     """
 
     def __init__(
         self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf | None = None,
-        streams_of: StreamsOf = lambda _owner: (), wait_s: float = WAIT_S,
+        streams_of: StreamsOf = lambda _owner: (), wait_s: float | None = None,
     ) -> None:  # fmt: skip
         self.universe, self._wait_s = universe, wait_s
         self._reserved = frozenset(reserved) | {SIMULATOR}
@@ -155,7 +156,7 @@ class PushedFeeds:
         inlet = self._inlet(owner, feed, push, origin)
         inlet.occupy()
         try:
-            deadline_s = monotonic() + self._wait_s
+            deadline_s = monotonic() + (WAIT_S if self._wait_s is None else self._wait_s)
             await inlet.drained(inlet.end, deadline_s)  # what an earlier push left over goes first
             return await inlet.drained(inlet.add(push), deadline_s)
         finally:

@@ -225,7 +225,7 @@ class House:
             ticket_secret=derived(self.secret, "stream tickets"),
         )
         options = Options(
-            query_timeout_s=self.settings.query_timeout_s,
+            query_timeout_s=self.settings.patience_s,
             open_metrics=self.settings.open_metrics,
             api="api" in roles,
         )
