@@ -1,12 +1,15 @@
 """What one stream meets stays with it: entries that poison, snapshots that cannot be read, a store that refuses."""
 
 import asyncio
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
 
 from outcry.ports.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, Trades
 from outcry.ports.files import FileRefused
+from outcry.ports.live import Frame
 from outcry.ports.records import Quality
 from outcry.wiring import House
 
@@ -142,6 +145,31 @@ def test_an_entry_that_was_logged_and_not_applied_is_read_again(house: House) ->
         return volume(staged)
 
     assert run(house, work) == 6
+
+
+def test_what_was_taken_back_is_folded_without_the_event_loop_reading_the_log(house: House) -> None:
+    """A log may be on another machine: it is read beside the loop, which has everybody else's trades to take."""
+    first = Trades(rows((OPEN, 22_000, 3), (OPEN + 1, 22_010, 4), first_id=1))
+    readers: list[int] = []
+
+    async def work(staged: Stage) -> int:
+        read, here = staged.log.read, threading.get_ident()
+
+        def watched(key: str, at: int) -> Iterator[Frame]:
+            for frame in read(key, at):
+                readers.append(threading.get_ident())
+                yield frame
+
+        staged.log.read = watched  # type: ignore[method-assign]
+        script = [CAUGHT, first, Amend(2, "cancel"), Trades(rows((OPEN + 2 * MINUTE, 22_000, 5))), 1e9]
+        staged.engine.attach(0, ScriptFeed([script]))
+        while KEY not in staged.engine.runners or staged.engine.runners[KEY].stream.latest_ns <= OPEN + 1:
+            await asyncio.sleep(0.001)
+        assert readers
+        assert here not in readers
+        return volume(staged)
+
+    assert run(house, work) == 8
 
 
 def test_what_the_store_refuses_is_let_go(house: House) -> None:

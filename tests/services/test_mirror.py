@@ -437,7 +437,8 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
         for owner in range(600):
             key = StreamKey(owner, "script", ES)
             channel = Channel(key, invented=False, peek=lambda: None)
-            stream, logged = SimpleNamespace(own_clock=False, position=1), SimpleNamespace(capture=capture)
+            stream = SimpleNamespace(own_clock=False, position=1, amended=False)
+            logged = SimpleNamespace(capture=capture)
             runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
         log: Any = SimpleNamespace(unkept=lambda _key: None)
         out = Publisher(board, runners, log, bus, bus, "one")

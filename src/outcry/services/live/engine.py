@@ -469,6 +469,8 @@ class Engine:
                 runner.stand(now_s)
                 if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
                     self._beside(f"settle {runner.name}", runner.settle)
+                elif runner.stream.amended and not runner.logged.looked_back:
+                    self._beside(f"look back {runner.name}", runner.logged.look_back)
                 elif self._is_over(runner):
                     self._beside(f"forget {runner.name}", partial(self._let_go, runner))
                 if looked and (drift_ns := runner.drifted()) is not None:

@@ -33,6 +33,8 @@ class LoggedStream:
         self._lock = threading.Lock()
         #: An entry was logged and could not be applied: what is here is not what the log says.
         self.torn = False
+        #: The position looked back from, and the entries before it with their own.
+        self._past: tuple[int, list[tuple[int, entries.Known]]] | None = None
         #: Nothing is added any more, and nothing told: the stream is another's, or another object's here.
         self.closed = False
 
@@ -71,7 +73,7 @@ class LoggedStream:
         self.torn = True
         with self._lock:
             outcome = stream.apply(entry)
-        self.torn = False
+        self.torn, self._past = False, None
         self._applied(outcome)
         return outcome.ended
 
@@ -84,7 +86,7 @@ class LoggedStream:
         self.torn = True
         with self._lock:
             stream.trades(day, rows, columns, outcome)
-        self.torn = False
+        self.torn, self._past = False, None
         self._applied(outcome)
         return columns
 
@@ -105,6 +107,8 @@ class LoggedStream:
         while some := await loop.run_in_executor(thread, lambda: list(islice(frames, _FRAMES_AHEAD))):
             for frame in some:
                 if frame.first >= stream.position:
+                    if stream.amended:
+                        await self.look_back()
                     self._again(frame)
                     await asyncio.sleep(0)
         return restored
@@ -117,9 +121,30 @@ class LoggedStream:
                 return
             stream.position = frame.first
         self._applied(stream.apply(entry))
+        self._past = None
+
+    @property
+    def looked_back(self) -> bool:
+        """Whether what folding anew would read now is here."""
+        return self._past is not None and self._past[0] == self.stream.position
+
+    async def look_back(self) -> None:
+        """Have what folding anew reads here, read beside the event loop: a log may be slow, or away. Raises `OSError`,
+        `StoreBusy`."""
+        if not self.looked_back:
+            self._past = await asyncio.to_thread(
+                self._read_past, self.stream.folded_from, self.stream.position
+            )
+
+    def _read_past(self, first: int, position: int) -> tuple[int, list[tuple[int, entries.Known]]]:
+        frames = (frame for frame in self._log.read(self.name, first) if frame.first < position)
+        return position, [(frame.first, entries.decode(frame)) for frame in frames]
 
     def _history(self, first: int) -> Iterator[entries.Known]:
         """Entries from one that begins at `first` on, up to the one being applied."""
+        if self._past is not None and self.looked_back:
+            yield from (entry for at, entry in self._past[1] if at >= first)
+            return
         for frame in self._log.read(self.name, first):
             if frame.first >= self.stream.position:
                 return

@@ -196,9 +196,13 @@ class Publisher:
         shown.since_s = shown.since_s or now_s
         channel = runner.channel
         version = channel.version  # before looking: what moves meanwhile is looked at again
+        if (
+            runner.stream.amended and not runner.logged.looked_back
+        ):  # the engine is about to, beside this loop
+            return False
         try:
             capture = runner.logged.capture()
-        except (OSError, StoreBusy):  # corrections are read from the log
+        except (OSError, StoreBusy):  # the log moved on meanwhile, and is away
             return False
         body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
         shown.first = max(shown.first, channel.taken_at)

@@ -35,6 +35,8 @@ from outcry.services.plausible import fault_of
 
 #: Rows in one frame of the log, at most.
 _MOST_ROWS = 20_000
+#: Events of which many come together, and that are folded in once after all of them.
+_AMENDING = (ports.Amend, ports.Replaced, ports.Bars)
 #: Events taken before the log is waited for: it writes them together.
 _MOST_UNKEPT = 256
 #: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
@@ -223,6 +225,8 @@ class Runner:
                     unkept = (unkept + 1) % _MOST_UNKEPT
                     if not unkept:
                         await self.kept()
+                    if self.stream.amended and not isinstance(event, _AMENDING):
+                        await self.logged.look_back()
                     if isinstance(event, ports.Trades) and self._quickly(event.rows):
                         continue
                     await self._breathe()

@@ -73,7 +73,8 @@ class Stream:
         self.barred_ns = 0
         #: Why the fold was given up, if it was: the instrument is degraded until the next session.
         self.degraded = ""
-        self._amended = False
+        #: Whether the sessions held are to be folded anew before anything else is asked or applied.
+        self.amended = False
         #: Chunks of rows with the time of their newest.
         self._recent: deque[tuple[int, Rows]] = deque()
         #: When the earliest session or trade date held here has been over for five minutes, and is to be stored.
@@ -129,6 +130,11 @@ class Stream:
         return self.night[1] if self.night and self.night[0] == opening.trade_date else None
 
     @property
+    def folded_from(self) -> int:
+        """The position from which the log is read to fold the sessions held anew."""
+        return min([self.position, *self._opened_at])
+
+    @property
     def needed_from(self) -> int:
         """The position from which the log is still needed: for the sessions held, and what is not stored yet."""
         return min([self.position, *(at for _, at in self.days), *self._opened_at])
@@ -180,10 +186,10 @@ class Stream:
                     hole for hole in self.holes if not (entry.from_ns <= hole[0] and hole[1] <= entry.to_ns)
                 ]
             case log.Amended():
-                self._amended = True
+                self.amended = True
             case log.Replacement():
                 self._note_day(entry.day)
-                self._amended = True
+                self.amended = True
             case log.Stored():
                 self.pending = [what for what in self.pending if what != entry.what]
                 self.days = [(day, at) for day, at in self.days if f"day {day.trade_date}" != entry.what]
@@ -247,7 +253,7 @@ class Stream:
         if not self.covered_ns:
             self.covered_ns = start_ns
         if start_ns < self.latest_ns:  # trades of it may be known: the bar tells of all of it
-            self._amended = True
+            self.amended = True
         self.last_bar_ns = max(self.last_bar_ns, newest)
         self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
         self.quality = max(self.quality, entry.quality, key=lambda quality: quality.rank)
@@ -305,7 +311,7 @@ class Stream:
     def _settle(self) -> None:
         """Fold the sessions held anew, as trades were taken back or told in the place of bars since it was last done:
         once for however many."""
-        if not self._amended:
+        if not self.amended:
             return
         for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
             if session.empty or self.degraded:
@@ -319,7 +325,7 @@ class Stream:
                 self.degraded = str(RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS))
             else:
                 session.amended(ladder)
-        self._amended = False  # last: a log that cannot be read now is read the next time
+        self.amended = False  # last: a log that cannot be read now is read the next time
 
     def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
         fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
