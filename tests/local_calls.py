@@ -3,7 +3,8 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 
-from outcry.bus.latest import LocalLatest
+from tests.contract.local_latest import LocalLatest
+
 from outcry.ports.calls import BusDown
 from outcry.ports.latest import Latest, Order
 

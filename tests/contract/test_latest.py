@@ -7,10 +7,10 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
 from tests.contract.conditions import soon
+from tests.contract.local_latest import LocalLatest
 from tests.engines.jetstream import JetStream
 from tests.within import within
 
-from outcry.bus.latest import LocalLatest
 from outcry.bus.nats.latest import JetStreamLatest
 from outcry.bus.nats.link import Link
 from outcry.ports.calls import BusDown

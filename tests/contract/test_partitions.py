@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from tests.contract.conditions import until
+from tests.contract.every_partition import EveryPartition
 from tests.engines.jetstream import JetStream
 from tests.engines.ports import until as until_so
 from tests.within import within
@@ -23,7 +24,6 @@ from tests.within import within
 from outcry.bus.nats.link import Link
 from outcry.bus.nats.partitions import NatsPartitions
 from outcry.bus.nats.presence import NatsPresence
-from outcry.bus.partitions import EveryPartition
 from outcry.ports.partitions import PARTITIONS, Partitions
 
 ALL = frozenset(range(PARTITIONS))

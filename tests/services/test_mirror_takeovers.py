@@ -37,7 +37,7 @@ class Log:
 class Stream:
     """What a runner says of its stream."""
 
-    own_clock = False
+    own_clock = amended = False
 
     def __init__(self, log: Log, text: str) -> None:
         self._log, self._text = log, text
