@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from outcry.settings import read_settings
-from outcry.wiring import open_house
+from outcry.wiring import LOG_FOLDER, open_house
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 KILLS = 20
@@ -90,6 +90,8 @@ def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tupl
     try:
         stage.ready()
         with stage.replay(SPEED if kills else 0) as replay:
+            while kills and replay.poll() is None and not any((folder / LOG_FOLDER).glob("*/*/*/*.log")):
+                time.sleep(0.02)  # until it has been heard once, for at first it has little patience
             while killed < kills and replay.poll() is None:
                 time.sleep(chance.uniform(0.1, 2.0))  # some while it starts
                 if replay.poll() is None:

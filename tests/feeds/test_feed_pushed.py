@@ -49,7 +49,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits of seconds are tenths of them."""
     monkeypatch.setattr(pushed, "WAIT_S", 0.3)
     monkeypatch.setattr(inlet, "SILENCE_S", 0.4)
-    monkeypatch.setattr(inlet, "FORGET_S", 1.0)
+    monkeypatch.setattr(inlet, "FORGET_S", 2.0)
 
 
 def trades(*numbers: int) -> Trades:
@@ -381,7 +381,7 @@ def test_a_run_nothing_is_heard_of_is_given_up_and_may_begin_again() -> None:
     async def test() -> None:
         service, seen = feeds()
         await service.take(1, "replay", push(0))
-        await asyncio.sleep(1.05)
+        await asyncio.sleep(2.05)
         with pytest.raises(FeedRefused) as refused:
             await anext(seen[0][1].open(ES, Cursor(0)))
         assert refused.value.code == "disconnected"
