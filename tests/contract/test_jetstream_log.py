@@ -16,6 +16,7 @@ from outcry.bus.nats import messages
 from outcry.bus.nats.asking import Asking
 from outcry.bus.nats.kept import Kept, Overtaken
 from outcry.bus.nats.log import STREAM, JetStreamLog
+from outcry.bus.nats.standing import Standing
 from outcry.bus.nats.thread import LinkThread
 from outcry.ports.live import Frame, LogDamaged, LogTakenOver
 from outcry.ports.store import StoreBusy
@@ -262,6 +263,32 @@ def test_while_the_bus_is_away_entries_wait_and_no_more_than_may(jetstream: JetS
         log.append(KEY, 1 + fit, 1, b"and on")
         kept(log)
         assert [frame[0] for frame in frames(log)] == [*range(2 + fit)]
+
+
+def test_nobody_waits_for_what_is_kept_though_its_writer_has_not_noticed(
+    jetstream: JetStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked between the acknowledgement of the last message and the writer's look for another."""
+    with jetstream_log(jetstream) as log:
+        looked, asked = threading.Event(), threading.Event()
+        usual = log._take
+
+        def late(stream: Standing) -> bool:
+            if not stream.pending:
+                looked.set()
+                asked.wait(10)
+            return usual(stream)
+
+        monkeypatch.setattr(log, "_take", late)
+        log.append(KEY, 0, 1, b"a")
+        assert looked.wait(10)
+        try:
+            assert is_kept(log)
+        finally:
+            asked.set()
+        log.append(KEY, 1, 1, b"b")
+        kept(log)
+        assert frames(log) == [(0, 1, b"a"), (1, 1, b"b")]
 
 
 def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: JetStream) -> None:

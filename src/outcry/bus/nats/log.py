@@ -218,13 +218,14 @@ class JetStreamLog:
         stream = self._streams.get(key)
         if stream is None or not (stream.writing or stream.void):
             return None
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[None] = loop.create_future()
         with self._turn:
+            # while its writer has yet to notice that all is kept, it would wake nobody
+            if not stream.void and kept_to(stream) == stream.last:
+                return None
+            loop = asyncio.get_running_loop()
+            waiter: asyncio.Future[None] = loop.create_future()
             if stream.void:
                 waiter.set_exception(LogTakenOver(key))
-            elif not stream.writing:
-                return None
             else:
                 stream.waiting.append((stream.last, loop, waiter))
         return waiter
