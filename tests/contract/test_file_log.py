@@ -379,7 +379,7 @@ def test_a_killed_writer_leaves_whole_frames_and_all_it_reported(tmp_path: Path)
             time.sleep(chance.random() * 0.05)
             process.kill()
             said = (first + process.stdout.read()).splitlines()
-        reported = max(reported, *(int(line) for line in said[:-1]))  # the last line may be torn itself
+        reported = max([reported, *(int(line) for line in said[:-1])])  # the last line may be torn itself
         with files(tmp_path) as log:
             last, n, at = log.last(KEY), 0, 0
             assert last >= reported
