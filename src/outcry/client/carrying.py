@@ -5,7 +5,6 @@ would, later each time, and given up only when a person has to act, which stops 
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 
@@ -19,7 +18,8 @@ from outcry.ports.clock import Clock
 from outcry.ports.feed import Backfill, Feed, FeedCaps, FeedLost, FeedRefused, LoginRefused, Resume
 from outcry.ports.live import LogDamaged, StreamKey
 from outcry.services.listed import listed_ns
-from outcry.services.live.engine import CONTRACTS_S, FIRST_PAUSE_S, GOOD_SESSION_S, LONGEST_PAUSE_S
+from outcry.services.live.engine import CONTRACTS_S, GOOD_SESSION_S
+from outcry.services.live.pausing import FIRST_PAUSE_S, rest
 from outcry.services.live.recorder import Tell
 from outcry.services.live.told import Reach
 
@@ -78,7 +78,7 @@ class Carrying:
                     contracts = await feed.contracts()
                 except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
                     self.tell("a feed met a fault", feed=name, problem=repr(problem))
-                    pause_s = await self._rest(pause_s)
+                    pause_s = await rest(pause_s, self._rush)
                     continue
                 pause_s = FIRST_PAUSE_S
                 self._brought[owner, name] = frozenset(contracts)
@@ -128,13 +128,7 @@ class Carrying:
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
                 pause_s = FIRST_PAUSE_S
-            pause_s = await self._rest(pause_s)
-
-    async def _rest(self, pause_s: float) -> float:
-        """Pause before the next attempt; return how long the pause after it is to be."""
-        spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
-        await asyncio.sleep(pause_s * spread / self._rush)
-        return min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = await rest(pause_s, self._rush)
 
     def lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
         """Nothing comes of a contract, and why."""

@@ -124,9 +124,8 @@ class ClusterSide:
             parts.append(("mirror", self._mirror.run))
         if self._roles & {"api", "web", "deliver"}:
             parts.append(("alerts", self._alerts.run))
-        counted = sorted(
-            self._roles - {"engine", "feeds"}
-        )  # those are by their partitions, until they hand over
+        # engines and feeds are counted by their partitions, until they hand over
+        counted = sorted(self._roles - {"engine", "feeds"})
         async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
                 group.create_task(self._kept_up(name, part), name=name)

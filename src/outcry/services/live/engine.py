@@ -6,7 +6,6 @@ has taken up is let go at once, and nothing of it is told any more.
 """
 
 import asyncio
-import random
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from outcry.services.live.board import Board
 from outcry.services.live.ending import end
 from outcry.services.live.intake import Counts
 from outcry.services.live.outgoing import alert_row
+from outcry.services.live.pausing import FIRST_PAUSE_S, rest
 from outcry.services.live.recorder import FanOutNow, Recorder, Tell, say_nothing, to_nobody
 from outcry.services.live.recovery import Recovery
 from outcry.services.live.references import References, ScopeOf
@@ -38,7 +38,6 @@ T = TypeVar("T")
 
 TICK_S = 0.25
 DRIFT_S = 5.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: A feed that worked this long begins again with the first pause.
 GOOD_SESSION_S = 60.0
 #: How often a feed is asked which contracts it brings: a roll adds one.
@@ -107,7 +106,6 @@ class Engine:
         self.on_taken_over: Callable[[StreamKey], object] = lambda _key: None
         #: Apart from the store's, so that no alert waits for a session's references.
         self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
-        self._chance = random.Random(0)  # noqa: S311 - spreads reconnects; nothing secret about it
 
     # -- life
 
@@ -342,8 +340,7 @@ class Engine:
                 return await self._begun(key, feed)
             except (StoreBusy, OSError) as problem:
                 self.tell("a stream cannot be taken up yet", stream=key.text, problem=str(problem))
-            await asyncio.sleep(pause_s / self._rush)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = await rest(pause_s, self._rush)
 
     async def _follow(self, runner: Runner, feed: Feed) -> None:
         """Until the feed has ended, or refuses. Raises `LogTakenOver`."""
@@ -373,8 +370,7 @@ class Engine:
                     runner = await self._begun_by_and_by(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
                 pause_s = FIRST_PAUSE_S
-            await asyncio.sleep(pause_s * self._chance.uniform(0.5, 1.0) / self._rush)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = await rest(pause_s, self._rush)
 
     def taken_over(self, key: StreamKey) -> None:
         """Another process has taken a stream up: know nothing of it any more."""

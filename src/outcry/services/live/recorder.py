@@ -183,10 +183,7 @@ class Recorder:
 
     async def _save(self, taken: Sequence[_Taken]) -> None:
         await self.drained()
-        try:
-            await self._in_thread(self._sync_thread, self._log.sync)
-        except (StoreBusy, OSError) as problem:
-            self.tell("the log cannot be written to the disk", problem=str(problem))
+        if not await self.sync():
             return
         for one in taken:
             try:
@@ -204,12 +201,14 @@ class Recorder:
         runner.saved_position = row[1]
         await self._in_thread(self._sync_thread, lambda: self._log.drop(runner.name, needed_from))
 
-    async def sync(self) -> None:
-        """Put the log on the disk."""
+    async def sync(self) -> bool:
+        """Put the log on the disk; return whether it is there."""
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
-        except OSError as problem:
+        except (StoreBusy, OSError) as problem:
             self.tell("the log cannot be written to the disk", problem=str(problem))
+            return False
+        return True
 
     async def patiently(self, work: Callable[[], T], thread: Executor | None = None) -> T:
         """Do with the store what must be done before going on, however long it is busy."""
