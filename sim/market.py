@@ -5,12 +5,13 @@ came of it can be told.
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+from tests.recordings import Kept
 
 from outcry.core.calendar import Session
 from outcry.core.instruments import Contract
@@ -20,7 +21,6 @@ from outcry.feeds.pace import Pace
 from outcry.feeds.replay import ReplayFeed
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market as Invented
-from outcry.ports.files import ReadCounts
 from outcry.ports.records import TRADE, Batch, Quality, Rows
 from outcry.services.demo import write_history
 from outcry.store.reference import Reference
@@ -35,25 +35,6 @@ DAYS = 2
 #: Trades of a contract and session in a recording, at most.
 MOST_TRADES = {"eth": 600, "rth": 2500}
 _MS = 1_000_000
-
-
-@dataclass
-class Kept:
-    """A recording in memory. Implements `ports.files.Reading`."""
-
-    source: str
-    kept: list[Batch]
-    path: Path = Path("kept")
-    format: str = "kept"
-    counts: ReadCounts = field(default_factory=ReadCounts)
-    bytes_total: int = 0
-    bytes_read: int = 0
-    covered: tuple[tuple[int, int], ...] = ()
-    replaces: bool = False
-
-    def batches(self) -> Iterator[Batch]:
-        """See `Reading`."""
-        return iter(self.kept)
 
 
 @dataclass(frozen=True)

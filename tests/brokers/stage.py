@@ -257,9 +257,10 @@ def _alike(rows: Rows) -> list[tuple[int, int, int]]:
 
 
 @asynccontextmanager
-async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[Stage]:
-    """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
-    peer = make()
+async def opened(
+    folder: Path, peer: FakePeer
+) -> AsyncIterator[tuple[House, PeerClock, dict[Contract, Rows]]]:
+    """A vendor that plays its tape from `BEGIN_NS` on, and a house that goes by its clock."""
     tapes = {ES: tape_of(ES, peer.resolution_ns, 7), NQ: tape_of(NQ, peer.resolution_ns, 8)}
     for contract, rows in tapes.items():
         peer.tape(contract, rows)
@@ -269,23 +270,29 @@ async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[St
     await peer.start()
     try:
         with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
-            made = _stage(house, peer, clock, tapes)
-            supervisor = made[1]
-            stage = made[0]
-            await stage.engine.start()
-            await supervisor.start()
-            beside = [asyncio.create_task(_beat(stage)), asyncio.create_task(_watch(stage))]
-            try:
-                yield stage
-            finally:
-                for task in beside:
-                    task.cancel()
-                await asyncio.gather(*beside, return_exceptions=True)
-                await supervisor.stop()
-                await stage.engine.stop()
+            yield house, clock, tapes
     finally:
         await peer.stop()
         health.LINK_TIMEOUT_S = usual_s
+
+
+@asynccontextmanager
+async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[Stage]:
+    """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
+    peer = make()
+    async with opened(folder, peer) as (house, clock, tapes):
+        stage, supervisor = _stage(house, peer, clock, tapes)
+        await stage.engine.start()
+        await supervisor.start()
+        beside = [asyncio.create_task(_beat(stage)), asyncio.create_task(_watch(stage))]
+        try:
+            yield stage
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            await supervisor.stop()
+            await stage.engine.stop()
 
 
 def _stage(

@@ -10,7 +10,7 @@ from typing import Self
 
 from tests.brokers import stage as brokers
 from tests.brokers.memory_peer import MemoryAdapter, MemoryFeed, MemoryPeer
-from tests.brokers.stage import BEGIN_NS, ES, NQ, RUSH, PeerClock, tape_of
+from tests.brokers.stage import RUSH, PeerClock
 from tests.within import within
 
 from outcry.bus.nats.calls import NatsCalls
@@ -30,12 +30,10 @@ from outcry.services.connections.shared import DistantConnections, SharedConnect
 from outcry.services.connections.supervisor import Supervisor
 from outcry.services.feeding.owners import Owners
 from outcry.services.feeding.taking import Taking
-from outcry.services.live import health
 from outcry.services.live.archive import Archive
 from outcry.services.live.engine import Engine, Market, Stores
-from outcry.settings import Settings
 from outcry.store.connections import SqlConnectionStore
-from outcry.wiring import House, open_house
+from outcry.wiring import House
 from outcry.wiring.feeding import own_spool
 
 
@@ -347,42 +345,31 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
     """A vendor that plays its tape from `BEGIN_NS` on, two processes of feeds, one engine, and the pages' side of
     connections; nothing is connected yet."""
     peer = peer or PunctualPeer()
-    tapes = {ES: tape_of(ES, peer.resolution_ns, 7), NQ: tape_of(NQ, peer.resolution_ns, 8)}
-    for contract, rows in tapes.items():
-        peer.tape(contract, rows)
-    peer.now_ns = BEGIN_NS
-    clock = PeerClock(peer)
-    usual_s, health.LINK_TIMEOUT_S = health.LINK_TIMEOUT_S, health.LINK_TIMEOUT_S / RUSH * 2
-    await peer.start()
-    try:
-        with open_house(Settings(data=str(folder)), clock) as house, house.log.exclusively():
-            stage = _stage(house, peer, clock, tapes)
-            stage.urls = urls
-            stage.web = await stage.calls()
-            web = DistantConnections(stage.web)  # type: ignore[arg-type]
-            stage.connections = BrokerConnections(stage.parts, web, house.board)  # type: ignore[arg-type]
-            await stage.begin_engine()
-            for _ in range(2):
-                await stage.begin_feeds()
-            await stage.hand.give(stage.feeds[0].seat)
-            works = [brokers._beat(stage), brokers._watch(stage), web.run()]
-            beside = [asyncio.create_task(work) for work in works]
-            try:
-                yield stage
-            finally:
-                for task in beside:
-                    task.cancel()
-                await asyncio.gather(*beside, return_exceptions=True)
-                for process in stage.feeds:
-                    with suppress(asyncio.CancelledError):
-                        await process.stop()
-                assert stage.owner is not None
-                await stage.owner.stop()
-                for calls in stage.wired:
-                    await calls.cut()
-    finally:
-        health.LINK_TIMEOUT_S = usual_s
-        await peer.stop()
+    async with brokers.opened(folder, peer) as (house, clock, tapes):
+        stage = _stage(house, peer, clock, tapes)
+        stage.urls = urls
+        stage.web = await stage.calls()
+        web = DistantConnections(stage.web)  # type: ignore[arg-type]
+        stage.connections = BrokerConnections(stage.parts, web, house.board)  # type: ignore[arg-type]
+        await stage.begin_engine()
+        for _ in range(2):
+            await stage.begin_feeds()
+        await stage.hand.give(stage.feeds[0].seat)
+        works = [brokers._beat(stage), brokers._watch(stage), web.run()]
+        beside = [asyncio.create_task(work) for work in works]
+        try:
+            yield stage
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            for process in stage.feeds:
+                with suppress(asyncio.CancelledError):
+                    await process.stop()
+            assert stage.owner is not None
+            await stage.owner.stop()
+            for calls in stage.wired:
+                await calls.cut()
 
 
 def _stage(house: House, peer: MemoryPeer, clock: PeerClock, tapes: dict) -> Cluster:  # type: ignore[type-arg]

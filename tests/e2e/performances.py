@@ -8,14 +8,15 @@ import asyncio
 import json
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from tests.recordings import Kept
 
 from outcry.accounts.licences import Grant, Scope, resolve
 from outcry.core.instruments import Contract
@@ -26,7 +27,7 @@ from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market as Invented
 from outcry.ports.feed import Cursor, Event, Feed, FeedCaps, Heartbeat
-from outcry.ports.files import ReadCounts, ReadOptions
+from outcry.ports.files import ReadOptions
 from outcry.ports.records import TRADE, Batch, Quality
 from outcry.services.demo import write_history
 from outcry.services.errors import ServiceError
@@ -44,24 +45,6 @@ FIRST_DAY, LAST_DAY = date(2026, 3, 10), date(2026, 3, 12)
 SEED = 3
 #: Snapshots every half a tenth of a second, about.
 RUSH = 50.0
-
-
-@dataclass
-class Kept:
-    """A recording in memory. Implements `ports.files.Reading`."""
-
-    source: str
-    kept: list[Batch]
-    path: Path = Path("kept")
-    format: str = "kept"
-    counts: ReadCounts = field(default_factory=ReadCounts)
-    bytes_total: int = 0
-    bytes_read: int = 0
-    covered: tuple[tuple[int, int], ...] = ()
-    replaces: bool = False
-
-    def batches(self) -> Iterator[Batch]:
-        return iter(self.kept)
 
 
 @dataclass(frozen=True)

@@ -236,11 +236,7 @@ def test_a_session_whose_feed_was_taken_away_is_stored_with_its_hole_and_whole_o
               0.2, Heartbeat(CLOSE + 60 * MINUTE), 60.0]],
             caps=PRESENT,
         )  # fmt: skip
-        task = staged.engine.attach(0, feed)
-        await until(lambda: KEY in staged.engine.runners and staged.engine.runners[KEY].stream.latest_ns
-                    == OPEN + 119 * MINUTE + 31 * SECOND)  # fmt: skip
-        task.cancel()
-        await asyncio.wait([task])
+        await followed_for_two_hours(staged, feed)
         clock.at_ns = CLOSE + 6 * MINUTE
         await until(lambda: bool(house.store.sessions([0], "ES")))
         assert (stored(house).complete, stored(house).volume) == (False, 120 * 7)
@@ -270,11 +266,7 @@ def test_a_feed_that_is_back_the_day_after_makes_yesterday_whole(house: House) -
               CaughtUp(OPEN + (next_day + 30) * MINUTE, Quality.TICKS), 60.0]],
             caps=PRESENT,
         )  # fmt: skip
-        task = staged.engine.attach(0, feed)
-        await until(lambda: KEY in staged.engine.runners and staged.engine.runners[KEY].stream.latest_ns
-                    == OPEN + 119 * MINUTE + 31 * SECOND)  # fmt: skip
-        task.cancel()
-        await asyncio.wait([task])
+        await followed_for_two_hours(staged, feed)
         clock.at_ns = CLOSE + 70 * MINUTE
         await until(lambda: not staged.engine.runners[KEY].stream.days)
         assert (stored(house).complete, stored(house).volume) == (False, 120 * 7)
@@ -299,11 +291,7 @@ def test_a_hole_the_vendor_cannot_fill_stays(house: House) -> None:
               CaughtUp(CLOSE + 7 * MINUTE, Quality.TICKS), Heartbeat(CLOSE + 7 * MINUTE), 60.0]],
             caps=PRESENT,
         )  # fmt: skip
-        task = staged.engine.attach(0, feed)
-        await until(lambda: KEY in staged.engine.runners and staged.engine.runners[KEY].stream.latest_ns
-                    == OPEN + 119 * MINUTE + 31 * SECOND)  # fmt: skip
-        task.cancel()
-        await asyncio.wait([task])
+        await followed_for_two_hours(staged, feed)
         clock.at_ns = CLOSE + 6 * MINUTE
         await until(lambda: bool(house.store.sessions([0], "ES")))
         task = staged.engine.attach(0, feed)
@@ -353,6 +341,16 @@ def test_a_time_that_cannot_be_ends_no_session(house: House) -> None:
 
     at_2100 = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * SECOND
     run(house, work)
+
+
+async def followed_for_two_hours(staged: Stage, feed: ScriptFeed) -> None:
+    """Take a feed away once its first two hours are in."""
+    task = staged.engine.attach(0, feed)
+    last_ns = OPEN + 119 * MINUTE + 31 * SECOND
+    runners = staged.engine.runners
+    await until(lambda: KEY in runners and runners[KEY].stream.latest_ns == last_ns)
+    task.cancel()
+    await asyncio.wait([task])
 
 
 async def until(met) -> None:

@@ -1,0 +1,27 @@
+"""Recordings in memory, as the importer reads them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outcry.ports.files import ReadCounts
+from outcry.ports.records import Batch
+
+
+@dataclass
+class Kept:
+    """A recording in memory. Implements `ports.files.Reading`."""
+
+    source: str
+    kept: list[Batch]
+    path: Path = Path("kept")
+    format: str = "kept"
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    bytes_total: int = 0
+    bytes_read: int = 0
+    covered: tuple[tuple[int, int], ...] = ()
+    replaces: bool = False
+
+    def batches(self) -> Iterator[Batch]:
+        """See `Reading`."""
+        return iter(self.kept)
