@@ -15,7 +15,8 @@ import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from datetime import time as time_of_day
 from itertools import cycle, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,6 +36,7 @@ from bench.market import write_recording
 from bench.measuring import Figure, Unavailable, installed_command
 from bench.tape import (
     CAPS,
+    DAY,
     DENSITY,
     FEEDS,
     Gate,
@@ -50,24 +52,32 @@ from outcry.bus.nats.calls import NatsCalls
 from outcry.bus.nats.link import Link
 from outcry.bus.nats.log import JetStreamLog
 from outcry.bus.nats.thread import LinkThread
+from outcry.client import carrying
+from outcry.client.carried import CarriedStreams
 from outcry.core.instruments import Contract
 from outcry.ports.calls import BusDown, CallRefused
 from outcry.ports.feed import CaughtUp, Event, Trades
 from outcry.ports.live import StreamKey
 from outcry.ports.records import Quality, Rows
 from outcry.services.feeding.asking import Carried, push_name
+from outcry.services.feeding.owners import Owners
 from outcry.services.live.archive import Archive
+from outcry.services.live.board import Board
 from outcry.services.live.engine import Engine, Market, Stores
+from outcry.services.live.recorder import say_nothing
 from outcry.services.pushing import Origin, Push, write_push
 from outcry.settings import read_settings
 from outcry.store.reference import load_reference
 from outcry.wiring import House, open_house
+from outcry.wiring.feeding import own_spool
 
 #: Rows of an event, and events of a push.
 BATCH, EVENTS = 256, 8
 LONG_LOG = 5_000_000
 READY_S = 60.0
 _TIMEOUT_S = 10.0
+#: Answers ten times a second that do not change for so long have met a kill.
+_PAUSE_S = 0.6
 
 
 def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
@@ -300,19 +310,23 @@ async def _started(engine: Engine) -> None:
 async def _failover(stage: Stage, kills: int) -> list[Figure]:
     reference = load_reference()
     rows = {c: regular_hours(reference, c) for c in contracts(reference)}
-    lines = [_line("left", c, each, 4, 1) for c, each in rows.items()]
-    keys = _keys(stage, 2 * len(lines))
-    changed: dict[str, list[float]] = {line.key.contract.root: [] for line in lines}
+    gate = Gate(len(rows))
+    gate.opened.set()
+    feed = TapeFeed("left", rows, 1, gate, pace_s=0.1)
+    keys = _keys(stage, 2 * len(rows))
+    changed: dict[str, list[float]] = {contract.root: [] for contract in rows}
     gone: list[float] = []
     async with _bus(stage) as calls, aiohttp.ClientSession() as session:
-        await asyncio.gather(*(line.push(calls, 0) for line in lines))
-        tasks = [asyncio.create_task(_paced(calls, line)) for line in lines]
+        tasks = [asyncio.create_task(_brought(calls, feed))]
         tasks += [
             asyncio.create_task(_watched(session, stage, root, keys[2 * at : 2 * at + 2], times))
             for at, (root, times) in enumerate(changed.items())
         ]
         for number in range(kills):
             await asyncio.sleep(8)
+            for task in tasks:
+                if task.done():
+                    task.result()  # it has failed
             worker = stage.of("engine")[number % 3]
             worker.kill()
             killed_s = perf_counter()
@@ -324,7 +338,7 @@ async def _failover(stage: Stage, kills: int) -> list[Figure]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    hit = [seconds for seconds in gone if seconds > 0.5]
+    hit = [seconds for seconds in gone if seconds]
     spread = (
         f"{kills} kills of one of three, {len(hit)} streams were its; median {statistics.median(hit):.2f}"
     )
@@ -332,16 +346,28 @@ async def _failover(stage: Stage, kills: int) -> list[Figure]:
 
 
 def _ends_s(times: Sequence[float], killed_s: float) -> float:
-    """When the longest pause of a stream's answers around a kill was over, in seconds after it."""
-    near = [at for at in times if killed_s - 0.3 <= at <= killed_s + 10] or [killed_s + 10]
-    pauses = [(after - before, after) for before, after in pairwise([killed_s - 0.3, *near])]
-    return max(pauses)[1] - killed_s
+    """When the longest pause of a stream's answers around a kill was over, in seconds after it; 0: there was none."""
+    near = [killed_s - 0.3, *(at for at in times if killed_s - 0.3 <= at <= killed_s + 10), killed_s + 10]
+    pause_s, end_s = max((after - before, after) for before, after in pairwise(near))
+    return end_s - killed_s if pause_s > _PAUSE_S else 0.0
 
 
-async def _paced(calls: NatsCalls, line: Line) -> None:
-    """Push ten times a second, for ever."""
-    for number in range(1, len(line.pushes)):
-        await asyncio.gather(line.push(calls, number), asyncio.sleep(0.1))
+class _Closing:
+    """Implements `ports.clock.Clock`: it stands at the end of the tape's day, for nothing from ahead is taken."""
+
+    def now_ns(self) -> int:
+        """See `Clock`."""
+        return int(datetime.combine(DAY, time_of_day(21), UTC).timestamp()) * 10**9
+
+
+async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
+    """Bring a feed to its owners as a process of the role `feeds` does."""
+    reference = load_reference()
+    market = carrying.Market(reference.universe, reference.calendar, _Closing())
+    with TemporaryDirectory(prefix="outcry-bench-") as place, own_spool(Path(place)) as spool:
+        streams = CarriedStreams(spool, Owners(calls), market, Board(), lambda: False, say_nothing)
+        streams.attach(0, feed)
+        await streams.run()
 
 
 async def _watched(

@@ -102,15 +102,16 @@ class Gate:
 class TapeFeed:
     """Sends each contract's rows in events of `batch` rows, as fast as they are taken; the first hour before the gate.
 
-    Implements `ports.feed.Feed`. After `turn` events other streams have their turn, as they have when a feed reads
-    from a socket.
+    Implements `ports.feed.Feed`. After `turn` events other streams have their turn, for `pace_s`, as they have when a
+    feed reads from a socket.
     """
 
     def __init__(
-        self, name: str, rows: Mapping[Contract, Rows], batch: int, gate: Gate, *, turn: int = 1
-    ) -> None:
+        self, name: str, rows: Mapping[Contract, Rows], batch: int, gate: Gate, *, turn: int = 1,
+        pace_s: float = 0.0,
+    ) -> None:  # fmt: skip
         self.name, self.caps, self.run = name, CAPS, ""
-        self._rows, self._batch, self._gate, self._turn = rows, batch, gate, turn
+        self._rows, self._batch, self._gate, self._turn, self._pace_s = rows, batch, gate, turn, pace_s
 
     async def contracts(self) -> list[Contract]:
         """See `Feed`."""
@@ -118,7 +119,7 @@ class TapeFeed:
 
     async def open(self, contract: Contract, since: Cursor) -> AsyncIterator[Event]:
         """See `Feed`. From the beginning only."""
-        assert not since.since_ns
+        assert since.since_ns <= self._rows[contract]["ts_event"][0]
         rows, batch = self._rows[contract], self._batch
         head = first_hour(rows)
         yield CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS)
@@ -127,7 +128,7 @@ class TapeFeed:
         for count, start in enumerate(range(head, len(rows), batch), 1):
             yield Trades(rows[start : start + batch])
             if not count % self._turn:
-                await asyncio.sleep(0)
+                await asyncio.sleep(self._pace_s)
         yield Ended(int(rows["ts_event"][-1]))
 
     async def close(self) -> None:

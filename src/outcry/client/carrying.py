@@ -153,8 +153,8 @@ class Carrying:
     async def flushed(self, keys: Collection[StreamKey], patience_s: float) -> None:
         """Wait until these lines are sent, as long as the service takes them."""
         deadline_s = asyncio.get_running_loop().time() + patience_s
-        lines = [self.spool.lines[key] for key in keys if key in self.spool.lines]
-        while any(line.waiting for line in lines) and self.outward.reached.code == "ok":
+        lines = {key: self.spool.lines[key] for key in keys if key in self.spool.lines}
+        while any(line.waiting and self.outward.reaches(key) for key, line in lines.items()):
             if asyncio.get_running_loop().time() > deadline_s:
                 return
             await asyncio.sleep(0.02)
@@ -163,7 +163,7 @@ class Carrying:
         """Carry a line no more, and forget it."""
         self.followers.pop(key, None)
         self._news.pop(key, None)
-        self.outward.refused.pop(key, None)
+        self.outward.forget(key)
         if (carrying := self._carrying.pop(key, None)) is not None:
             await end_all([carrying])
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from outcry.client.errors import ApiError
-from outcry.client.sender import LONGEST_PAUSE_S, Later, Line
+from outcry.client.sender import Later, Line
 from outcry.client.spooled import SpooledLine
 from outcry.ports.live import StreamKey
 from outcry.services.pushing import KEEP_ALIVE_S
@@ -30,6 +30,11 @@ _RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
 
 class Carrier(Protocol):
     """The way pushes go to a service. For one event loop."""
+
+    @property
+    def longest_pause_s(self) -> float:
+        """How long to wait at most before one that reached nobody is sent again."""
+        ...
 
     async def attempt(self, key: StreamKey, line: Line) -> Later | None:
         """Send what comes next of a line, once; None where that went forward. Raises `ApiError` where the service
@@ -58,6 +63,8 @@ class Outward:
         self.reached = Reached()
         #: What the service says of single lines: empty where all is well.
         self.refused: dict[StreamKey, str] = {}
+        #: Lines whose last push reached nobody.
+        self._unreached: set[StreamKey] = set()
 
     async def carry(self, key: StreamKey, line: SpooledLine, news: asyncio.Event) -> None:
         """Send what a line has, as `news` comes, until cancelled."""
@@ -76,7 +83,7 @@ class Outward:
             if pause_s is None:
                 await asyncio.sleep(PACE_S / self._rush)
                 continue
-            grown_s = min(FIRST_PAUSE_S * 2 ** min(failures - 1, 8), LONGEST_PAUSE_S)
+            grown_s = min(FIRST_PAUSE_S * 2 ** min(failures - 1, 8), self._carrier.longest_pause_s)
             spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
             await asyncio.sleep(max(pause_s, grown_s * spread) / self._rush)
 
@@ -92,12 +99,13 @@ class Outward:
             return REFUSED_PAUSE_S
         if later is None:
             self.refused.pop(key, None)
-            self._show("ok", "")
+            self._answered(key)
             return None
         if isinstance(later.problem, ApiError):
             self.refused[key] = _code(later.problem)
-            self._show("ok", "")
+            self._answered(key)
         else:
+            self._unreached.add(key)
             self._show("service_unreachable", str(later.problem))
         return later.pause_s
 
@@ -110,8 +118,22 @@ class Outward:
             self._show(code, str(problem))
         else:
             self.refused[key] = code
-            self._show("ok", "")
+            self._answered(key)
         return REFUSED_PAUSE_S
+
+    def _answered(self, key: StreamKey) -> None:
+        self._unreached.discard(key)
+        if not self._unreached:
+            self._show("ok", "")
+
+    def reaches(self, key: StreamKey) -> bool:
+        """Whether pushes of a line are answered, as far as is known."""
+        return key not in self._unreached and self.reached.code in {"ok", "service_unreachable"}
+
+    def forget(self, key: StreamKey) -> None:
+        """A line is carried no more."""
+        self.refused.pop(key, None)
+        self._unreached.discard(key)
 
     def _show(self, code: str, text: str) -> None:
         text = "".join(sign for sign in text if sign.isprintable())[:200]

@@ -16,6 +16,9 @@ class OverCalls:
     """Implements `outward.Carrier`. A person's connection is run by one process at a time, whoever has its partition; a
     feed of the operator's by whoever comes first."""
 
+    #: Asking costs little, and the next owner is there within two seconds.
+    longest_pause_s = 0.4
+
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from outcry.client.sender import Later, Line, Sender
+from outcry.client.sender import LONGEST_PAUSE_S, Later, Line, Sender
 from outcry.ports.live import StreamKey
 
 #: Pushes at a time; a key may have one more.
@@ -27,6 +27,8 @@ class Service:
 
 class OverHttp:
     """Implements `outward.Carrier`. The key says whose feeds are pushed."""
+
+    longest_pause_s = LONGEST_PAUSE_S
 
     def __init__(self, service: Service) -> None:
         self._senders = [Sender(service.url, service.key, trust=service.trust) for _ in range(MOST_SENDERS)]
