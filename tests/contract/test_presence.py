@@ -92,26 +92,3 @@ async def _watch(one: NatsPresence, two: NatsPresence, seen: set[tuple[str, ...]
     while True:
         seen |= {tuple(one.members("engine")), tuple(two.members("engine"))}
         await asyncio.sleep(0.01)
-
-
-def test_who_belongs_to_others_is_told_of_once_and_on_both_sides(jetstream: JetStream) -> None:
-    async def main() -> None:
-        told: list[tuple[str, str]] = []
-        async with process(jetstream) as plain, Link(jetstream.urls, say_nothing) as link:
-            await within(link.up(), 10)
-
-            def made(mark: str) -> NatsPresence:
-                return NatsPresence(
-                    link, mark, lambda event, **said: told.append((mark, str(said["process"])))
-                )
-
-            ours, alike, other = made("a"), made("a"), made("b")
-            async with ours.here(["api"]), alike.here(["api"]), other.here(["api"]):
-                both = {("a", other.name), ("b", ours.name), ("b", alike.name)}
-                await until(lambda: both <= set(told), "each is told of the other")
-                async with plain.here(["api"]):  # a beat of somebody new, which all answer
-                    await until(lambda: len(plain.members("api")) == 4, "all are known")
-        others = [one for one in told if one[1] != plain.name]
-        assert sorted(others) == sorted([*both, ("a", other.name)])
-
-    asyncio.run(within(main(), 60))

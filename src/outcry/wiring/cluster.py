@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from outcry.bus.nats.belonging import until_ours
 from outcry.bus.nats.calls import NatsCalls
 from outcry.bus.nats.latest import JetStreamLatest
 from outcry.bus.nats.link import Link
@@ -59,8 +60,7 @@ class ClusterSide:
         self._tell: Tell = say_nothing
         self.link = Link(house.settings.cluster, self._say)
         self.calls = NatsCalls(self.link, self._say)
-        mark = derived(house.secret, "cluster").hex()[:16]
-        self.presence = NatsPresence(self.link, mark, self._say)
+        self.presence = NatsPresence(self.link)
         #: What all processes count together, and the same for threads beside the event loop.
         self.limiter = SharedLimiter(self.calls, self.presence)
         self.tries = LimiterFromThreads(self.limiter, self._here)
@@ -126,6 +126,9 @@ class ClusterSide:
             parts.append(("alerts", self._alerts.run))
         # engines and feeds are counted by their partitions, until they hand over
         counted = sorted(self._roles - {"engine", "feeds"})
+        mark = derived(self._house.secret, "cluster").hex()[:16]
+        async with Link(self._house.settings.cluster, self._say) as link:
+            await until_ours(link, mark, self._say)
         async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
             for name, part in parts:
                 group.create_task(self._kept_up(name, part), name=name)

@@ -169,7 +169,12 @@ class Link:
     async def api(self, name: str, ask: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
         """Ask JetStream itself, `STREAM.INFO.LOG` say; return its answer. Raises `BusDown`, `BusRefused`."""
         body = b"" if ask is None else msgspec.json.encode(ask)
-        return answered(await self.request(f"$JS.API.{name}", body, timeout_s))
+        try:
+            return answered(await self.request(f"$JS.API.{name}", body, timeout_s))
+        except BusRefused as problem:
+            if problem.code == _NO_STREAM:
+                self._made.clear()  # somebody has removed it: the next who needs it makes it again
+            raise
 
     async def ensure_stream(self, config: Mapping[str, Any]) -> None:
         """Have a stream, in JetStream's own words: made, or changed to this where it can be, however many processes do

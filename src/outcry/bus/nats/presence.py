@@ -19,7 +19,6 @@ from nats.aio.msg import Msg
 from outcry.bus.nats.hearing import hearing
 from outcry.bus.nats.link import Link, bus_errors
 from outcry.ports.calls import BusDown
-from outcry.services.live.recorder import Tell, say_nothing
 
 BEAT_S = 0.4
 #: Who was silent for so long is gone.
@@ -31,24 +30,20 @@ _SUBJECT = "outcry.here"
 
 
 class _Beat(msgspec.Struct, frozen=True):
-    """What a process says of itself. No roles: it ends. mark: what it has in common with those it belongs to."""
+    """What a process says of itself. No roles: it ends."""
 
     name: str
     roles: tuple[str, ...]
-    mark: str = ""
 
 
 _BEAT = msgspec.json.Decoder(_Beat)
 
 
 class NatsPresence:
-    """Implements `ports.presence.Presence` over a link.
+    """Implements `ports.presence.Presence` over a link."""
 
-    mark: the same in all processes that belong together. Of others on the bus the operator is told, each once.
-    """
-
-    def __init__(self, link: Link, mark: str = "", tell: Tell = say_nothing) -> None:
-        self._link, self._mark, self._tell = link, mark, tell
+    def __init__(self, link: Link) -> None:
+        self._link = link
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._roles: Counter[str] = Counter()
         self._blocks = 0
@@ -101,7 +96,7 @@ class NatsPresence:
                 await asyncio.sleep(BEAT_S)
 
     async def _say(self) -> None:
-        beat = _Beat(self._name, tuple(+self._roles), self._mark)
+        beat = _Beat(self._name, tuple(+self._roles))
         with suppress(BusDown), bus_errors():
             await self._link.client.publish(_SUBJECT, msgspec.json.encode(beat))
 
@@ -114,8 +109,6 @@ class NatsPresence:
         if beat.name != self._name:
             if beat.name not in self._others:
                 await self._say()  # so that a new one knows of us at once
-                if beat.mark != self._mark:
-                    self._tell("a process with another OUTCRY_SECRET is on this bus", process=beat.name)
             self._others[beat.name] = now_s + SILENCE_S, beat.roles
             self._forget(now_s)
 

@@ -1,0 +1,84 @@
+"""A bus is of one installation: the mark of the first is kept, and who has another waits."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from tests.engines.jetstream import JetStream
+from tests.engines.ports import free_ports
+from tests.within import within
+
+from outcry.bus.nats.belonging import STREAM, until_ours
+from outcry.bus.nats.link import Link
+from outcry.services.live.recorder import say_nothing
+
+
+@pytest.fixture
+def bus() -> Iterator[JetStream]:
+    with JetStream() as server:
+        yield server
+
+
+async def settled(url: str, mark: str, tell=say_nothing) -> None:
+    async with Link(url, tell) as link:
+        await until_ours(link, mark, tell)
+
+
+async def ended(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_of_many_that_come_at_once_all_of_one_mark_belong_and_the_mark_outlives_them(bus: JetStream) -> None:
+    async def run() -> None:
+        await within(asyncio.gather(*(settled(bus.urls, "ours") for _ in range(8))), 20)
+        await within(settled(bus.urls, "ours"), 5)
+
+    asyncio.run(run())
+    bus.kill(0)
+    bus.start(0)
+    asyncio.run(within(settled(bus.urls, "ours"), 20))
+
+
+def test_of_two_marks_that_come_at_once_one_belongs(bus: JetStream) -> None:
+    async def run() -> None:
+        both = {asyncio.create_task(settled(bus.urls, mark)) for mark in ("ours", "theirs")}
+        done, waiting = await asyncio.wait(both, timeout=3)
+        assert (len(done), len(waiting)) == (1, 1)
+        await ended(*waiting)
+
+    asyncio.run(run())
+
+
+def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStream) -> None:
+    told: list[tuple[str, str]] = []
+
+    def tell(event: str, **details: object) -> None:
+        told.append((event, str(details["problem"])))
+
+    async def run() -> None:
+        await within(settled(bus.urls, "ours"), 5)
+        other = asyncio.create_task(settled(bus.urls, "theirs", tell))
+        await asyncio.sleep(2.5)
+        assert not other.done()
+        ((event, problem),) = told
+        assert event == "no part is taken in the cluster yet"
+        assert "OUTCRY_SECRET" in problem
+        async with Link(bus.urls, say_nothing) as link:
+            await link.up()
+            await link.api(f"STREAM.DELETE.{STREAM['name']}")
+        await within(other, 5)
+
+    asyncio.run(run())
+
+
+def test_a_bus_that_is_away_is_waited_for() -> None:
+    async def run() -> None:
+        (nowhere,) = free_ports(1)
+        waiting = asyncio.create_task(settled(f"nats://127.0.0.1:{nowhere}", "ours"))
+        await asyncio.sleep(1.0)
+        assert not waiting.done()
+        await ended(waiting)
+
+    asyncio.run(run())
