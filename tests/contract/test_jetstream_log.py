@@ -80,8 +80,12 @@ def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStr
         a.append(KEY, 0, 3, b"a")
         kept(a)
         assert b.last(KEY) == 3
+        a.check_held(KEY)
+        b.check_held(KEY)
         b.append(KEY, 3, 1, b"b takes over")
         kept(b)
+        with pytest.raises(LogTakenOver):
+            a.check_held(KEY)
         a.append(KEY, 3, 2, b"a goes on")
         with pytest.raises(LogTakenOver):
             kept(a)
@@ -92,7 +96,10 @@ def test_whoever_took_a_stream_up_has_it_and_the_other_is_told(jetstream: JetStr
         assert frames(a) == frames(b) == [(0, 3, b"a"), (3, 1, b"b takes over")]
         b.append(KEY, 4, 1, b"b")
         kept(b)
+        with pytest.raises(LogTakenOver):
+            a.check_held(KEY)
         assert a.last(KEY) == 5  # it is looked at anew
+        a.check_held(KEY)
         a.append(KEY, 5, 1, b"a takes it back")
         kept(a)
         b.append(KEY, 5, 1, b"late")

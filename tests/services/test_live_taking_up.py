@@ -13,12 +13,14 @@ from outcry.ports.feed import CaughtUp, Ended, Trades
 from outcry.ports.live import Frame, LogTakenOver, StreamKey
 from outcry.ports.records import Quality
 from outcry.ports.store import StoreBusy
-from outcry.ports.tape import TapeDamaged
+from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.wiring import House
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CAUGHT = CaughtUp(OPEN, Quality.TICKS)
 KEY = StreamKey(0, "script", ES)
+CLOSE = OPEN + 405 * MINUTE
+WHOLE = [CAUGHT, Trades(rows((OPEN, 22_000, 4), (CLOSE - SECOND, 22_000, 4))), Ended(CLOSE + 6 * MINUTE)]
 DAY = [CAUGHT, Trades(rows((OPEN, 22_000, 4))), Ended(OPEN + MINUTE)]
 
 
@@ -97,6 +99,29 @@ def test_a_feed_whose_stream_stays_another_process_s_says_so(house: House) -> No
         return lost
 
     assert run(house, work) == [KEY]
+
+
+def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up(house: House) -> None:
+    """It has the tape to itself by then, so its successor's recording stays as it is."""
+
+    async def work(staged: Stage) -> tuple[list[StreamKey], int, list[bool]]:
+        lost: list[StreamKey] = []
+        asked: list[bool] = []
+        staged.engine.on_taken_over = lost.append
+
+        def overtaken(key: str) -> None:
+            try:
+                with house.importer._parts.tape.exclusively():
+                    asked.append(False)
+            except TapeInUse:
+                asked.append(True)
+            raise LogTakenOver(key)
+
+        staged.log.check_held = overtaken  # type: ignore[method-assign]
+        await staged.engine.attach_contract(0, ScriptFeed([WHOLE]), ES)
+        return lost, len(house.store.sessions([0], "ES")), asked
+
+    assert run(house, work) == ([KEY], 0, [True])
 
 
 def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(house: House) -> None:

@@ -111,6 +111,9 @@ class FileLog:
         """See `TradeLog`: what was appended is in the file."""
         return
 
+    def check_held(self, key: str) -> None:
+        """See `TradeLog`: nobody else may write to the files."""
+
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """See `TradeLog`."""
         return self._frames(key, first, self.last(key))

@@ -82,6 +82,11 @@ class TradeLog(Protocol):
         is over nothing that came of those entries is told to anybody. For the event loop of the engine."""
         ...
 
+    def check_held(self, key: str) -> None:
+        """Return if no other process has written to a stream since this one did, by the log itself. Raises
+        `LogTakenOver`. For what is written elsewhere on the strength of the log, just before it is."""
+        ...
+
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """Frames there are now, from the one that holds `first` on; from the oldest kept where that one was dropped,
         as its own `first` then tells. A torn end is what a crash left, and is cut off. Raises `LogDamaged`."""

@@ -104,14 +104,17 @@ class Importer:
 
             return self._take(reading, owner, digest, now_ns, progress, unchanged)
 
-    def record(self, reading: Reading, owner: int, settled_ns: int) -> FileReport:
+    def record(
+        self, reading: Reading, owner: int, settled_ns: int, may_still: Callable[[], None]
+    ) -> FileReport:
         """Take in a reading that is no file: what a live stream has seen up to an instant (ns UTC, event time).
 
-        Sessions over by then are complete where the reading covers them. Raises as `run` does.
+        Sessions over by then are complete where the reading covers them. `may_still`: raises where it is no longer to
+        be stored; asked while nobody else may store anything. Raises as `run` does.
         """
         with self._parts.tape.exclusively():
             self._parts.tape.sweep(self._parts.store.tape_named)
-            return self._take(reading, owner, "", settled_ns, lambda _done, _of: None, lambda: None)
+            return self._take(reading, owner, "", settled_ns, lambda _done, _of: None, may_still)
 
     def _take(
         self, reading: Reading, owner: int, digest: str, now_ns: int, progress: Progress,
@@ -160,7 +163,7 @@ class _Intake:
 
     def take(self, digest: str, now_ns: int, progress: Progress, unchanged: Callable[[], None]) -> FileReport:
         """Read the file, keep its rows and sessions, and say what they were. `unchanged` raises if it was written to
-        meanwhile; without a `digest` it may come again, longer."""
+        meanwhile, or may no longer be taken in; without a `digest` it may come again, longer."""
         reading, store = self._reading, self._parts.store
         for batch in reading.batches():
             self._route(batch)

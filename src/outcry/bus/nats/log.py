@@ -76,6 +76,15 @@ class JetStreamLog:
                 stream.cuts.clear()
             return stream.last
 
+    def check_held(self, key: str) -> None:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        stream = self._found(key)
+        known = stream.seq  # what is acknowledged later than this is ours by its name
+        newest = self._asked(lambda: self._kept.newest(stream.subject))
+        ours = newest is not None and newest.name.startswith(f"{self._name}.")
+        if stream.void or not (ours or (newest.seq if newest is not None else 0) == known):
+            raise LogTakenOver(key)
+
     def read(self, key: str, first: int) -> Iterator[Frame]:
         """See `TradeLog`. What is not kept yet is read from memory. Raises `StoreBusy`, also as it goes on."""
         stream = self._found(key)

@@ -75,9 +75,11 @@ class Archive:
         self._importer, self._sessions = importer, sessions
 
     def store(
-        self, key: StreamKey, entries: Sequence[log.Known], covered: Sequence[Span], settled_ns: int
-    ) -> None:
-        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time).
+        self, key: StreamKey, entries: Sequence[log.Known], covered: Sequence[Span], settled_ns: int,
+        may_still: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time). `may_still`:
+        see `Importer.record`.
 
         Without rows there is nothing to store: they were stored with their trade date.
         """
@@ -93,7 +95,7 @@ class Archive:
             self._sessions,
             amended,
         )
-        self._importer().record(reading, key.owner, settled_ns)
+        self._importer().record(reading, key.owner, settled_ns, may_still)
 
 
 def _by_session(

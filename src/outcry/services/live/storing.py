@@ -1,7 +1,8 @@
 """What has ended goes from a stream's log into the store.
 
-Rule kept: what is stored was kept in the log before, and is stored whole; a store that is busy holds a live stream up
-for a moment only.
+Rules kept: what is stored was kept in the log before, and is stored whole, by who has the stream: a process that stood
+still does not put less in the place of what its successor stored; a store that is busy holds a live stream up for a
+moment only.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from outcry.ports.files import FileRefused
-from outcry.ports.live import TradeLog
+from outcry.ports.live import LogTakenOver, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.services.live import entries as log
@@ -42,7 +43,10 @@ class Storing:
         def work() -> None:
             frames = self._log.read(runner.name, 0)
             entries = [log.decode(frame) for frame in frames if frame.first < position]
-            self._archive.store(runner.key, log.of_days(entries, days), covered, settled_ns)
+            of_days = log.of_days(entries, days)
+            self._archive.store(
+                runner.key, of_days, covered, settled_ns, lambda: self._log.check_held(runner.name)
+            )
 
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -54,6 +58,9 @@ class Storing:
                     self._say("what has ended is not stored yet", runner, what, problem)
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
+            except LogTakenOver:
+                runner.logged.close()
+                raise
             except FileRefused as problem:  # nor ever will: it is let go
                 self._say("what has ended is refused by the store", runner, what, problem)
                 return True
