@@ -32,7 +32,7 @@ from outcry.ports.feed import (
 )
 from outcry.ports.live import StreamKey
 from outcry.ports.records import BAR, Quality
-from outcry.services.pushing import Push
+from outcry.services.pushing import Again, Push
 from outcry.store.reference import load_reference
 
 ES = Contract("ES", 2026, 12)
@@ -163,11 +163,27 @@ def test_what_a_service_may_have_had_when_it_died_the_next_is_told_it_may_know(s
     line.add(trades(21))
     push = line.push()
     assert push.again is not None
-    assert (push.again.until, push.first + len(push.events)) == (21, 22)
-    line.tried(push)
-    again = line.push().again
-    assert again is not None
-    assert again.until == 22
+    assert (push.again.until, push.first + len(push.events)) == (22, 22)
+
+
+def test_what_another_brought_while_a_line_had_to_wait_may_be_known(stage: Stage) -> None:
+    """Two processes follow one feed. Both begin anew at a new owner, which takes the other's trades; the other dies."""
+    _, line = stage.start()
+    line.add(CaughtUp(START_NS, Quality.TICKS))
+    add_all(line, range(20))
+    drained(line)
+    line.renew()
+    refused = line.push()
+    add_all(line, range(20, 30))
+    push = line.push()
+    assert (refused.again, push.again) == (
+        Again(21, CaughtUp(START_NS, Quality.TICKS), refused.again.after),
+        Again(31, CaughtUp(START_NS, Quality.TICKS), refused.again.after),
+    )
+    drained(line)
+    assert line.again is None
+    add_all(line, range(30, 31))
+    assert line.push().again is None
 
 
 def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:

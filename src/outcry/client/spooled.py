@@ -173,14 +173,13 @@ class SpooledLine:
                         break
                     self._make_ready(event)
             events = batch_of(self._ready)
+            if self.again is not None:
+                # the service may know all of it: had from us by one that died, or, while we had to wait, from another
+                self.again = replace(self.again, until=self.end)
             return Push(self.session, self.contract, self.caps, self.next, events, self.again)
 
     def tried(self, push: Push) -> None:
-        """See `Line`: whoever takes over from a service that had them, and died, is to look whether it knows them."""
-        with self._lock:
-            until = push.first + len(push.events)
-            if push.session == self.session and self.again is not None and self.again.until < until:
-                self.again = replace(self.again, until=until)
+        """See `Line`: `again` says so already."""
 
     def taken(self, push: Push, until: int) -> bool:
         """See `Line`."""
