@@ -13,6 +13,7 @@ from outcry.ports.partitions import Partitions, partition_of_stream
 from outcry.services.live.engine import Engine
 from outcry.services.live.publisher import Publisher
 
+_SETTLED_S = 1.0
 #: What serves a partition to other processes, for as long as it is owned.
 Serve = Callable[[int], AbstractAsyncContextManager[None]]
 
@@ -29,6 +30,7 @@ class Worker:
         self._served: dict[int, AsyncExitStack] = {}
         self._turns: dict[int, asyncio.Lock] = {}
         self._anew: dict[int, asyncio.Task[None]] = {}
+        self._telling: asyncio.TimerHandle | None = None
         engine.on_taken_over = self._taken_over
 
     async def run(self) -> None:
@@ -39,6 +41,8 @@ class Worker:
         finally:
             for task in self._anew.values():
                 task.cancel()
+            if self._telling is not None:
+                self._telling.cancel()
             await self._engine.stop()
 
     @property
@@ -61,6 +65,7 @@ class Worker:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._serve(partition))
             self._served[partition] = stack.pop_all()
+        self._tell_soon()
 
     async def _end(self, partition: int) -> None:
         try:
@@ -69,6 +74,18 @@ class Worker:
         finally:  # whatever went wrong, it is another's
             self._publisher.let_go(partition)  # before anything leaves the board
             await self._engine.hand_over(self._streams(partition))
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        """Tell the operator what this process serves, once it has been the same for a second."""
+        if self._telling is not None:
+            self._telling.cancel()
+        self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._tell)
+
+    def _tell(self) -> None:
+        self._engine.tell(
+            "partitions are served", partitions=len(self._served), streams=len(self._engine.here)
+        )
 
     def _streams(self, partition: int) -> Sequence[str]:
         return [name for name in self._engine.here if partition_of_stream(name) == partition]
