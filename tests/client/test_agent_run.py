@@ -20,6 +20,7 @@ from outcry.client.agent import Agent, Source
 from outcry.client.carrying import Market
 from outcry.client.over_http import OverHttp, Service
 from outcry.client.spool import Spool
+from outcry.client.spooled import SpooledLine
 from outcry.core.instruments import Contract
 from outcry.ports.feed import (
     LIVE_TRADE,
@@ -108,7 +109,7 @@ class Play:
         return list(self.stage.got.get((1, name, contract), []))
 
     async def until(self, done: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not done():
                 await asyncio.sleep(0.01)
 
@@ -321,6 +322,25 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
         assert [event for event, _ in play.said].count("a feed met a fault") == 3
 
     played(tmp_path, {"mine": feed}, test)
+
+
+def test_a_spool_that_cannot_be_opened_is_opened_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, tries = Spool.line, []
+
+    def busy(spool: Spool, key: StreamKey, caps: FeedCaps) -> SpooledLine:
+        tries.append(key)
+        if len(tries) < 3:
+            raise OSError(errno.EMFILE, "too many open files")
+        return usual(spool, key, caps)
+
+    async def test(play: Play) -> None:
+        await play.until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
+        assert [event for event, _ in play.said].count("a spool cannot be read") == 2
+
+    monkeypatch.setattr(Spool, "line", busy)
+    played(tmp_path, {"mine": Scripted({ES: [[trades(3)]]})}, test)
 
 
 def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,9 +97,9 @@ class Carrying:
         """Follow one contract for as long as it can be followed."""
         pause_s = FIRST_PAUSE_S
         reach = await self._reach_of(key, feed.caps)
-        line = await self.line(key, _told_caps(feed.caps))
-        if line is None:
-            return
+        while (line := await self.line(key, _told_caps(feed.caps))) is None:
+            pause_s = await rest(pause_s, self._rush)
+        pause_s = FIRST_PAUSE_S
         follower = self.followers[key] = Follower(
             feed, line, self._market.calendar, self._market.clock, listed_ns(self._market.universe, key.contract),
             reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
