@@ -18,6 +18,7 @@ from outcry.bus.nats.kept import Kept, Overtaken
 from outcry.bus.nats.log import STREAM, JetStreamLog
 from outcry.bus.nats.standing import Standing
 from outcry.bus.nats.thread import LinkThread
+from outcry.ports.calls import BusDown
 from outcry.ports.live import Frame, LogDamaged, LogTakenOver
 from outcry.ports.store import StoreBusy
 from outcry.services.live.recorder import say_nothing
@@ -42,7 +43,7 @@ def kept_by(server: JetStream) -> Iterator[Callable[..., object]]:
         yield lambda name, *given: thread.call(getattr(kept, name)(*given), 10)
 
 
-def kept(log: JetStreamLog, key: str = KEY, patience_s: float = 20.0) -> None:
+def kept(log: JetStreamLog, key: str = KEY, patience_s: float = 60.0) -> None:
     """Wait as the engine does."""
 
     async def wait() -> None:
@@ -53,7 +54,7 @@ def kept(log: JetStreamLog, key: str = KEY, patience_s: float = 20.0) -> None:
     asyncio.run(wait())
 
 
-def patiently(work: Callable[[], T], patience_s: float = 40.0) -> T:
+def patiently(work: Callable[[], T], patience_s: float = 90.0) -> T:
     """Do something again while the bus is busy: three servers that were just started are for a while."""
     end_s = time.monotonic() + patience_s
     while True:
@@ -296,6 +297,29 @@ def test_nobody_waits_for_what_is_kept_though_its_writer_has_not_noticed(
         log.append(KEY, 1, 1, b"b")
         kept(log)
         assert frames(log) == [(0, 1, b"a"), (1, 1, b"b")]
+
+
+def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again(
+    jetstream: JetStream,
+) -> None:
+    told: list[str] = []
+    with LinkThread(jetstream.urls, say_nothing) as thread:
+        log = JetStreamLog(thread, lambda event, **_: told.append(event))
+        log.append(KEY, 0, 1, b"a")
+        kept(log)
+        usual = log._kept.add
+
+        async def refuse(*_: object) -> int:
+            raise BusDown("no leader")
+
+        log._kept.add = refuse  # type: ignore[method-assign]
+        log.append(KEY, 1, 1, b"b")
+        while not log.stuck:
+            time.sleep(0.01)
+        log._kept.add = usual  # type: ignore[method-assign]
+        kept(log)
+        assert not log.stuck
+        assert told == ["the log is not taken by the bus", "the log is taken by the bus again"]
 
 
 def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: JetStream) -> None:

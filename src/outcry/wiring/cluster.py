@@ -66,6 +66,7 @@ class ClusterSide:
         self.tries = LimiterFromThreads(self.limiter, self._here)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
+        self._log: JetStreamLog | None = None
         universe = house.reference.universe
         #: The board of this process, filled by what engines tell, and its alerts as they are in the store.
         self._mirror = Mirror(
@@ -82,6 +83,11 @@ class ClusterSide:
     def faulty(self) -> bool:
         """Whether a part met a fault a moment ago, and may again."""
         return any(monotonic() < until_s for until_s in self._faulty_until_s.values())
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the bus does not take what this process's engine logs."""
+        return self._log is not None and self._log.stuck
 
     def _here(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None, "what is counted together is counted while the process serves"
@@ -162,7 +168,7 @@ class ClusterSide:
             log, board = JetStreamLog(thread, self._say), Board()
             engine = house.engine_over(log, JetStreamSnapshots(thread), board, by=self.presence.name)
             engine.tell = self._say
-            self._engine = engine
+            self._engine, self._log = engine, log
             pushes = PushedFeeds(
                 universe, reserved={feed.name for _, feed in self.feeds}, reserved_of=brokers_of(house),
                 streams_of=engine.streams_of, wait_s=OWNER_WAIT_S,
@@ -205,7 +211,11 @@ def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "App
     """The application of one process among several. `feeds`: those that this one brings besides people's own."""
     side = house.cluster
     side.feeds = feeds
-    degraded = {"bus": lambda: not side.link.connected, "parts": lambda: side.faulty}
+    degraded = {
+        "bus": lambda: not side.link.connected,
+        "parts": lambda: side.faulty,
+        "log": lambda: side.stuck,
+    }
     if house.settings.roles & {"api", "web"}:
         side.beside.append(("limits", side.limiter.run))
         degraded["limits"] = lambda: side.limiter.degraded

@@ -51,6 +51,11 @@ class JetStreamLog:
         self._name, self._numbers = secrets.token_hex(8), count()
         self._stuck = False
 
+    @property
+    def stuck(self) -> bool:
+        """Whether the bus is there, and does not take what is logged."""
+        return self._stuck
+
     # -- what may block
 
     def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
