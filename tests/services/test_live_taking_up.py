@@ -149,6 +149,38 @@ def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(ho
     assert run(house, work) == ["kept"]
 
 
+def test_a_stream_whose_log_is_stuck_holds_up_no_other_s_alerts_and_its_own_stay_in_order(
+    house: House,
+) -> None:
+    async def work(staged: Stage) -> tuple[list[str], list[str]]:
+        loop, recorder = asyncio.get_running_loop(), staged.engine._recorder
+        await staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
+        await staged.engine.attach_contract(1, ScriptFeed([DAY]), ES)
+        stuck, other = (staged.engine.runners[f"{owner}/script/{ES.key}"] for owner in (0, 1))
+        keeping = loop.create_future()
+        before = staged.live.last_seq()
+
+        def recorded() -> list[str]:
+            return [row.key for row in staged.live.alerts(None, after_seq=before)]
+
+        for key, runner, unkept in (
+            ("first", stuck, keeping),
+            ("second", stuck, None),
+            ("other", other, None),
+        ):
+            staged.log.unkept = lambda _key, unkept=unkept: unkept  # type: ignore[method-assign]
+            recorder.add([replace(ALERT, key=key)], runner)
+        async with asyncio.timeout(20):
+            while not recorded():
+                await asyncio.sleep(0.01)
+        early = recorded()
+        keeping.set_result(None)
+        await staged.engine.drained()
+        return early, recorded()
+
+    assert run(house, work) == (["other"], ["other", "first", "second"])
+
+
 def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None:
     async def work(staged: Stage) -> int:
         tries: list[int] = []

@@ -53,7 +53,12 @@ class _Fired(NamedTuple):
     rows: list[AlertRow]
     runner: Runner
     position: int
-    keeping: Awaitable[None] | None
+    keeping: asyncio.Future[None] | None
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is known if what fired them is kept."""
+        return self.keeping is None or self.keeping.done()
 
 
 class _Taken(NamedTuple):
@@ -87,19 +92,26 @@ class Recorder:
     def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
         """Alerts fired, and the position their stream has reached."""
         timed = [replace(row, recorded_ns=_own_time(row, runner)) for row in rows]
-        keeping = self._log.unkept(runner.name)
+        unkept = self._log.unkept(runner.name)
+        keeping = None if unkept is None else asyncio.ensure_future(unkept)
         self._fired.append(_Fired(timed, runner, runner.stream.position, keeping))
-        self._some.set()
+        if keeping is None:
+            self._some.set()
+        else:
+            keeping.add_done_callback(lambda _: self._some.set())
 
     async def record(self) -> None:
-        """Record alerts as they fire, many in one transaction when many do; then show them. Never ends."""
+        """Record alerts as they fire, many in one transaction when many do; then show them. Those of a stream whose log
+        is not kept yet hold up no others. Never ends."""
         while True:
             await self._some.wait()
             self._some.clear()
-            fired, self._fired, self._recording = self._fired, [], True
+            fired, self._fired = _judged(self._fired)
+            self._recording = True
             try:
-                fired = [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
-                await self._record(fired)
+                await self._record(
+                    [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
+                )
             except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, no alert is let go
                 self.tell("alerts could not be recorded", problem=repr(problem))
                 self._fired = fired + self._fired
@@ -221,6 +233,20 @@ class Recorder:
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def _judged(fired: Sequence[_Fired]) -> tuple[list[_Fired], list[_Fired]]:
+    """What can be recorded now, and the rest: of a stream in the order it fired, for its position goes with it."""
+    now: list[_Fired] = []
+    later: list[_Fired] = []
+    held: set[str] = set()
+    for one in fired:
+        if one.judged and one.runner.name not in held:
+            now.append(one)
+        else:
+            held.add(one.runner.name)
+            later.append(one)
+    return now, later
 
 
 async def _is_kept(keeping: Awaitable[None]) -> bool:
