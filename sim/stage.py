@@ -210,6 +210,7 @@ class Stage:
             "HOME": "/nonexistent", "OUTCRY_DATA": str(self.folder / "data"), "OUTCRY_ROLE": role,
             "OUTCRY_DATABASE_URL": self.postgres.url(self.database, self._store_port), "OUTCRY_CLUSTER": self.cluster,
             "OUTCRY_SECRET": self._secret, "OUTCRY_VAULT_KEYS": f"k1:{self._vault_key}",
+            "OUTCRY_PUBLIC_URL": "https://outcry.example",  # a message that comes again leads where it led
             "OUTCRY_PRIVATE_HOSTS": f"127.0.0.1:{self._receiver_port}",
             "OUTCRY_PRIVATE_CA": str(self.certificate.path),
         }  # fmt: skip

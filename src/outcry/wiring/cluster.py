@@ -102,6 +102,11 @@ class ClusterSide:
         """See `Background`."""
         self._tell = tell
         self._loop = asyncio.get_running_loop()
+        if self._roles & {"web", "deliver"} and not self._house.settings.public_url:
+            tell(
+                "OUTCRY_PUBLIC_URL is not set: links in what is sent lead to this process",
+                links=self._house.pages,
+            )
         self._running = self._loop.create_task(self._run(), name="cluster")
 
     @property
