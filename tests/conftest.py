@@ -4,11 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The same examples each run, so that a change is judged by what it changed; `make fuzz` tries others.
-settings.register_profile("repeatable", derandomize=True)
-settings.register_profile("fresh", derandomize=False, print_blob=True)
+# How long an example takes says something of the machine and nothing of what is tested.
+UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", UNTIMED, derandomize=True)
+settings.register_profile("fresh", UNTIMED, derandomize=False, print_blob=True)
 settings.load_profile("repeatable")
 
 

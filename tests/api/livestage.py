@@ -198,7 +198,7 @@ class Ear:
     """Listens to one stream."""
 
     def __init__(self, stage: Stage, key: str | None, path: str = "/api/stream", **headers: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=10)
+        self._connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if key is not None:
             sent["x-api-key"] = key

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+from tests.within import seconds_until
+
 from outcry.accounts.licences import Scope
 from outcry.api.app import Application, Options, Services, create_app
 from outcry.api.examples import ANSWERS
@@ -246,7 +248,7 @@ class Stage:
         headers: dict[str, str] | None = None,
         body: bytes | None = None,
     ) -> "Got":
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             sent = dict(headers or {})
             if key is not None:
@@ -298,3 +300,9 @@ def served(stage: Stage, *, fastpath: bool = True, **binding: Any) -> Iterator[S
         server.stop()
         thread.join(10)
         assert not thread.is_alive(), "the server did not stop"
+
+
+def known(stage: Stage) -> None:
+    """Wait until the service has looked at its store twice: the second time began after what was just done."""
+    asked = stage.accounts.asked
+    seconds_until(lambda: stage.accounts.asked >= asked + 4)

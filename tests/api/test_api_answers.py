@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from stage import SECOND, Stage, build_stage, served
+from tests.within import seconds_until
 
 from outcry.ports.store import StoreBusy
 
@@ -252,10 +253,8 @@ def test_an_answer_is_computed_once_until_the_store_moves(stage: Stage) -> None:
     assert len(stage.query.calls) == 1
     stage.query.poc = 6901.0
     stage.accounts.moves += 1
-    deadline = time.monotonic() + 1
-    while (got := stage.get(LEVELS, key)).body == first.body:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    seconds_until(lambda: stage.get(LEVELS, key).body != first.body)
+    got = stage.get(LEVELS, key)
     assert json.loads(got.body)["prior"]["poc"] == 6901.0
     assert got.headers["etag"] != first.headers["etag"]
     assert len(stage.query.calls) == 2
@@ -298,12 +297,11 @@ def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
         stage.query.gate = threading.Event()
         began = time.monotonic()
         got = stage.get(LEVELS, key)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 10, "the store would have hung for ever"
         assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
         assert stage.get("/healthz").status == 200
         stage.query.gate.set()
-        time.sleep(0.1)
-        assert stage.get(LEVELS, key).status == 200
+        seconds_until(lambda: stage.get(LEVELS, key).status == 200)
 
 
 def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
@@ -311,7 +309,7 @@ def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
         key = stage.key()
         assert stage.get(LEVELS, key).status == 200
         stage.accounts.busy = True
-        time.sleep(1.3)
+        seconds_until(lambda: stage.get(LEVELS, key).status != 200)
         got = stage.get(LEVELS, key)
         assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
         assert got.headers["x-api-tier"] == "admin"
@@ -344,8 +342,7 @@ def test_until_the_store_has_answered_the_service_is_starting() -> None:
             assert got.headers["retry-after"] == "1"
         assert stage.get("/healthz").status == 200
         stage.accounts.busy = False
-        time.sleep(0.5)
-        assert stage.get(LEVELS, key).status == 200
+        seconds_until(lambda: stage.get(LEVELS, key).status == 200)
 
 
 def test_bodies_on_reads_are_ignored(stage: Stage) -> None:

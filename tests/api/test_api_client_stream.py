@@ -264,7 +264,7 @@ def test_alerts_command_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert alerts() == 2
 
 
-def in_time(work: Callable[[], Any], seconds: float = 10) -> Any:
+def in_time(work: Callable[[], Any], seconds: float = 60) -> Any:
     """The result of something that may wait for ever."""
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(work()), daemon=True)

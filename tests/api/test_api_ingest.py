@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
@@ -221,12 +221,12 @@ def test_a_large_push_is_taken_and_one_too_large_is_not(stage: Stage, reader: Re
     key = ingest_key(stage)
     assert json.loads(post(stage, key, push(0, trades(0, 90_000))).body) == {"next": 1}
     assert reader.numbers(1) == list(range(90_000))
-    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", stage.port, timeout=60)
     headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "content-length": str(MOST_BODY_BYTES + 1)}
     connection.request("POST", PATH, headers=headers)  # the head alone is enough to be refused
     assert json.loads(connection.getresponse().read())["reason"] == "too_large"
     connection.close()
-    with socket.create_connection(("127.0.0.1", stage.port), timeout=10) as wire:
+    with socket.create_connection(("127.0.0.1", stage.port), timeout=60) as wire:
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         wire.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
         try:
@@ -248,12 +248,12 @@ def test_without_live_feeds_there_is_no_such_address() -> None:
 def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody reads. The push waits; a second one is told to come again; when the first hangs up, the same may come
     again at once; a service that stops lets go of what waits."""
-    monkeypatch.setattr(pushed, "WAIT_S", 8.0)
+    monkeypatch.setattr(pushed, "WAIT_S", 60.0)
     reader = Reader(paused=True)
     with served(taking(build_stage(), reader)) as stage:
         key = ingest_key(stage)
         body = push(0, trades(1))
-        wire = socket.create_connection(("127.0.0.1", stage.port), timeout=10)
+        wire = socket.create_connection(("127.0.0.1", stage.port), timeout=60)
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nx-api-key: {key}\r\ncontent-type: {MEDIA_TYPE}\r\n"
         wire.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         while not reader.got:
@@ -262,15 +262,17 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
         assert said(got)[:2] == (429, "rate_limited")
         assert (got.headers["retry-after"], json.loads(got.body)["retry_after_ms"]) == ("1", 500)
         wire.close()
-        time.sleep(0.1)
         with ThreadPoolExecutor(1) as thread:
             began = time.monotonic()
             waiting = thread.submit(post, stage, key, body)
-            time.sleep(0.3)
-            assert not waiting.done()
+            while wait([waiting], 0.5).done:  # it is not known yet that the first has hung up
+                assert said(waiting.result())[:2] == (429, "rate_limited")
+                assert time.monotonic() - began < 20
+                waiting = thread.submit(post, stage, key, body)
+            began = time.monotonic()
             reader.feeds.close()
             assert said(waiting.result())[:2] == (502, "upstream_unavailable")
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < 20, "it waited for its time to be over"
 
 
 # -- the pusher
@@ -399,7 +401,7 @@ def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
     began = time.monotonic()
     with pushing(port, "outcry_x") as one, pytest.raises(Unreachable, match="does not answer"):
         one.push(ES, [trades(1)])
-    assert 0.25 < time.monotonic() - began < 3
+    assert 0.25 < time.monotonic() - began < 20
     for url in ("ftp://x", "http://", "http://x/?a=b", "nonsense"):
         with pytest.raises(ValueError, match="no base address"):
             Pusher(url, "outcry_x", "replay", CAPS)
@@ -412,11 +414,11 @@ def test_a_run_that_was_killed_is_waited_out(
     monkeypatch.setattr(inlet, "SILENCE_S", 0.6)
     key = ingest_key(stage)
     with pushing(stage.port, key) as killed:
+        began = time.monotonic()
         killed.push(ES, [trades(1)])
     with pushing(stage.port, key) as one:
-        began = time.monotonic()
         one.push(ES, [trades(2)])
-        assert time.monotonic() - began > 0.3
+        assert time.monotonic() - began > 0.55
     assert reader.numbers(1) == [1, 2]
 
 
@@ -438,4 +440,4 @@ def test_goodbye_ends_what_is_there_and_a_stop_ends_a_push_in_vain() -> None:
             time.sleep(0.1)
             one.stop()
             with pytest.raises(ApiError):
-                vain.result(5)
+                vain.result(30)

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from livestage import DAY, LIVE, Ear, Event, Market, make_alert
-from stage import SECOND, served
-from tests.within import within
+from stage import SECOND, known, served
+from tests.within import quick, within
 
 from outcry.accounts.tiers import streams_allowed
 from outcry.api import hub as hub_module
@@ -42,7 +42,7 @@ def market() -> Iterator[Market]:
         yield market
 
 
-def eventually(what: Callable[[], bool], within_s: float = 5) -> bool:
+def eventually(what: Callable[[], bool], within_s: float = 30) -> bool:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
         if what():
@@ -153,13 +153,15 @@ def test_many_trades_are_four_events_a_second_at_most_and_the_newest_wins(market
     feed = market.feed("ES")
     with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
         ear.next()
+        began = time.monotonic()
         for number in range(200):
             feed.move(price=7000.0 + number)
             time.sleep(0.005)
         prices = [ear.until("quote").data["lastPrice"]]
         while prices[-1] != 7199:
             prices.append(ear.until("quote").data["lastPrice"])
-    assert len(prices) <= 6
+        took_s = time.monotonic() - began  # of a busy machine longer than a second
+    assert len(prices) <= 4 * took_s + 2
     assert prices == sorted(prices)
 
 
@@ -174,7 +176,9 @@ def test_alerts_are_told_at_once_in_order(market: Market) -> None:
             alert = ear.next()
             waits.append(time.monotonic() - posted)
             assert (alert.name, alert.seq, alert.data["seq"]) == ("alert", number, number)
-    assert sorted(waits)[10] < 0.05, "alerts wait for the tick"
+    assert sorted(waits)[5] < 0.1, (
+        "alerts wait for the tick: a quarter of a second, as each comes just after one"
+    )
 
 
 def test_only_alerts_of_the_symbols_asked_for_are_told(market: Market) -> None:
@@ -340,7 +344,11 @@ def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
 # -- who sees what
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=12,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(
     rows=st.lists(
         st.tuples(st.sampled_from([0, 1, 2, 3]), st.sampled_from(["ES", "NQ", "CL"])), min_size=1, max_size=30
@@ -387,33 +395,40 @@ def test_ones_own_feed_goes_before_a_shared_one(market: Market) -> None:
 
 
 def test_a_revoked_key_ends_its_streams(market: Market) -> None:
-    key = market.stage.key()
-    with market.ear(key) as ear:
-        ear.next()
-        began = time.monotonic()
-        market.stage.keys.revoke(key[:15], 1)
-        assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
-        assert time.monotonic() - began < 1.2
+    def took() -> float:
+        key = market.stage.key()
+        with market.ear(key) as ear:
+            ear.next()
+            began = time.monotonic()
+            market.stage.keys.revoke(key[:15], 1)
+            assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
+            return time.monotonic() - began
+
+    quick(took, 1.2)
     assert eventually(lambda: open_streams(market) == 0)
 
 
 def test_a_keys_end_ends_its_streams(market: Market) -> None:
     stage = market.stage
-    now_ns = stage.clock.now_ns()
-    key = stage.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + SECOND)
-    with market.ear(key) as ear:
-        ear.next()
-        began = time.monotonic()
-        stage.clock.at_ns += SECOND
-        assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
-        assert time.monotonic() - began < 1.2
+
+    def took() -> float:
+        now_ns = stage.clock.now_ns()
+        key = stage.keys.create("ann@example.com", "admin", now_ns, expires_ns=now_ns + SECOND)
+        with market.ear(key) as ear:
+            ear.next()
+            began = time.monotonic()
+            stage.clock.at_ns += SECOND
+            assert [(event.name, event.data) for event in ear.rest()] == [("error", {"code": "unauthorized"})]
+            return time.monotonic() - began
+
+    quick(took, 1.2)
     assert eventually(lambda: open_streams(market) == 0)
 
 
 def test_a_grant_taken_back_ends_the_live_answers_and_the_alerts(market: Market) -> None:
     """NQ is no longer granted: nothing is left of it. ES goes on."""
     grant = market.grant("CL")
-    time.sleep(0.5)  # until it is known
+    known(market.stage)
     feed, other = market.feed("CL"), market.feed("ES")
     with market.ear(market.stage.key(), "/api/stream?symbols=CL,ES") as ear:
         assert ear.next().data["states"][0]["live"]
@@ -619,7 +634,7 @@ def test_a_stalled_reader_costs_little_and_then_hears_the_newest(market: Market)
     assert max(waiting) <= 3 * telling.PIECE_BYTES
     time.sleep(0.3)
     received = b""
-    stalled.socket.settimeout(5)
+    stalled.socket.settimeout(30)
     while b'"seq":420,' not in received or b'"price":60.0' not in received:
         received += stalled.socket.recv(65536)
     stalled.socket.close()
@@ -635,7 +650,7 @@ def test_a_reader_that_does_not_read_is_cut_off(market: Market, monkeypatch: pyt
     feed.pocs = 1000
     stalled = Stalled(market, market.stage.key(), "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
-    for number in range(200):
+    for number in range(1200):
         feed.move(poc=float(number))
         time.sleep(0.05)
         if not open_streams(market):
@@ -652,7 +667,7 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     stalled = Stalled(market, key, "/api/stream?symbols=ES")
     assert eventually(lambda: open_streams(market) == 1)
     follower = next(iter(market.stage.app.hub.followers))
-    for number in range(60):
+    for number in range(1200):
         feed.move(poc=float(number))
         time.sleep(0.05)
         if follower.blocked_since_s and time.monotonic() - follower.blocked_since_s > 0.5:
@@ -661,7 +676,7 @@ def test_a_reader_far_behind_is_sent_away_to_come_back(market: Market) -> None:
     for _ in range(1100):
         market.alert("ES")
     assert eventually(lambda: market.stage.app.hub._seq == 1100)
-    stalled.socket.settimeout(5)
+    stalled.socket.settimeout(30)
     received = b""
     while part := stalled.socket.recv(65536):
         received += part
@@ -678,11 +693,13 @@ def test_silence_is_broken_by_comments(market: Market, monkeypatch: pytest.Monke
     assert telling.KEEP_ALIVE_S != 15
     market.feed("ES")
     with market.ear(market.stage.key(), "/api/stream?symbols=ES") as ear:
+        began = time.monotonic()
         ear.next()
-        time.sleep(1.6)
+        time.sleep(2.4)
         market.alert("ES")
         ear.next()
-    assert 2 <= len(ear.comments) <= 4
+        took_s = time.monotonic() - began
+    assert 2 <= len(ear.comments) <= took_s / 0.4 + 1
     assert set(ear.comments) == {": keep-alive"}
 
 
@@ -714,7 +731,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
     keys = [market.stage.key() for _ in range(4)]
 
     def happen() -> None:
-        assert eventually(lambda: open_streams(market) == 200, 20)
+        assert eventually(lambda: open_streams(market) == 200, 60)
         for number in range(20):
             market.alert("ES")
             for trade in range(5):
@@ -724,7 +741,7 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
 
     async def all_of_them() -> list[tuple[list[int], float]]:
         readers = [listen(market.stage.port, keys[number % 4], 20) for number in range(200)]
-        return await within(asyncio.gather(*readers), 30)
+        return await within(asyncio.gather(*readers), 90)
 
     happening = threading.Thread(target=happen)
     happening.start()
@@ -736,23 +753,28 @@ def test_two_hundred_readers_hear_the_same(market: Market) -> None:
 
 def test_a_stopping_server_ends_streams_at_once() -> None:
     """Also one that does not read; without being told, the server would wait its two seconds for each."""
-    market = Market()
-    market.grant("ES")
-    feed = market.feed("ES")
-    feed.pocs = 1000
-    with served(market.stage):
-        ear = market.ear(market.stage.key(), "/api/stream?symbols=CL")
-        ear.next()
-        stalled = Stalled(market, market.stage.key(), "/api/stream")
-        assert eventually(lambda: open_streams(market) == 2)
-        for number in range(40):
-            feed.move(poc=float(number))
-            time.sleep(0.05)
-        began = time.monotonic()
-    assert time.monotonic() - began < 1.5
-    assert list(ear.rest()) == []
-    ear.close()
-    stalled.socket.close()
+
+    def took() -> float:
+        market = Market()
+        market.grant("ES")
+        feed = market.feed("ES")
+        feed.pocs = 1000
+        with served(market.stage):
+            ear = market.ear(market.stage.key(), "/api/stream?symbols=CL")
+            ear.next()
+            stalled = Stalled(market, market.stage.key(), "/api/stream")
+            assert eventually(lambda: open_streams(market) == 2)
+            for number in range(40):
+                feed.move(poc=float(number))
+                time.sleep(0.05)
+            began = time.monotonic()
+        took_s = time.monotonic() - began
+        assert list(ear.rest()) == []
+        ear.close()
+        stalled.socket.close()
+        return took_s
+
+    quick(took, 1.5)
 
 
 def test_a_fault_of_ours_cuts_the_stream_and_is_logged(

@@ -14,7 +14,7 @@ class Wire:
     """A connection that reads whole responses as they came."""
 
     def __init__(self, stage: Stage) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", stage.port), timeout=5)
+        self.socket = socket.create_connection(("127.0.0.1", stage.port), timeout=30)
         self.pending = b""
 
     def __enter__(self) -> "Wire":

@@ -240,7 +240,11 @@ JSON = st.recursive(
 PIECES = st.text(alphabet="AQBnow_-=! \x00ü", max_size=60)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_whatever_a_browser_sends_is_taken_or_refused_never_broken(
     stage: IdentityStage, data: st.DataObject

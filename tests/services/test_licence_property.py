@@ -3,7 +3,6 @@ oracle written from the rules (`tests.licence_world`), through every cache, in w
 
 import json
 import random
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.api.stage import SERVER_SECRET, Stage, build_stage, served
+from tests.api.stage import SERVER_SECRET, build_stage, known, served
 from tests.licence_world import CONTRACTS, DAYS, OPERATOR, STANDINGS, TIERS, World, prices_in
 from tests.live_views import NOW_NS, REFERENCE
 
@@ -261,14 +260,6 @@ PATHS = (
     "/api/levels?symbol={}", "/api/context?symbol={}", "/api/profile?symbol={}", "/api/history?symbol={}",
     "/api/chart?symbol={}", "/api/symbols", "/api/alerts", "/api/alerts?symbol={}", "/api/alerts/history",
 )  # fmt: skip
-
-
-def known(stage: Stage) -> None:
-    """Wait until the service has looked at its store twice: the second time began after what was just done."""
-    asked, until = stage.accounts.asked, time.monotonic() + 5
-    while stage.accounts.asked < asked + 4:
-        assert time.monotonic() < until, "the service does not look at its store any more"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("seed", range(4))
