@@ -98,7 +98,7 @@ class Desk:
         return following.problem
 
 
-async def until(met: Callable[[], bool], what: str, seconds: float = 10.0) -> None:
+async def until(met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     end_s = asyncio.get_running_loop().time() + seconds
     while not met():
         assert asyncio.get_running_loop().time() < end_s, f"{what} did not come to be"
@@ -134,7 +134,7 @@ async def desk(
 def run(work: Callable[[], Awaitable[None]]) -> None:
     """Run a test's work; afterwards there are the threads that were before."""
     before = set(threading.enumerate())
-    asyncio.run(within(work(), 30))
+    asyncio.run(within(work(), 180))
     assert {thread for thread in threading.enumerate() if thread.is_alive()} <= before
 
 

@@ -128,7 +128,7 @@ class Play:
 
     async def until(self, met: Callable[[], object], what: str) -> None:
         """Wait for something to be so, while time passes."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not met():
                 await self.peer.advance(self.peer.now_ns)
                 await asyncio.sleep(0.01)
@@ -168,6 +168,6 @@ def run(work: Callable[[Play], Awaitable[None]]) -> None:
 
     async def whole() -> None:
         async with playing() as play:
-            await within(work(play), 40)
+            await within(work(play), 180)
 
     asyncio.run(whole())

@@ -174,7 +174,7 @@ class Stage:
         answers = [self.levels(root) for root in ROOTS]
         return all(not isinstance(one, str) and one.live and one.data_source == "personal" for one in answers)
 
-    async def until(self, met: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    async def until(self, met: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         """Wait for something to be so."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
@@ -189,7 +189,7 @@ class Stage:
             )
             await asyncio.sleep(0.01)
 
-    async def until_phase(self, phase: ConnectionPhase, seconds: float = 20.0) -> None:
+    async def until_phase(self, phase: ConnectionPhase, seconds: float = 60.0) -> None:
         await self.until(lambda: self.row.phase is phase, phase, seconds)
 
     async def play(self, to_ns: int, step_ns: int = 10 * SECOND) -> None:

@@ -31,7 +31,7 @@ class FaultSuite:
     def run(self, folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
         async def whole() -> None:
             async with staged(folder, type(self).peer) as stage:
-                await within(work(stage), 110)
+                await within(work(stage), 240)
 
         asyncio.run(whole())
 

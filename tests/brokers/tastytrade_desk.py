@@ -92,7 +92,7 @@ class Reader:
             await stream.aclose()  # type: ignore[attr-defined]
 
     async def until(self, met: Callable[["Reader"], bool], what: str = "it") -> None:
-        for _ in range(1000):
+        for _ in range(8000):
             if met(self):
                 return
             await asyncio.sleep(0.005)
@@ -126,7 +126,7 @@ def played(
     work: Callable[[Desk], Awaitable[None]],
     make: Callable[[], TastytradePeer] = TastytradePeer,
     tapes: dict[Contract, Rows] | None = None,
-    seconds: float = 20,
+    seconds: float = 120,
 ) -> None:
     """Run a test with a vendor at 15:00, and see that it leaves nothing behind."""
 

@@ -112,7 +112,7 @@ async def read(feed: Feed, contract: Contract, since_ns: int, into: Reading) -> 
 
 
 async def until(met: Callable[[], bool], what: str) -> None:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         while not met():
             await asyncio.sleep(0.005)
     assert met(), what
@@ -173,7 +173,7 @@ async def beat(peer: DatabentoPeer) -> None:
 
 def play(work: Awaitable[None]) -> None:
     async def whole() -> None:
-        await within(work, 60)
+        await within(work, 180)
 
     asyncio.run(whole())
 

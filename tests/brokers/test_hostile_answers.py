@@ -38,7 +38,7 @@ ES = Contract("ES", 2026, 12)
 
 
 #: A refusal takes no time to speak of; to write out the digits took minutes.
-AT_ONCE_S = 1.0
+AT_ONCE_S = 3.0
 
 
 def refused(work: Callable[[], object]) -> None:

@@ -195,17 +195,17 @@ def test_a_stretch_is_whole_before_it_is_sent(universe: Universe) -> None:
 
 
 def test_a_pause_between_requests_for_pages() -> None:
-    """Thirty at once, and then one in 0.8 s; here a hundred times as fast."""
+    """Thirty at once, and then one in 0.8 s; here twenty times as fast."""
 
     async def work() -> None:
-        pace = history.Pace(100.0)
+        pace = history.Pace(20.0)
         began_s = asyncio.get_running_loop().time()
         for _ in range(30):
             await pace.turn()
-        assert asyncio.get_running_loop().time() - began_s < 0.2
+        assert asyncio.get_running_loop().time() - began_s < 1.0
         for _ in range(50):
             await pace.turn()
-        assert asyncio.get_running_loop().time() - began_s > 0.3
+        assert asyncio.get_running_loop().time() - began_s > 1.5
 
     run(work)
 

@@ -80,7 +80,7 @@ class Stage:
         except FeedLost as problem:
             self.ends[contract] = problem
 
-    async def until(self, met: Callable[[], object], seconds: float = 10.0) -> None:
+    async def until(self, met: Callable[[], object], seconds: float = 60.0) -> None:
         end_s = asyncio.get_running_loop().time() + seconds
         while not met():
             assert asyncio.get_running_loop().time() < end_s, (
@@ -133,7 +133,7 @@ async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await within(work(), 30)
+        await within(work(), 180)
 
     asyncio.run(bounded())
 

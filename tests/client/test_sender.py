@@ -56,7 +56,7 @@ def answering(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[
                 except OSError:
                     return
                 with suppress(OSError), near:
-                    near.settimeout(5)
+                    near.settimeout(30)
                     talk = context.wrap_socket(near, server_side=True) if context else near
                     heard.append(whole(talk))
                     talk.sendall(answer)

@@ -151,7 +151,7 @@ class WiredCalls:
     async def open(self) -> Self:
         await self.link.__aenter__()
         self._open = True
-        await within(self.link.up(), 10)
+        await within(self.link.up(), 60)
         return self
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:

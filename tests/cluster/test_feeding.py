@@ -43,7 +43,7 @@ def run(
 ) -> None:
     async def whole() -> None:
         async with clustered(folder, peer, urls) as stage:
-            await within(work(stage), 90)
+            await within(work(stage), 180)
 
     asyncio.run(whole())
 
@@ -77,7 +77,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list, list]:
             stage.equals_the_tape()
             return said(stage), folded(stage)
 
-    return asyncio.run(within(whole(), 90))
+    return asyncio.run(within(whole(), 180))
 
 
 async def kill_all_day(stage: Cluster, chance: random.Random, moments: int) -> None:

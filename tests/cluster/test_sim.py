@@ -13,7 +13,7 @@ def test_a_cluster_that_is_killed_and_stalled_loses_and_doubles_nothing() -> Non
     call = [sys.executable, "-m", "sim", "--kills", "5", "--every", "2", "--stall", "4", "--round", "15"]
     call += ["--engines", "2", "--apis", "2", "--deliver", "1", "--seed", "7"]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(call, cwd=ROOT, env=env, timeout=400, check=False, capture_output=True, text=True)
+    done = subprocess.run(call, cwd=ROOT, env=env, timeout=900, check=False, capture_output=True, text=True)
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
     assert done.stdout.endswith("nothing lost, nothing doubled\n")

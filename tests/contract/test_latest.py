@@ -26,7 +26,7 @@ Open = Callable[[], Awaitable[LatestStates]]
 @asynccontextmanager
 async def linked(server: JetStream) -> AsyncIterator[LatestStates]:
     async with Link(server.urls, say_nothing) as link:
-        await within(link.up(), 10)
+        await within(link.up(), 60)
         yield JetStreamLatest(link)
 
 
@@ -45,7 +45,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Callable[[Open], Awaitable[
 
                 await work(opened)
 
-        asyncio.run(within(main(), 60))
+        asyncio.run(within(main(), 180))
 
     return run
 
@@ -245,7 +245,7 @@ def test_a_bus_that_is_away_is_said_to_be_and_is_watched_anew(jetstream: JetStre
             assert await soon(lambda: all_there(other)) == {ES: Latest(ES, (4, 9), b"c")}
             assert await other.put([Latest(ES, (4, 8), b"b")]) == {ES: (4, 9)}
 
-    asyncio.run(within(main(), 60))
+    asyncio.run(within(main(), 180))
 
 
 def test_the_node_that_leads_dies_and_states_stay(jetstream_cluster: JetStream) -> None:
@@ -265,4 +265,4 @@ def test_the_node_that_leads_dies_and_states_stay(jetstream_cluster: JetStream) 
             assert found == {ES: Latest(ES, (4, 8), b"b"), NQ: Latest(NQ, (1, 1), b"n")}
             assert await soon(lambda: other.put([Latest(ES, (4, 7), b"z")])) == {ES: (4, 8)}
 
-    asyncio.run(within(main(), 60))
+    asyncio.run(within(main(), 180))

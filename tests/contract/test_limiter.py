@@ -100,7 +100,7 @@ def test_reading_counts_nothing(make: Make) -> None:
         assert (seen.remaining, seen.reset_ms, seen.retry_after_ms) == (29, 40_000, 0)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_no_window_holds_more_than_the_limit(make: Make, data: st.DataObject) -> None:
     """Against the definition itself: pass if fewer than `limit` passed in the half-open 60 s ending now."""

@@ -73,7 +73,7 @@ async def well(limiters: list[SharedLimiter]) -> None:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(within(work, 60))
+    asyncio.run(within(work, 180))
 
 
 @patience()
@@ -110,7 +110,7 @@ def test_without_the_server_a_share_passes_and_nobody_waits_long() -> None:
                 server.kill(0)
                 begun_s = loop.time()
                 assert await passed(limiters[0], 100) == 30
-                assert loop.time() - begun_s < 0.5, "0.15, and what a busy machine takes"
+                assert loop.time() - begun_s < 2, "0.15, and what a busy machine takes"
                 assert await passed(limiters[1], 100) == 40
                 assert limiters[0].degraded
                 server.start(0)

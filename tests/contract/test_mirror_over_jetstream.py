@@ -27,7 +27,7 @@ from outcry.wiring import open_house
 async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[None]:
     """The way out of an engine's process; it ends without a word."""
     async with Link(server.urls, say_nothing) as link:
-        await within(link.up(), 10)
+        await within(link.up(), 60)
         latest, calls = JetStreamLatest(link), NatsCalls(link, say_nothing)
         out = Publisher(staged.board, staged.engine.runners, staged.log, latest, calls, name)
         await out.take_up(PARTITION)

@@ -165,7 +165,11 @@ def test_a_reader_sees_what_was_there_when_it_asked(opened: Opened, tmp_path: Pa
         assert seen == [1, 2, 3, 4]
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.data())
 def test_any_use_leaves_what_a_list_would_hold(
     opened: Opened, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -31,6 +31,6 @@ def run(request: pytest.FixtureRequest) -> Run:
     def running(coroutine: Coroutine[Any, Any, Any]) -> Any:
         factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
         with asyncio.Runner(loop_factory=factory) as runner:
-            return runner.run(within(coroutine, 15))
+            return runner.run(within(coroutine, 60))
 
     return running

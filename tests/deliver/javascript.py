@@ -27,7 +27,7 @@ class Node:
         """Whether the library verifies each of these: secret, headers, body."""
         answered = subprocess.run(
             [self.program, HERE / "verify.js", self.folder],
-            input=json.dumps(asked), capture_output=True, text=True, check=False, timeout=30,
+            input=json.dumps(asked), capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
         assert answered.returncode == 0, answered.stderr
         return json.loads(answered.stdout)

@@ -21,7 +21,7 @@ from outcry.deliver.trust import system_trust
 
 PUBLIC = frozenset(map(ipaddress.ip_address, ("127.0.0.2", "127.0.0.3")))
 #: For what shall be over by itself, and for what a deadline ends.
-PATIENT, QUICK = Limits(connect_s=6.0, total_s=6.0), Limits(connect_s=6.0, total_s=0.6)
+PATIENT, QUICK = Limits(connect_s=20.0, total_s=20.0), Limits(connect_s=20.0, total_s=0.6)
 OK_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEADERS = {"Content-Type": "application/json"}
 #: In DER, alike but for the last octet: RFC 8017, A.2.4.
@@ -140,7 +140,7 @@ class Names:
 @asynccontextmanager
 async def leaving(
     rule: AddressRule, names: Callable[[str], Iterable[str]], trust: ssl.SSLContext, limits: Limits = PATIENT,
-    patience_s: float = 6.0, private_trust: ssl.SSLContext | None = None,
+    patience_s: float = 20.0, private_trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Egress]:  # fmt: skip
     """An egress, closed at the end."""
     egress = Egress(rule, NameService(names, patience_s), trust, private_trust, limits)

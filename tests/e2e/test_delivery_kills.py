@@ -25,7 +25,7 @@ def killed(folder: Path, alerts: int, workers: int, *database: str) -> tuple[int
         *database,
     ]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(call, cwd=ROOT, env=env, timeout=400, check=False, capture_output=True, text=True)
+    done = subprocess.run(call, cwd=ROOT, env=env, timeout=900, check=False, capture_output=True, text=True)
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
     found = re.match(r"(\d+) kills, (\d+) requests, (\d+) repeats, \d+ s; during: (.*)", done.stdout)

@@ -24,7 +24,7 @@ def dumps(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[s
                 str(HOUR_NS)]  # fmt: skip
         env = {**os.environ, "PYTHONHASHSEED": hash_seed, "TZ": zone, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(
-            call, cwd=ROOT, env=env, timeout=180, check=False, capture_output=True, text=True
+            call, cwd=ROOT, env=env, timeout=600, check=False, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr[-4000:]
         found.append(target.read_text().split("\n"))

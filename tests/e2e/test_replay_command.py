@@ -97,7 +97,7 @@ def command(*arguments: str, **environment: str) -> dict[str, Any]:
 
 
 def outcry(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(**command(*arguments, **environment), capture_output=True, timeout=60, check=False)
+    return subprocess.run(**command(*arguments, **environment), capture_output=True, timeout=120, check=False)
 
 
 def roles(house: House) -> list[tuple[str, str, bool]]:
@@ -183,13 +183,13 @@ def test_a_replay_that_is_interrupted_says_goodbye(
         )  # fmt: skip
         with subprocess.Popen(**call, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             try:
-                deadline = time.monotonic() + 20
+                deadline = time.monotonic() + 60
                 while not service.got or len(service.bars(0)) < 3:
                     assert time.monotonic() < deadline
                     assert process.poll() is None
                     time.sleep(0.05)
                 process.send_signal(told)
-                stdout, stderr = process.communicate(timeout=20)
+                stdout, stderr = process.communicate(timeout=60)
             finally:
                 process.kill()
         assert (process.returncode, stderr) == (status, "")
@@ -224,7 +224,7 @@ def test_what_a_person_can_mend_is_one_line(
     (tmp_path / "20131008_trade.zip").write_bytes((shared / DAY).read_bytes())
     with open_house(read_settings({}, data=str(tmp_path / "data"))) as house:
         call = command("replay", *arguments, "--data", str(tmp_path / "data"))
-        done = subprocess.run(**call, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(**call, cwd=tmp_path, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout) == (status, "")
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1

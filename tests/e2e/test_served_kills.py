@@ -47,7 +47,7 @@ class Played:
             )
 
     def ready(self) -> None:
-        deadline_s = time.monotonic() + 30
+        deadline_s = time.monotonic() + 90
         while time.monotonic() < deadline_s:
             assert self.service.poll() is None, (self.folder / "said").read_text()[-3000:]
             with socket.socket() as probe:

@@ -48,7 +48,7 @@ class JetStream:
         with (self._folder / f"{node}.log").open("ab") as log:
             self._processes[node] = subprocess.Popen([_BINARY, "-c", config], stdout=log, stderr=log)
 
-    def ready(self, patience_s: float = 60.0) -> None:
+    def ready(self, patience_s: float = 120.0) -> None:
         """Wait until every node that runs is healthy: it knows who leads, and has caught up."""
         for node, process in self._processes.items():
             assert process.poll() is None, (self._folder / f"{node}.log").read_text()[-2000:]

@@ -17,7 +17,7 @@ def free_ports(count: int) -> list[int]:
         return found
 
 
-def until(so: Callable[[], bool], what: str, patience_s: float = 30.0) -> None:
+def until(so: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
     """Wait until something is so; raise `AssertionError` naming it where it does not become so."""
     end_s = time.monotonic() + patience_s
     while not so():

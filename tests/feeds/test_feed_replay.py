@@ -415,7 +415,7 @@ def test_closing_ends_the_streams() -> None:
         reading = asyncio.create_task(drain(one.open(ES, START)))
         await asyncio.sleep(0.1)
         await one.close()
-        assert await within(reading, 5) == []
+        assert await within(reading, 60) == []
         closed = feed(Made((ES, trades((OPEN, 1.0, 1)))))
         await closed.close()
         with pytest.raises(FeedLost, match="closed"):

@@ -72,7 +72,7 @@ class Following:
         """What comes up to and with the next heartbeat."""
         events: list[Event] = []
         while not (events and isinstance(events[-1], Heartbeat)):
-            events.append(await within(anext(self.stream), 10))
+            events.append(await within(anext(self.stream), 60))
         self.seen += events
         return events
 

@@ -60,7 +60,7 @@ class Vendor:
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
     async def bounded() -> None:
-        await within(work(), 10)
+        await within(work(), 60)
 
     asyncio.run(bounded())
 

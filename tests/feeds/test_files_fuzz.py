@@ -67,5 +67,5 @@ def test_a_damaged_file_gives_rows_or_one_refusal(
             target.write_bytes(damaged)
             began = time.monotonic()
             attempt(target, universe)
-            assert time.monotonic() - began < 5, f"{source.name} took long, seed {seed}"
+            assert time.monotonic() - began < 30, f"{source.name} took long, seed {seed}"
         target.unlink(missing_ok=True)

@@ -10,17 +10,32 @@ from unittest.mock import patch
 from outcry.ports.calls import Answerer, BusDown, NobodyServes
 from outcry.ports.limiter import Verdict
 from outcry.ports.partitions import PARTITIONS
+from outcry.services.limiting import owner, peers, replica
 from outcry.services.limiting.owner import LimitOwner
 from outcry.services.limiting.replica import SharedLimiter
 
 
 @contextmanager
-def patience(seconds: float = 20.0) -> Iterator[None]:
+def patience(seconds: float = 60.0) -> Iterator[None]:
     """Nobody is given up because the machine is busy."""
     names = ("replica.PATIENCE_S", "peers._PATIENCE_S", "owner._RECALL_S", "owner._ADMISSION_S")
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(patch(f"outcry.services.limiting.{name}", seconds))
+        yield
+
+
+@contextmanager
+def slowly(times: float = 10.0) -> Iterator[None]:
+    """Patience lasts so many times as long as it does, that what a busy machine takes is little beside it."""
+    with ExitStack() as stack:
+        for module, name in (
+            (replica, "PATIENCE_S"),
+            (peers, "_PATIENCE_S"),
+            (owner, "_RECALL_S"),
+            (owner, "_ADMISSION_S"),
+        ):
+            stack.enter_context(patch.object(module, name, times * getattr(module, name)))
         yield
 
 

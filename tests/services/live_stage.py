@@ -135,7 +135,7 @@ def run(house: House, work: Callable[[Stage], Awaitable[T]], board: Board | None
         with staged.log.exclusively():
             await staged.engine.start()
             try:
-                return await within(work(staged), 60)
+                return await within(work(staged), 120)
             finally:
                 await staged.engine.stop()
 

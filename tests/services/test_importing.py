@@ -402,10 +402,10 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
 
 def test_a_century_named_by_a_flipped_bit_costs_nothing(house: House, ticks: Write) -> None:
     path = ticks("20840702", *WHOLE)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(FileRefused, match="whose last trading day is"):
         take(house, path)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_more_lots_than_can_be_stored_are_refused(house: House, bars: Write) -> None:

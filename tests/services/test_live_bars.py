@@ -354,7 +354,7 @@ async def followed_for_two_hours(staged: Stage, feed: ScriptFeed) -> None:
 
 
 async def until(met) -> None:
-    for _ in range(2000):
+    for _ in range(6000):
         if met():
             return
         await asyncio.sleep(0.01)

@@ -35,7 +35,7 @@ def crash(house: House, work: Callable[[Stage], Awaitable[None]]) -> list[str]:
         staged = stage(house)
         with staged.log.exclusively():
             await staged.engine.start()
-            await within(work(staged), 20)
+            await within(work(staged), 60)
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
             return staged.told

@@ -49,7 +49,7 @@ def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
         task = staged.engine.attach(0, feed)
         await feed.reading.wait()
         task.cancel()
-        await within(asyncio.wait([task]), 5)
+        await within(asyncio.wait([task]), 60)
         assert (feed.told, feed.closed) == (2, True)
 
     run(house, work)

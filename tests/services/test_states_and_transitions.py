@@ -62,7 +62,7 @@ class Key:
         assert found.prior is not None
         return found.data_source, found.live, found.as_of
 
-    async def until(self, state: tuple[str, bool, str | None] | list[str], seconds: float = 20.0) -> None:
+    async def until(self, state: tuple[str, bool, str | None] | list[str], seconds: float = 60.0) -> None:
         await self._stage.until(lambda: self.state() == state, f"{state}, but {self.state()}", seconds)
 
 
@@ -104,7 +104,7 @@ def a_night_more(stage: Stage) -> None:
 def run(folder: Path, work: Callable[[Stage], Awaitable[None]]) -> None:
     async def whole() -> None:
         async with staged(folder, MemoryPeer) as stage:
-            await within(work(stage), 120)
+            await within(work(stage), 240)
 
     asyncio.run(whole())
 

@@ -162,7 +162,7 @@ def window(
         context.add_init_script(_OVERHEARD)
     ear = Ear(stage.base)
     context.on("page", ear.listen)
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     page = context.new_page()
     try:
         yield Window(page, context, ear, stage)

@@ -8,10 +8,12 @@ from unittest.mock import patch
 
 import pytest
 from browsing import Opened, Window, launch, window
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from webstage import WebStage, bare_stage, demo_stage
 
 from outcry.deliver.names import NameService
+
+expect.set_options(timeout=60_000)
 
 
 def nobody_found(name: str) -> list[str]:

@@ -52,7 +52,7 @@ class Mailbox:
             return [found for text in texts for found in re.findall(rf"({path}\?token=\S+)", text)]
 
         with self._came:
-            assert self._came.wait_for(links, 10), f"no mail to {to} with a link to {path}"
+            assert self._came.wait_for(links, 60), f"no mail to {to} with a link to {path}"
             return links()[-1]
 
 

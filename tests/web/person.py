@@ -89,7 +89,7 @@ class Person:
             self.stage.base.replace("localhost", "127.0.0.1") + path, headers={"x-api-key": key}
         )
         try:
-            with urlopen(request, timeout=10) as answer:
+            with urlopen(request, timeout=30) as answer:
                 return answer.status, json.load(answer)
         except HTTPError as refusal:
             with refusal:

@@ -42,8 +42,8 @@ def answers(stage: WebStage, key: str) -> int:
 
 
 def settles(stage: WebStage, key: str, status: int) -> bool:
-    """Whether a key is answered so within a second."""
-    end = time.monotonic() + 1
+    """Whether a key is answered so soon. That it is within a second is shown where nothing else runs: `tests/api`."""
+    end = time.monotonic() + 10
     while time.monotonic() < end:
         if answers(stage, key) == status:
             return True

@@ -67,7 +67,7 @@ def made(
 
 
 def until(so: Callable[[], bool]) -> None:
-    end = monotonic() + 10
+    end = monotonic() + 60
     while not so():
         assert monotonic() < end
         sleep(0.02)

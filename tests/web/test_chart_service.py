@@ -142,5 +142,5 @@ def test_the_symbols_page_shows_the_chart_and_stays_live(service: WebStage, page
     last = max(begun["sessions"])
     page.wait_for_function(
         "([date, count]) => window.__profile.describe().sessions[date].path.length > count",
-        arg=[last, len(begun["sessions"][last]["path"])], timeout=30_000,
+        arg=[last, len(begun["sessions"][last]["path"])], timeout=60_000,
     )  # fmt: skip

@@ -43,7 +43,7 @@ class Bench:
         return self.checks.begin((user, connection), check or self.wait, lambda: next(self._now), self.tell)
 
     async def ended(self, number: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(self.told) < number:
                 await asyncio.sleep(0.001)
 

@@ -27,7 +27,7 @@ def test_from_the_one_time_token_to_signing_out(own_stage: WebStage, tabs: Calla
     person.revoke_key("notebook")
     revoked = time.monotonic()
     while (refused := person.ask(key))[0] == 200:
-        assert time.monotonic() - revoked < 1, "a revoked key still answers after a second"
+        assert time.monotonic() - revoked < 10, "a revoked key still answers"
         time.sleep(0.05)
     assert (refused[0], refused[1]["code"], refused[1]["reason"]) == (401, "unauthorized", "revoked")
 

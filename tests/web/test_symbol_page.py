@@ -316,7 +316,7 @@ def test_no_cell_is_a_formula(cell: object, safe: str) -> None:
 # -- in a browser
 
 
-def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 20) -> None:
+def until(page: Page, so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not so():
         assert time.monotonic() < end, complaint
@@ -434,11 +434,11 @@ def test_a_lost_connection_is_told_with_its_time_and_forgotten_when_it_is_back(
     tab.go("/s/ES")
     tab.page.wait_for_timeout(1500)
     tab.context.set_offline(True)
-    expect(tab.page.locator("#lost")).to_be_visible(timeout=40_000)
+    expect(tab.page.locator("#lost")).to_be_visible(timeout=60_000)
     assert re.search(r"of 10:\d\d:\d\d", tab.page.locator("#lost").inner_text())
     assert tab.page.locator("#symbol.is-stale").count() == 1
     tab.context.set_offline(False)
-    expect(tab.page.locator("#lost")).to_be_hidden(timeout=40_000)
+    expect(tab.page.locator("#lost")).to_be_hidden(timeout=60_000)
     expect(tab.page.locator("#symbol.is-stale")).to_have_count(0)
 
 
@@ -532,7 +532,7 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: We
     tab.page.wait_for_timeout(3000)
     expect(note).to_contain_text("The chart cannot be loaded at the moment")
     tab.page.unroute("**/page/chart*")
-    expect(tab.page.locator("#chart canvas").first).to_be_visible(timeout=15_000)
+    expect(tab.page.locator("#chart canvas").first).to_be_visible(timeout=60_000)
     expect(note).to_be_hidden()
     assert tab.ear.errors == []
 

@@ -238,7 +238,7 @@ class WebStage:
         return [seen.channel for seen in self.house.board.channels(scope, root)] if scope else []
 
     @staticmethod
-    def _until(so: Callable[[], bool], complaint: str, seconds: float = 20) -> None:
+    def _until(so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
         end = time.monotonic() + seconds
         while not so():
             assert time.monotonic() < end, complaint
