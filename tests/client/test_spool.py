@@ -186,6 +186,24 @@ def test_what_another_brought_while_a_line_had_to_wait_may_be_known(stage: Stage
     assert line.push().again is None
 
 
+def test_who_comes_after_a_service_that_took_some_is_sent_the_seconds_before_too(stage: Stage) -> None:
+    """The first of two services that die one after the other has taken a part of what it had forgotten; the second
+    finds it in the log, and could take a new trade for one that is alike, were it not told both."""
+    _, line = stage.start()
+    add_all(line, range(20))
+    drained(line)
+    line.renew()
+    push = line.push()
+    assert numbers(push.events) == [14, 15, 16, 17, 18, 19]
+    assert line.taken(push, push.first + 4)
+    push = line.push()
+    assert (numbers(push.events), push.again) == ([18, 19], None)
+    assert line.rewind(push)
+    push = line.push()
+    assert numbers(push.events) == [14, 15, 16, 17, 18, 19]
+    assert push.again == Again(20)
+
+
 def test_an_answer_that_cannot_be_is_none(stage: Stage) -> None:
     _, line = stage.start()
     line.add(trades(0))

@@ -36,7 +36,7 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
 ) -> None:
     """A session and the first trade of the next one are pushed: live. Then nothing for four times as long as a link
     may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One
-    push that says no more than that the pusher is there, and it is live."""
+    push that says no more than that the pusher is there, and once the last seconds were told again it is live."""
     monkeypatch.setattr(inlet, "SILENCE_S", 1.0)
     board = Noting()
 
@@ -57,6 +57,6 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
         assert board.reasons[at:] == ["disconnected"]
         assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, len(events), ())) == len(events)
         await asyncio.sleep(0.1)
-        assert board.reasons[at:] == ["disconnected", "live"]
+        assert board.reasons[at:] == ["disconnected", "catching_up", "live"]
 
     run(house, work, board)

@@ -77,8 +77,8 @@ class _Line:
             event = self.pending.popleft()
             self.next += 1
             self._keep(event)
-        if self.again is not None and self.next >= self.again.until:
-            self.again = None
+        if forward:
+            self.again = None  # who comes after that service has forgotten us, says so, and is told all of it
         return forward
 
     def rewind(self, push: Push) -> bool:

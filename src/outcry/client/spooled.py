@@ -194,8 +194,10 @@ class SpooledLine:
                 self._ready_bytes -= weight_of(event)
                 self._keep(self.next, event)
                 self.next += 1
-            if self.again is not None and self.next >= self.again.until:
-                self.again = None
+            if forward:
+                self.again = (
+                    None  # who comes after that service has forgotten us, says so, and is told all of it
+                )
             if self._instead and self.next >= self._first:
                 self._instead = ()
                 with suppress(OSError):  # told once more by the next run, which the service knows by then

@@ -151,18 +151,18 @@ class Inlet:
         """Read from here on; whoever read before is through. Returns what to repeat, and up to where events may be
         known already and history was complete.
 
-        Nothing is repeated needlessly: new trades may equal those repeated, and are told from them by number only.
+        The last seconds are always repeated: who reads knows rows alike by their count, and could take a new one for
+        one of those if they were not.
         """
         with self.lock:
             self.reader = reader
             self.bell.ring()
             if self.again is not None and self.taken < self.again.until:
                 return list(self.kept), self.again
-            repeat = list(self.kept) if self.handed else []
             before = (
                 self.again.caught_up if self.again is not None else None
             )  # a run that had nothing to repeat
-            return repeat, Again(self.taken + self.handed, self.caught_up or before)
+            return list(self.kept), Again(self.taken + self.handed, self.caught_up or before)
 
     async def awake(self, reader: object) -> bool:
         """Wait until the link is not silent; False where the feed was closed. Raises `FeedLost`."""

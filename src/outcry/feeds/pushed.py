@@ -15,7 +15,6 @@ from outcry.accounts.licences import OPERATOR
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.inlet import CLOSED, STOPPING, Inlet
 from outcry.ports.feed import (
-    OVERLAP_NS,
     Bars,
     CaughtUp,
     Cursor,
@@ -68,14 +67,14 @@ class PushedFeed:
         caught_up = again.caught_up
         while True:
             if caught_up is not None and inlet.taken >= again.until:
-                yield _complete(caught_up, since)
+                yield caught_up
                 caught_up = None
             event = await inlet.next(reader)
             if event is None:
                 return
             if isinstance(event, Ended):
                 if caught_up is not None:
-                    yield _complete(caught_up, since)
+                    yield caught_up
                 inlet.done(reader)  # before it is handed out: after the last event nobody asks for another
                 yield event
                 return
@@ -89,11 +88,6 @@ class PushedFeed:
         """End every stream; what else is pushed of this run is refused."""
         for inlet in list(self.inlets.values()):
             inlet.finish(CLOSED)
-
-
-def _complete(caught_up: CaughtUp, since: Cursor) -> CaughtUp:
-    """History is complete beyond the overlap: what was repeated of it has been sent."""
-    return replace(caught_up, at_ns=max(caught_up.at_ns, since.since_ns + OVERLAP_NS))
 
 
 def _since(event: Event, since_ns: int) -> Event | None:
