@@ -124,6 +124,24 @@ def test_who_stood_still_stores_nothing_of_a_stream_that_another_process_took_up
     assert run(house, work) == ([KEY], 0, [True])
 
 
+def test_how_far_a_stream_is_is_told_once_that_survives(house: House) -> None:
+    """A feed begins there: what the log of a process that dies had not yet would never be brought."""
+
+    async def work(staged: Stage) -> tuple[bool, int]:
+        await played(staged, DAY)
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
+        asking = asyncio.create_task(staged.engine.reach(KEY))
+        await asyncio.sleep(0.01)
+        early = asking.done()
+        kept.set_result(None)
+        reach = await asking
+        assert reach is not None
+        return early, reach.latest_ns
+
+    assert run(house, work) == (False, OPEN)
+
+
 def test_an_alert_whose_trades_another_process_overtook_is_recorded_by_nobody(house: House) -> None:
     """The stream is taken up again before the store comes to it, and its log is kept then: it has not what fired it."""
 

@@ -58,7 +58,7 @@ class Kept(Protocol):
     """Streams, as the engine has them."""
 
     async def reach(self, key: StreamKey) -> Reach | None:
-        """How far a stream is."""
+        """How far a stream is with what survives. Raises `LogTakenOver`."""
         ...
 
     async def kept(self, key: StreamKey) -> None:
@@ -106,10 +106,7 @@ class Taking:
             push = await asyncio.to_thread(read_push, carried.body, self._universe, now_ns)
         taken = await self._inlets.take(carried.owner, carried.feed, push, carried.origin)
         if taken > push.first:  # what is acknowledged must be had again by whoever owns the stream next
-            try:
-                await self._streams.kept(StreamKey(carried.owner, carried.feed, push.contract))
-            except LogTakenOver:
-                raise StoreUnavailable("upstream_unavailable") from None
+            await self._streams.kept(StreamKey(carried.owner, carried.feed, push.contract))
         return msgspec.msgpack.encode(taken)
 
     async def _about(self, body: bytes) -> bytes:
@@ -143,7 +140,7 @@ def _answering(work: Answerer) -> Answerer:
             return await work(body)
         except ServiceError as problem:
             raise refused_call(problem) from None
-        except StoreBusy:
+        except (StoreBusy, LogTakenOver):  # whoever has the stream now is to be asked
             raise CallRefused(StoreUnavailable.code) from None
 
     return answer

@@ -176,12 +176,15 @@ class Engine:
         return told_by(runner) if runner else None
 
     async def reach(self, key: StreamKey) -> Reach | None:
-        """How far a stream is; None where nothing has come of it."""
+        """How far a stream is with what survives this process, which is waited for: a feed that begins there brings
+        nothing before it. None where nothing has come of it. Raises `LogTakenOver`."""
         runner = self.runners.get(key.text)
         if runner is None or not runner.stream.latest_ns:
             return None
         stream, barred_ns = runner.stream, await self._recovery.barred(runner)
-        return Reach(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
+        reach = Reach(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
+        await runner.kept()
+        return reach
 
     def follows(self, key: StreamKey) -> bool:
         """Whether anybody follows a stream."""
