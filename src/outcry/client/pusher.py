@@ -77,8 +77,8 @@ class _Line:
             event = self.pending.popleft()
             self.next += 1
             self._keep(event)
-        if forward:
-            self.again = None  # who comes after that service has forgotten us, says so, and is told all of it
+        if forward:  # who comes after this service has forgotten us, says so, and is told the seconds before
+            self.again = None
         return forward
 
     def rewind(self, push: Push) -> bool:

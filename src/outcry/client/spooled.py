@@ -194,10 +194,8 @@ class SpooledLine:
                 self._ready_bytes -= weight_of(event)
                 self._keep(self.next, event)
                 self.next += 1
-            if forward:
-                self.again = (
-                    None  # who comes after that service has forgotten us, says so, and is told all of it
-                )
+            if forward:  # who comes after this service has forgotten us, says so, and is told the seconds before
+                self.again = None
             if self._instead and self.next >= self._first:
                 self._instead = ()
                 with suppress(OSError):  # told once more by the next run, which the service knows by then
