@@ -77,7 +77,7 @@ class _Line:
             event = self.pending.popleft()
             self.next += 1
             self._keep(event)
-        if forward:  # who comes after this service has forgotten us, says so, and is told the seconds before
+        if forward:  # the next service will say that it has forgotten us, and is told the seconds before
             self.again = None
         return forward
 

@@ -194,7 +194,7 @@ class SpooledLine:
                 self._ready_bytes -= weight_of(event)
                 self._keep(self.next, event)
                 self.next += 1
-            if forward:  # who comes after this service has forgotten us, says so, and is told the seconds before
+            if forward:  # the next service will say that it has forgotten us, and is told the seconds before
                 self.again = None
             if self._instead and self.next >= self._first:
                 self._instead = ()
