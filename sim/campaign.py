@@ -256,6 +256,11 @@ class Campaign:
     def _judge(self, faults: Faults, askers: Askers) -> list[str]:
         asked = askers.asked
         found = list(asked.faults)
+        found += [
+            f"{worker.name} did not end {worker.stuck} times that it was told to"
+            for worker in self._stage.workers
+            if worker.stuck
+        ]
         found += [f"{one['owner']}'s recording: {one['problem']}" for one in self._taken if "problem" in one]
         if (more := asked.over_limit(faults.replica_s)) > 0:
             found.append(f"{more} more requests passed in 60 s than a key may make")

@@ -19,6 +19,7 @@ from sim.stage import NODE, NODES, STORE, Stage, Worker
 KILLS: Mapping[str, int] = {"engine": 8, "feeds": 3, "api": 3, "deliver": 3, "node": 3}
 OTHERS: Mapping[str, int] = {
     "stop an engine": 10,
+    "restart a process": 8,
     "restart the store": 4,
     "stall the store": 3,
     "stall a node": 3,
@@ -98,6 +99,9 @@ class Faults:
                 return (
                     self._restart_store() if what.startswith("restart") else self._stall(STORE, self._store)
                 )
+            case "restart a process":
+                worker = self._one_of(self.chance.choice([role for role in KILLS if role != "node"]))
+                return self._restart(worker) if worker else None
             case "stop an engine":
                 worker = self._one_of("engine")
                 return self._stop(worker) if worker else None
@@ -113,12 +117,22 @@ class Faults:
     async def _kill(self, worker: Worker) -> None:
         number = worker.kill()
         self.say(f"kill -9 of {worker.name} ({number})")
+        self._struck(worker)
+        await asyncio.sleep(self.chance.uniform(0.0, 2.0))
+        worker.start()
+
+    async def _restart(self, worker: Worker) -> None:
+        """As for a new version: it hands over, and ends by itself."""
+        took_s = await asyncio.to_thread(worker.end)
+        self.say(f"{worker.name} was told to end, and did after {took_s:.1f} s")
+        self._struck(worker)
+        worker.start()
+
+    def _struck(self, worker: Worker) -> None:
         if worker.role == "deliver":
             self.delivery_s.append(time.monotonic())
         if worker.role == "api":
             self.replica_s.append(time.monotonic())
-        await asyncio.sleep(self.chance.uniform(0.0, 2.0))
-        worker.start()
 
     async def _stop(self, worker: Worker) -> None:
         seconds = self.chance.uniform(*STOPPED_S)

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, TimeoutExpired
 from typing import Self
 
 from tests.deliver.certificates import Certificate, certificate
@@ -28,6 +28,8 @@ from sim.proxy import Proxy
 _OUTCRY = Path(sys.executable).with_name("outcry")
 NODES = 3
 _AGAIN_S = 1.0
+#: As long as systemd waits.
+_ENDS_S = 90.0
 #: Names of the lines: before PostgreSQL, before each node of JetStream, before all replicas of the API.
 STORE, NODE, SPREAD = "store", "node{}", "api"
 
@@ -58,6 +60,8 @@ class Worker:
         self.wanted = False
         #: How often it ended by itself.
         self.ended = 0
+        #: How often it did not end though it was told to.
+        self.stuck = 0
 
     def start(self) -> None:
         """Start it."""
@@ -86,6 +90,20 @@ class Worker:
         self._process.kill()
         self._process.wait()
         return self._process.pid
+
+    def end(self) -> float:
+        """Tell it to end, and wait; seconds that took. One that does not end in `_ENDS_S` is killed, as systemd would,
+        and counted."""
+        assert self._process is not None
+        self.wanted = self.paused = self.well = False
+        began_s = time.monotonic()
+        self._process.terminate()
+        try:
+            self._process.wait(_ENDS_S)
+        except TimeoutExpired:
+            self.stuck += 1
+            self.kill()
+        return time.monotonic() - began_s
 
     def signal(self, what: signal.Signals) -> None:
         """Send it a signal."""
