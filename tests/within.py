@@ -1,6 +1,7 @@
 """A limit to what a test waits for."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -24,6 +25,13 @@ def seconds_until(so: Callable[[], object], each_s: float = 0.02) -> float:
         assert time.monotonic() - began_s < PATIENCE_S, f"it did not come about in {PATIENCE_S:.0f} s"
         time.sleep(each_s)
     return time.monotonic() - began_s
+
+
+async def no_more_threads_than(before: int) -> None:
+    """Wait until there are no more threads than so many; some end a moment after whoever they worked for."""
+    async with asyncio.timeout(PATIENCE_S):
+        while threading.active_count() > before:
+            await asyncio.sleep(0.01)
 
 
 def quick(took: Callable[[], float], limit_s: float) -> None:

@@ -135,7 +135,9 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
     """Run a test's work; afterwards there are the threads that were before."""
     before = set(threading.enumerate())
     asyncio.run(within(work(), 180))
-    assert {thread for thread in threading.enumerate() if thread.is_alive()} <= before
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive(), thread
 
 
 class _Keeping(logging.Handler):

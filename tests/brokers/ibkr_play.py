@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 from tests.brokers.ibkr_peer import IbkrPeer
-from tests.within import within
+from tests.within import no_more_threads_than, within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.ibkr.adapter import ADAPTER
@@ -160,7 +160,7 @@ async def playing() -> AsyncIterator[Play]:
         await peer.stop()
         await asyncio.sleep(0)
         assert asyncio.all_tasks() == before
-        assert threading.active_count() == threads
+        await no_more_threads_than(threads)
 
 
 def run(work: Callable[[Play], Awaitable[None]]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from tests.brokers.databento_peer import KEY, DatabentoPeer
-from tests.within import within
+from tests.within import no_more_threads_than, within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.databento import session as sessions
@@ -162,7 +162,7 @@ async def staged(
         await peer.stop()
         assert asyncio.all_tasks() == before
         assert not peer.callers
-        assert threading.active_count() == threads
+        await no_more_threads_than(threads)
 
 
 async def beat(peer: DatabentoPeer) -> None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 from tests.brokers.tradovate_peer import TradovatePeer
-from tests.within import within
+from tests.within import no_more_threads_than, within
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tradovate.adapter import ADAPTER
@@ -128,7 +128,7 @@ async def staged(universe: Universe, **given: str) -> AsyncIterator[Stage]:
         await stage.feed.close()
         await peer.stop()
     assert len(asyncio.all_tasks()) == tasks
-    assert threading.active_count() == threads
+    await no_more_threads_than(threads)
 
 
 def run(work: Callable[[], Awaitable[None]]) -> None:
