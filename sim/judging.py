@@ -19,6 +19,7 @@ import msgspec
 from outcry.accounts.licences import OPERATOR
 from outcry.feeds.files.scid import SOURCE
 from outcry.feeds.pace import FreePace
+from outcry.ports.store import RecordingRow
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
 from sim.market import Play
@@ -50,6 +51,14 @@ class Outcome:
                 yield from _differences(f"{what} of {name}", found.get(name, []), wanted.get(name, []))
 
 
+def _of_its_day(house: House, row: RecordingRow) -> tuple[tuple[int, int], ...]:
+    """What a recording covers of its trade date. How far beyond it was followed depends on when it was stored."""
+    root = house.reference.universe.contract(row.contract).root
+    days = house.reference.calendar.trade_dates(root, row.first_ns, row.last_ns + 1)
+    (day,) = (day for day in days if day.trade_date == row.trade_date)
+    return tuple((first, min(last, day.close_ns)) for first, last in row.spans if first < day.close_ns)
+
+
 def _differences(what: str, found: Sequence[str], wanted: Sequence[str]) -> Iterator[str]:
     doubled = sorted({one for one in found if found.count(one) > 1})
     for said, lines in (
@@ -72,7 +81,7 @@ def outcome_of(house: House, owners: Mapping[str, int]) -> Outcome:
         if row.owner not in names or row.source == SOURCE:
             continue
         rows = b"".join(part.tobytes() for part in house.tape.read(row.path, row.quality))
-        plain = replace(row, owner=0, received_ns=0, path="")
+        plain = replace(row, owner=0, received_ns=0, path="", spans=_of_its_day(house, row))
         found.tape[f"{names[row.owner]}/{row.contract}"].append(f"{_line(plain)} {_digest(rows)}")
     for number, name in names.items():
         for root in house.reference.universe.products:
