@@ -112,7 +112,8 @@ class Faults:
     def _one_of(self, role: str) -> Worker | None:
         """One to be struck. Somebody is left who does its work: what is never done does not show what is done wrong."""
         there = [worker for worker in self.stage.of(role) if worker.well]
-        return self.chance.choice(there) if len(there) > 1 or len(self.stage.of(role)) == 1 else None
+        fewest = 1 if len(self.stage.of(role)) == 1 else 2
+        return self.chance.choice(there) if len(there) >= fewest else None
 
     async def _kill(self, worker: Worker) -> None:
         number = worker.kill()
