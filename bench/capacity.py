@@ -50,8 +50,8 @@ class Measured:
     verdict_us: float = 0.62
     own_answer_us: float = 2_000.0
     state_read_us: float = 50.0
-    worker_us: float = 590.0
-    database_us: float = 250.0
+    worker_us: float = 655.0
+    database_us: float = 1126.0
     log_trade_bytes: float = 42.2
     state_bytes: float = 1_233
     answer_bytes: float = 2_000
