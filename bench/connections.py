@@ -135,7 +135,7 @@ async def _measured(
     other = next(name for name in VENDORS if name != vendor)
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
     engine, parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
-    supervisor = Supervisor(parts)
+    supervisor = Supervisor(engine, parts)
     connections = BrokerConnections(parts, supervisor, house.board)
     watch = Watch(clock)
     await engine.start()
@@ -192,7 +192,7 @@ def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tup
     stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
     engine = Engine(stores, market, house.board, _tell)
     store = SqlConnectionStore(house.database)
-    return engine, Parts(engine, store, house.vault, adapters(), reference.universe, clock, places)
+    return engine, Parts(store, house.vault, adapters(), reference.universe, clock, places)
 
 
 def _tell(event: str, **details: object) -> None:
