@@ -157,12 +157,11 @@ class Inlet:
         with self.lock:
             self.reader = reader
             self.bell.ring()
-            if self.again is not None and self.taken < self.again.until:
-                return list(self.kept), self.again
-            before = (
-                self.again.caught_up if self.again is not None else None
-            )  # a run that had nothing to repeat
-            return list(self.kept), Again(self.taken + self.handed, self.caught_up or before)
+            again = self.again
+            if again is None or self.taken >= again.until:
+                before = again.caught_up if again is not None else None  # of a run that had nothing to repeat
+                again = Again(self.taken + self.handed, self.caught_up or before)
+            return list(self.kept), again
 
     async def awake(self, reader: object) -> bool:
         """Wait until the link is not silent; False where the feed was closed. Raises `FeedLost`."""
