@@ -148,12 +148,12 @@ class Line:
                 await asyncio.sleep(0.02)
 
 
-def _line(feed: str, contract: Contract, rows: Rows, batch: int, events: int) -> Line:
-    """The first hour at once, and then so many events of `batch` rows a push."""
+def _line(feed: str, contract: Contract, rows: Rows) -> Line:
+    """The first hour at once, and then `EVENTS` events of `BATCH` rows a push."""
     head = first_hour(rows)
     opening = (CaughtUp(int(rows["ts_event"][0]) - 1, Quality.TICKS), Trades(rows[:head]))
-    each = [Trades(rows[at : at + batch]) for at in range(head, len(rows), batch)]
-    pushes = [tuple(each[at : at + events]) for at in range(0, len(each), events)]
+    each = [Trades(rows[at : at + BATCH]) for at in range(head, len(rows), BATCH)]
+    pushes = [tuple(each[at : at + EVENTS]) for at in range(0, len(each), EVENTS)]
     return Line(StreamKey(0, feed, contract), [opening, *pushes])
 
 
@@ -173,7 +173,7 @@ async def _throughput(stage: Stage, quick: bool) -> list[Figure]:  # noqa: FBT00
     rows = {c: regular_hours(reference, c, 1 if quick else DENSITY) for c in contracts(reference)}
     if quick:
         rows = {c: each[: first_hour(each) + 2_000] for c, each in rows.items()}
-    lines = [_line(feed, c, each, BATCH, EVENTS) for feed in FEEDS for c, each in rows.items()]
+    lines = [_line(feed, c, each) for feed in FEEDS for c, each in rows.items()]
     key = _keys(stage, 1)[0]
     async with _bus(stage) as calls:
         await asyncio.gather(*(line.push(calls, 0) for line in lines))

@@ -2,11 +2,12 @@
 the vendor's present sets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tests.brokers.peer import FakePeer
@@ -277,6 +278,18 @@ async def opened(
 
 
 @asynccontextmanager
+async def running(*works: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Do these beside until the block ends."""
+    beside = [asyncio.create_task(work) for work in works]
+    try:
+        yield
+    finally:
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
+
+
+@asynccontextmanager
 async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[Stage]:
     """A vendor that plays its tape from `BEGIN_NS` on, and a house with one user; nothing is connected yet."""
     peer = make()
@@ -284,13 +297,10 @@ async def staged(folder: Path, make: Callable[[], FakePeer]) -> AsyncIterator[St
         stage, supervisor = _stage(house, peer, clock, tapes)
         await stage.engine.start()
         await supervisor.start()
-        beside = [asyncio.create_task(_beat(stage)), asyncio.create_task(_watch(stage))]
         try:
-            yield stage
+            async with running(_beat(stage), _watch(stage)):
+                yield stage
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
             await supervisor.stop()
             await stage.engine.stop()
 

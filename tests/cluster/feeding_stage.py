@@ -355,14 +355,10 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
         for _ in range(2):
             await stage.begin_feeds()
         await stage.hand.give(stage.feeds[0].seat)
-        works = [brokers._beat(stage), brokers._watch(stage), web.run()]
-        beside = [asyncio.create_task(work) for work in works]
         try:
-            yield stage
+            async with brokers.running(brokers._beat(stage), brokers._watch(stage), web.run()):
+                yield stage
         finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
             for process in stage.feeds:
                 with suppress(asyncio.CancelledError):
                     await process.stop()
