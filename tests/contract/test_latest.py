@@ -13,6 +13,7 @@ from tests.within import within
 
 from outcry.bus.nats.latest import JetStreamLatest
 from outcry.bus.nats.link import Link
+from outcry.bus.nats.messages import subject_of
 from outcry.ports.calls import BusDown
 from outcry.ports.latest import Latest, LatestStates
 from outcry.services.live.recorder import say_nothing
@@ -189,6 +190,23 @@ def test_a_watch_begun_among_changes_is_told_all_there_was_before_it_is_told_tha
         await asyncio.gather(stirring, return_exceptions=True)
 
     run(work)
+
+
+def test_a_watch_is_told_that_this_is_all_when_the_newest_state_is_gone(jetstream: JetStream) -> None:
+    """Kept no longer, say: the number it had is never told, but passed."""
+
+    async def main() -> None:
+        async with linked(jetstream) as one, Link(jetstream.urls, say_nothing) as link:
+            assert await one.put([Latest(ES, (0, 1), b"es"), Latest(NQ, (0, 1), b"nq")]) == {}
+            await link.up()
+            await link.api("STREAM.PURGE.LATEST", {"filter": subject_of("latest", NQ)})
+            async with aclosing(one.watch()) as watched:
+                assert [await anext(watched), await anext(watched)] == [Latest(ES, (0, 1), b"es"), None]
+            await link.api("STREAM.PURGE.LATEST")
+            async with aclosing(one.watch()) as watched:
+                assert await anext(watched) is None
+
+    asyncio.run(within(main(), 60))
 
 
 def test_who_reads_slowly_is_told_the_newest_and_holds_up_nobody(run) -> None:

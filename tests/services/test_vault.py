@@ -110,7 +110,7 @@ def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
     for text in said:
         assert "SuperSecret" not in text
         assert K1.hex()[:8] not in text
-        assert repr(K1)[2:8] not in text
+        assert repr(K1)[2:-1] not in text  # whole: a few bytes of it stand in any ciphertext by chance
 
 
 def test_a_canary_tells_the_right_key_from_another_of_its_name() -> None:

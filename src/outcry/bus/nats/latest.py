@@ -2,7 +2,8 @@
 
 A message: the order (two u64, big-endian), then the body. Rules kept: whoever writes names the message that is there,
 whose order it knows to be smaller; whoever reads takes no more than it can, and the server leaves out what was
-replaced meanwhile; the server's word alone says that all there was has come.
+replaced meanwhile; all there was has come when the number that was the newest at first has been passed, for the
+server tells in order of numbers. (Its count of what is still to come may run ahead while states are replaced.)
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from outcry.ports.calls import BusDown
 from outcry.ports.latest import KEPT_S, Latest, Order
 
 _STREAM, _PREFIX = "LATEST", "latest"
+_PASSED = "Nats-Last-Stream"
 _EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 _ORDER = struct.Struct(">QQ")
 _NONE_YET: tuple[int, Order] = (0, (-1, -1))
@@ -93,20 +95,21 @@ class JetStreamLatest:
         """See `LatestStates`."""
         await self._ensure()
         try:
+            there = (await self._link.api(f"STREAM.INFO.{_STREAM}"))["state"]
             consumer = await self._link.api(f"CONSUMER.CREATE.{_STREAM}", _CONSUMER)
         except BusRefused as problem:
             raise BusDown(str(problem)) from problem
-        complete = not consumer["num_pending"]
+        complete = not there["messages"]
         if complete:
             yield None
         pull = _Pull(self._link, consumer["name"])
         try:
             await pull.begin()
             while True:
-                message = await pull.next()
-                if message is not None:
-                    yield _latest(message)
-                if not complete and (message is None or not message.metadata.num_pending):
+                passed, state = await pull.next()
+                if state is not None:
+                    yield state
+                if not complete and passed >= there["last_seq"]:
                     complete = True
                     yield None
         finally:
@@ -140,8 +143,8 @@ class _Pull:
                 await self._heard.unsubscribe()
             await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
 
-    async def next(self) -> Msg | None:
-        """The next state; None where the server says that there is none now. Raises `BusDown`."""
+    async def next(self) -> tuple[int, Latest | None]:
+        """The number up to which all was told, and the state that has it, if one came. Raises `BusDown`."""
         while True:
             if not self._left:
                 with bus_errors():
@@ -152,9 +155,9 @@ class _Pull:
             status = (message.headers or {}).get("Status") if not message.data else None
             if status is None:
                 self._left -= 1
-                return message
+                return message.metadata.sequence.stream, _latest(message)
             if status == "100":
-                return None
+                return int((message.headers or {}).get(_PASSED, 0)), None
             if status != "408":  # the consumer is gone, or whoever led it
                 raise BusDown(f"latest states are told no more: {status}")
             self._left = 0
