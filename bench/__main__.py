@@ -41,7 +41,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
 
 def main() -> int:
     """Run the benches named, all if none is."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m bench", description=(__doc__ or "").split("\n")[0])
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"of {', '.join(BENCHES)}; all if none is given"
     )

@@ -35,7 +35,7 @@ class _Constant(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.write = transport.write  # type: ignore[attr-defined]
 
-    def data_received(self, _data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:
         self.write(self.answer)
 
 

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -92,7 +92,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
 
 
 @contextmanager
-def _stage(engines: int) -> Iterator[Stage]:
+def _stage(engines: int) -> Generator[Stage]:
     """A cluster of so many engines and one replica of the API, with a past to measure against."""
     with (
         TemporaryDirectory(prefix="outcry-bench-") as place,
@@ -333,7 +333,7 @@ async def _failover(stage: Stage, kills: int) -> list[Figure]:
             await asyncio.sleep(10)
             gone += [_ends_s(times, killed_s) for times in changed.values()]
             worker.start()
-            while not worker.ready:
+            while not worker.is_ready():
                 await asyncio.sleep(0.1)
         for task in tasks:
             task.cancel()

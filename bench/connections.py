@@ -11,7 +11,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -29,12 +29,15 @@ from bench.vendor import RATES, Ahead
 from outcry.feeds.adapters import adapters
 from outcry.ports.connections import ConnectionPhase
 from outcry.ports.live import FanOut
+from outcry.ports.records import Rows
 from outcry.services.connections.parts import Parts
 from outcry.services.connections.service import BrokerConnections
 from outcry.services.connections.supervisor import Supervisor
 from outcry.services.live.archive import Archive
+from outcry.services.live.columns import Columns
 from outcry.services.live.engine import Engine, Market, Stores
-from outcry.services.live.runner import Runner
+from outcry.services.live.entries import Day
+from outcry.services.live.logged import LoggedStream
 from outcry.settings import Settings
 from outcry.store.connections import SqlConnectionStore
 from outcry.wiring import House, open_house
@@ -64,18 +67,19 @@ class Watch:
 
     def __init__(self, clock: Ahead) -> None:
         self.clock, self.late_ns, self.counting = clock, list[int](), False
-        usual = Runner._log_trades
+        watch, usual = self, LoggedStream.log_trades
 
-        def timed(runner: Runner, day, rows) -> None:
-            usual(runner, day, rows)
-            if self.counting:
-                self.late_ns += (self.clock.now_ns() - rows["ts_event"]).tolist()
+        def timed(self: LoggedStream, day: Day, rows: Rows) -> Columns:
+            columns = usual(self, day, rows)
+            if watch.counting:
+                watch.late_ns += (watch.clock.now_ns() - rows["ts_event"]).tolist()
+            return columns
 
-        Runner._log_trades = timed  # type: ignore[method-assign]
+        LoggedStream.log_trades = timed
         self._usual = usual
 
     def end(self) -> None:
-        Runner._log_trades = self._usual  # type: ignore[method-assign]
+        LoggedStream.log_trades = self._usual
 
     async def stretch(self, seconds: float) -> Stretch:
         self.late_ns, self.counting = [], True
@@ -212,7 +216,7 @@ def _resident() -> int:
 
 
 @contextmanager
-def _vendor(name: str, ahead_ns: int) -> Iterator[dict[str, dict[str, str]]]:
+def _vendor(name: str, ahead_ns: int) -> Generator[dict[str, dict[str, str]]]:
     """A vendor under way."""
     command = [sys.executable, "-m", "bench.vendor", name, str(ahead_ns), str(LIMIT_S + 4 * STRETCH_S)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

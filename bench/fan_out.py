@@ -12,7 +12,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,7 +69,7 @@ async def _bare(there: Endpoints, count: int) -> tuple[float, float]:
 
 
 @contextmanager
-def _workers(url: str, there: Endpoints, folder: Path, count: int) -> Iterator[Sequence[int]]:
+def _workers(url: str, there: Endpoints, folder: Path, count: int) -> Generator[Sequence[int]]:
     """So many processes that deliver, until the block ends."""
     call = [sys.executable, "-m", "bench.fan_out", url, str(there.port), str(folder)]
     running = [subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(count)]

@@ -62,7 +62,7 @@ def _measured(count: int, rounds: int, peer_rounds: int) -> Iterator[Figure]:
 def _peer_s(made: Trades, rounds: int, ours: SessionProfile) -> float:
     """Seconds py-market-profile takes for its volume profile of the same trades, best round; its answer is checked."""
     import pandas as pd  # noqa: PLC0415 - only this bench needs it
-    from market_profile import MarketProfile  # noqa: PLC0415
+    from market_profile import MarketProfile  # noqa: PLC0415 # pyright: ignore[reportMissingImports]
 
     tick = TICK_E9 / PRICE_SCALE
     price = made.price_ticks * tick

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -63,7 +63,7 @@ class Served:
 
 
 @contextmanager
-def served(task: Mapping[str, Any], errors: Path) -> Iterator[Served]:
+def served(task: Mapping[str, Any], errors: Path) -> Generator[Served]:
     """`bench.stand` with a task until the block ends; then it has written its notes."""
     with errors.open("wb") as log:
         process = subprocess.Popen(

@@ -120,7 +120,11 @@ async def _played(
     gate = Gate(len(FEEDS) * len(rows))
     engine = house.live().engine
     said: list[str] = []
-    engine.tell = lambda event, **details: said.append(f"{event} {details}")
+
+    def tell(event: str, **details: object) -> None:
+        said.append(f"{event} {details}")
+
+    engine.tell = tell
     await engine.start()
     feeds = [engine.attach(0, TapeFeed(name, rows, batch, gate)) for name in FEEDS]
     await gate.all_there.wait()

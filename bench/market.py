@@ -85,7 +85,8 @@ def write_recording(path: Path, count: int) -> int:
         for day in DAYS:
             for made in _day(day, count // len(DAYS)):
                 for start in range(0, len(made.at_ns), _STEP):
-                    piece = Trades(*(column[start : start + _STEP] for column in made))
+                    at = slice(start, start + _STEP)
+                    piece = Trades(made.at_ns[at], made.price_ticks[at], made.size_lots[at])
                     packed.write(_records(piece, written).tobytes())
                     written += len(piece.at_ns)
         if packed is not file:

@@ -10,7 +10,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -133,7 +133,7 @@ def run_child(command: Sequence[str], environment: Mapping[str, str] | None = No
 
 
 @contextmanager
-def pinned() -> Iterator[None]:
+def pinned() -> Generator[None]:
     """Keep this process on the last of its processors until the block ends."""
     if not hasattr(os, "sched_setaffinity"):
         yield

@@ -4,14 +4,12 @@ import asyncio
 import gc
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from os import getpid
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import msgspec
 from sqlalchemy import text
@@ -28,8 +26,8 @@ from outcry.deliver.trust import system_trust
 from outcry.http.server import GC_THRESHOLD
 from outcry.ports.delivery import Target
 from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import EntryPhase
-from outcry.services.dispatch.dispatcher import Dispatcher, Notices, Parts
+from outcry.ports.outbox import EntryPhase, Parcel
+from outcry.services.dispatch.dispatcher import Dispatcher, Parts
 from outcry.services.sealing import Seal
 from outcry.services.signing_secrets import place_of
 from outcry.store import schema
@@ -44,6 +42,14 @@ SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
 #: Subscriptions made in one transaction, and how long all their lanes may take.
 _AT_ONCE, _PATIENCE_S = 2_000, 120.0
 _EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())
+
+
+class _Nobody:
+    """Is told of no endpoint that fails."""
+
+    def warned(self, parcel: Parcel, hours: int) -> None: ...
+
+    def switched_off(self, parcel: Parcel, reason: str) -> None: ...
 
 
 @dataclass
@@ -68,7 +74,7 @@ class Endpoints:
 
 
 @contextmanager
-def endpoints(folder: Path, hosts: int) -> Iterator[Endpoints]:
+def endpoints(folder: Path, hosts: int) -> Generator[Endpoints]:
     """Endpoints on so many hosts until the block ends."""
     call = [sys.executable, "-m", "bench.endpoints", str(folder), str(hosts)]
     with subprocess.Popen(call, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -101,13 +107,12 @@ class Worker:
         rule = read_rule("", f"{admitted},{refusing}")
         self.egress = Egress(rule, NameService(resolve), trust)
         sender = HttpsSender(self.egress, "http://localhost:8000", self.clock)
-        nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
         parts = Parts(
             SqlOutbox(self.database),
             {Target.HTTPS: sender},
             self._seal,
             self.clock,
-            nobody,
+            _Nobody(),
             f"bench{getpid()}",
         )
         self.dispatcher = Dispatcher(parts)

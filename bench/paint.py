@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def chromium() -> str:
 
 
 @contextmanager
-def demonstration() -> Iterator[tuple[str, Path]]:
+def demonstration() -> Generator[tuple[str, Path]]:
     """The installed command with its invented market: its address and its folder."""
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as log:
         folder = Path(name)
@@ -75,7 +75,7 @@ def demonstration() -> Iterator[tuple[str, Path]]:
 
 
 @contextmanager
-def browsing() -> Iterator[Any]:
+def browsing() -> Generator[Any]:
     """Chromium. Raises `Unavailable`."""
     try:
         from playwright.sync_api import sync_playwright  # noqa: PLC0415 - of the development group

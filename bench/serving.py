@@ -14,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +102,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
             yield Figure(
                 f"{name}: start to first answer", servers[name].ready_s, "s", "", 0.5, at_least=False
             )
-            memory = _pss_bytes(servers[name].process.pid) / 1e6
+            memory = pss_bytes(servers[name].process.pid) / 1e6
             yield Figure(f"{name}: memory after the load (PSS)", memory, "MB", "", 60, at_least=False)
 
 
@@ -145,17 +145,17 @@ def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
     outcry = [installed_command(), "serve", "--data", str(folder / "data"), "--port"]
     servers: dict[str, Running] = {}
     for name, switch in (("fast path", "1"), ("without fast path", "0")):
-        port = _free_port()
+        port = free_port()
         command = [*outcry, str(port)]
         servers[name] = stack.enter_context(served(command, port, PATH, key, {"OUTCRY_FASTPATH": switch}))
     with urllib.request.urlopen(_asking(servers["fast path"].url, key), timeout=5) as answer:
         body = answer.read()
     (folder / "levels.json").write_bytes(body)
     for name, kind in (("bare uvicorn application", "asgi"), ("bare protocol", "protocol")):
-        port = _free_port()
+        port = free_port()
         command = [sys.executable, "-m", "bench.bare", kind, str(port), str(folder / "levels.json")]
         servers[name] = stack.enter_context(served(command, port, "/", key, {}))
-    port = _free_port()
+    port = free_port()
     config = folder / "nginx.conf"
     config.write_text(_NGINX.format(folder=folder, port=port, body="x" * len(body)))
     nginx = stack.enter_context(
@@ -169,7 +169,7 @@ def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
 
 
 @contextmanager
-def served(command: list[str], port: int, path: str, key: str, more: dict[str, str]) -> Iterator[Running]:
+def served(command: list[str], port: int, path: str, key: str, more: dict[str, str]) -> Generator[Running]:
     """A server on its own processor until the block ends, ready when this begins."""
     began = perf_counter()
     process = subprocess.Popen(
@@ -199,7 +199,7 @@ def _asking(url: str, key: str) -> urllib.request.Request:
     return urllib.request.Request(url, headers={"x-api-key": key})
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])
@@ -249,7 +249,7 @@ def _cpu_ns(pid: int) -> int:
     return used
 
 
-def _pss_bytes(pid: int) -> int:
+def pss_bytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 

@@ -20,7 +20,7 @@ import uvloop
 
 from bench.latency import add_keys, cpu_ns, served
 from bench.measuring import Figure
-from bench.serving import _free_port, _pss_bytes
+from bench.serving import free_port, pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from outcry.accounts.tiers import streams_allowed
 from outcry.store.reference import load_reference
@@ -76,7 +76,7 @@ def _figures(
 
 def _heard(pid: int, port: int, keys: Path, readers: int, seconds: float) -> dict[str, Any]:
     """Let the readers loose, and watch the server's process meanwhile."""
-    empty = _pss_bytes(pid)
+    empty = pss_bytes(pid)
     before, began = cpu_ns(pid), monotonic()
     sleep(3.0)
     idle = (cpu_ns(pid) - before) / 1e9 / (monotonic() - began)
@@ -100,7 +100,7 @@ def _heard(pid: int, port: int, keys: Path, readers: int, seconds: float) -> dic
             before = cpu_ns(pid)
             counted = listeners.stdout.readline()
             cpu_s = (cpu_ns(pid) - before) / 1e9
-            whole = _pss_bytes(pid)
+            whole = pss_bytes(pid)
         finally:
             timer.cancel()
     if not ready or not counted:
@@ -112,7 +112,7 @@ def _heard(pid: int, port: int, keys: Path, readers: int, seconds: float) -> dic
 
 
 def _bare(folder: Path, readers: int, seconds: float, found: dict[str, Any]) -> dict[str, Any]:
-    port = _free_port()
+    port = free_port()
     size = found["bytes"] // max(1, sum(found["events"].values()))
     command = [sys.executable, "-m", "bench.streams", str(port), str(size)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
@@ -132,7 +132,7 @@ class _Told(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
-    def data_received(self, _data: bytes) -> None:
+    def data_received(self, data: bytes) -> None:
         self._transport.write(_HEAD)  # type: ignore[attr-defined]
         self.everyone.add(self._transport)
 

@@ -121,7 +121,11 @@ async def _played(house: House, days: int) -> None:
     )
     engine = Engine(stores, Market(universe, calendar, clock, house.licences.of_user), house.board, rush=RUSH)
     said: list[str] = []
-    engine.tell = lambda event, **details: said.append(f"{event} {details}")
+
+    def tell(event: str, **details: object) -> None:
+        said.append(f"{event} {details}")
+
+    engine.tell = tell
     await engine.start()
     feed = SimulatorFeed(whole, universe, calendar, clock, sleep=clock.sleep)
     for root in ROOTS:

@@ -149,7 +149,7 @@ class Campaign:
             for worker in self._stage.workers:
                 if worker.wanted and not worker.well and not worker.paused:
                     number = worker.pid
-                    ready = await asyncio.to_thread(lambda worker=worker: worker.ready)
+                    ready = await asyncio.to_thread(worker.is_ready)
                     worker.well = ready and worker.wanted and not worker.paused and worker.pid == number
             await asyncio.sleep(0.1)
 

@@ -9,7 +9,8 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,18 @@ class Faults:
     def steady(self) -> bool:
         """Whether neither the store nor the bus is in trouble, nor was a moment ago."""
         return not self._trouble and time.monotonic() - self._troubled_s > _AFTER_S
+
+    @contextmanager
+    def _in_trouble(self) -> Generator[None]:
+        """A stretch in which the store or the bus is in trouble."""
+        self._trouble += 1
+        self.delivery_s.append(time.monotonic())
+        try:
+            yield
+        finally:
+            self._trouble -= 1
+            self._troubled_s = time.monotonic()
+            self.delivery_s.append(time.monotonic())
 
     async def run(self) -> None:
         """Let things go wrong until enough was killed, and all is back."""
@@ -146,7 +159,7 @@ class Faults:
     async def _kill_node(self, at: int) -> None:
         async with self._node:
             self.say(f"kill -9 of JetStream node {at}")
-            with _Trouble(self):
+            with self._in_trouble():
                 await asyncio.to_thread(self.stage.nodes.kill, at)
                 await asyncio.sleep(self.chance.uniform(0.2, 3.0))
                 self.stage.nodes.start(at)
@@ -156,32 +169,16 @@ class Faults:
         async with self._store:
             how = self.chance.choice((signal.SIGINT, signal.SIGQUIT))
             self.say(f"PostgreSQL is restarted by {how.name}")
-            with _Trouble(self):
+            with self._in_trouble():
                 await asyncio.to_thread(self.stage.postgres.restart, how)
 
     async def _stall(self, line: str, lock: asyncio.Lock) -> None:
         async with lock:
             seconds = self.pace.stall_s * self.chance.uniform(0.5, 1.0)
             self.say(f"the line to {line} stalls for {seconds:.0f} s")
-            with _Trouble(self):
+            with self._in_trouble():
                 self.stage.proxy.stall(line)
                 await asyncio.sleep(seconds)
                 if self.chance.random() < 0.5:
                     self.stage.proxy.cut(line)
                 self.stage.proxy.go(line)
-
-
-class _Trouble:
-    """A stretch in which the store or the bus is in trouble."""
-
-    def __init__(self, faults: Faults) -> None:
-        self._faults = faults
-
-    def __enter__(self) -> None:
-        self._faults._trouble += 1
-        self._faults.delivery_s.append(time.monotonic())
-
-    def __exit__(self, *_: object) -> None:
-        self._faults._trouble -= 1
-        self._faults._troubled_s = time.monotonic()
-        self._faults.delivery_s.append(time.monotonic())

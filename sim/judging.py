@@ -119,7 +119,11 @@ def undisturbed(
 async def _play(house: House, plays: Sequence[Play], days: Sequence[date], owners: Mapping[str, int]) -> None:
     engine = house.live_engine()
     said: list[str] = []
-    engine.tell = lambda event, **details: said.append(f"{event} {details}")
+
+    def tell(event: str, **details: object) -> None:
+        said.append(f"{event} {details}")
+
+    engine.tell = tell
     await engine.start()
     for feed in dict.fromkeys(play.feed for play in plays):
         await asyncio.gather(

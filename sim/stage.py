@@ -119,8 +119,7 @@ class Worker:
         assert self._process is not None
         return self._process.pid
 
-    @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether it says that it is ready."""
         return self.wanted and not self.paused and self.ask("/readyz")[0] == 200
 
@@ -201,7 +200,7 @@ class Stage:
 
     def unready(self) -> list[Worker]:
         """Processes that do not say that they are ready."""
-        return [worker for worker in self.workers if not worker.ready]
+        return [worker for worker in self.workers if not worker.is_ready()]
 
     @property
     def cluster(self) -> str:

@@ -20,6 +20,7 @@ from outcry.feeds.files.scid import SOURCE
 from outcry.ports.live import StreamKey
 from outcry.services.live.logged import LoggedStream
 from outcry.services.live.outgoing import alert_row
+from outcry.services.live.recorder import say_nothing
 from outcry.services.live.stream import Outcome
 from outcry.wiring import House
 from sim.market import GrowingFile
@@ -68,8 +69,8 @@ def _volumes(file: GrowingFile, house: House) -> dict[int, int]:
 def fired(files: Sequence[GrowingFile], stage: Stage, house: House) -> list[str]:
     """Where the alerts recorded of a file's contract are not those its log fires. It blocks."""
     faults: list[str] = []
-    with LinkThread(stage.cluster, lambda *_, **__: None) as thread:
-        log = JetStreamLog(thread, lambda *_, **__: None)
+    with LinkThread(stage.cluster, say_nothing) as thread:
+        log = JetStreamLog(thread, say_nothing)
         for file in files:
             key = StreamKey(OPERATOR, SOURCE, file.contract)
             wanted = asyncio.run(_fired(log, key, house))
