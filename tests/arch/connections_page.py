@@ -4,9 +4,10 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 
-from outcry.feeds.link import FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST_REFUSALS
+from outcry.feeds.link import MOST_REFUSALS
 from outcry.ports.connections import ConnectionPhase
 from outcry.services.connections.lifecycle import RESTING, TRANSITIONS, Sign
+from outcry.services.live.pausing import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 _PHASES = {
     ConnectionPhase.CONNECTING: "It is being connected, or again after it was lost.",

@@ -12,9 +12,10 @@ import pytest
 from tests.within import within
 
 from outcry.core.units import NANOS_PER_SECOND
-from outcry.feeds.link import FIRST_PAUSE_S, GOOD_SESSION_S, LONGEST_PAUSE_S, Link, Rejected
+from outcry.feeds.link import GOOD_SESSION_S, Link, Rejected
 from outcry.feeds.tokens import Token, Tokens
 from outcry.ports.feed import FeedLost, FeedRefused, LoginRefused
+from outcry.services.live.pausing import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 MANY = 50
 

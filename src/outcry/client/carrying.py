@@ -19,7 +19,7 @@ from outcry.ports.feed import Backfill, Feed, FeedCaps, FeedLost, FeedRefused, L
 from outcry.ports.live import LogDamaged, StreamKey
 from outcry.services.listed import listed_ns
 from outcry.services.live.engine import CONTRACTS_S, GOOD_SESSION_S
-from outcry.services.live.pausing import FIRST_PAUSE_S, rest
+from outcry.services.live.pausing import Pauses
 from outcry.services.live.recorder import Tell
 from outcry.services.live.told import Reach
 
@@ -70,7 +70,7 @@ class Carrying:
         """Follow each contract a feed brings, by this name; ask again now and then, for a roll adds one. Until all have
         ended for good, or cancelled; then the feed is closed, and what is in the spool still goes outward."""
         running: dict[Contract, asyncio.Task[None]] = {}
-        pause_s = FIRST_PAUSE_S
+        pauses = Pauses(self._rush)
         self.over.pop((owner, name), None)
         try:
             while (owner, name) not in self.over:
@@ -78,9 +78,9 @@ class Carrying:
                     contracts = await feed.contracts()
                 except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
                     self.tell("a feed met a fault", feed=name, problem=repr(problem))
-                    pause_s = await rest(pause_s, self._rush)
+                    await pauses.rest()
                     continue
-                pause_s = FIRST_PAUSE_S
+                pauses.begin()
                 self._brought[owner, name] = frozenset(contracts)
                 for contract in contracts:
                     if contract not in running:
@@ -95,11 +95,11 @@ class Carrying:
 
     async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
         """Follow one contract for as long as it can be followed."""
-        pause_s = FIRST_PAUSE_S
+        pauses = Pauses(self._rush)
         reach = await self._reach_of(key, feed.caps)
         while (line := await self.line(key, _told_caps(feed.caps))) is None:
-            pause_s = await rest(pause_s, self._rush)
-        pause_s = FIRST_PAUSE_S
+            await pauses.rest()
+        pauses.begin()
         follower = self.followers[key] = Follower(
             feed, line, self._market.calendar, self._market.clock, listed_ns(self._market.universe, key.contract),
             reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
@@ -127,8 +127,8 @@ class Carrying:
                 self.tell("a stream met a fault", **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
-                pause_s = FIRST_PAUSE_S
-            pause_s = await rest(pause_s, self._rush)
+                pauses.begin()
+            await pauses.rest()
 
     def lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
         """Nothing comes of a contract, and why."""

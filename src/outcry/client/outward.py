@@ -5,7 +5,6 @@ what the service says is shown, and changes nothing but what is sent next.
 """
 
 import asyncio
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from outcry.client.errors import ApiError
 from outcry.client.sender import Later, Line
 from outcry.client.spooled import SpooledLine
 from outcry.ports.live import StreamKey
+from outcry.services.live.pausing import Pauses
 from outcry.services.pushing import KEEP_ALIVE_S
 
 #: Of a line that has much to say, a push goes out no more often than this.
@@ -68,7 +68,7 @@ class Outward:
 
     async def carry(self, key: StreamKey, line: SpooledLine, news: asyncio.Event) -> None:
         """Send what a line has, as `news` comes, until cancelled."""
-        failures = 0
+        pauses = Pauses(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
         while True:
             if not line.waiting:
                 with suppress(TimeoutError):
@@ -79,13 +79,11 @@ class Outward:
             if not line.end:
                 continue  # nothing was ever heard of it: nothing is to be kept alive
             pause_s = await self.send(key, line)
-            failures = 0 if pause_s is None else failures + 1
             if pause_s is None:
+                pauses.begin()
                 await asyncio.sleep(PACE_S / self._rush)
-                continue
-            grown_s = min(FIRST_PAUSE_S * 2 ** min(failures - 1, 8), self._carrier.longest_pause_s)
-            spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
-            await asyncio.sleep(max(pause_s, grown_s * spread) / self._rush)
+            else:
+                await asyncio.sleep(max(pause_s / self._rush, pauses.next_s()))
 
     async def send(self, key: StreamKey, line: SpooledLine) -> float | None:
         """Send one push; None where it went forward, else how long to wait."""

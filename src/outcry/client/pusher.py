@@ -5,7 +5,6 @@ on the way; after a fault the pusher waits longer each time, and gives up once n
 service that was started anew and has forgotten the run is sent the last seconds again and told so.
 """
 
-import random
 import secrets
 import threading
 import time
@@ -30,6 +29,7 @@ from outcry.ports.feed import (
     Replaced,
     Trades,
 )
+from outcry.services.live.pausing import Pauses
 from outcry.services.pushing import KEPT_NS, SILENCE_S, Again, Push
 
 #: A push holds about this much: far below the most a service takes, so that it can be read and judged at once.
@@ -162,20 +162,19 @@ class Pusher:
 
     def _send(self, line: _Line) -> None:
         """Send what is pending, at least one push."""
-        moved_s, failures = time.monotonic(), 0
+        moved_s, pauses = time.monotonic(), Pauses(1.0, FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             wait_s = self._sender.attempt(self._feed, line)
             if wait_s is None:
-                moved_s, failures = time.monotonic(), 0
+                moved_s = time.monotonic()
+                pauses.begin()
                 if not line.pending:
                     return
                 if self._stopped.is_set():
                     raise Unreachable("the push was stopped")
                 continue
-            pause_s = min(FIRST_PAUSE_S * 2**failures, LONGEST_PAUSE_S) * random.uniform(0.5, 1.0)  # noqa: S311
-            failures += 1
             left_s = moved_s + self._patience() - time.monotonic()
-            if left_s <= 0 or self._stopped.wait(min(wait_s or pause_s, left_s)):
+            if left_s <= 0 or self._stopped.wait(min(wait_s or pauses.next_s(), left_s)):
                 raise self._sender.problem
 
     def _patience(self) -> float:

@@ -6,14 +6,12 @@ tried again, for some vendors lock out whoever insists.
 """
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from outcry.ports.feed import FeedLost, FeedRefused, LoginRefused
+from outcry.services.live.pausing import Pauses
 
-#: Pauses between attempts to sign in, in seconds.
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 #: Logins refused running after which nobody tries again.
 MOST_REFUSALS = 2
 #: A session that lasted this long was a good one: the next pause is the first again.
@@ -57,7 +55,7 @@ class Link(Generic[S]):
         self._session: S | None = None
         self._lock = asyncio.Lock()
         self._refusals = 0
-        self._pause_s = FIRST_PAUSE_S
+        self._pauses = Pauses(rush)
         self._again_s = self._began_s = 0.0
         self._over: FeedRefused | None = None
         #: Whether the session that there is, if there is one, has found its login refused.
@@ -128,15 +126,13 @@ class Link(Generic[S]):
         return self._over
 
     def _failed(self) -> None:
-        now_s = asyncio.get_running_loop().time()
-        self._again_s = now_s + self._pause_s * random.uniform(0.5, 1.0) / self._rush  # noqa: S311 - no secret
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._again_s = asyncio.get_running_loop().time() + self._pauses.next_s()
 
     async def _let_go(self, now_s: float) -> None:
         """End a session that broke; one that was good for long is begun anew soon."""
         session, self._session = self._session, None
         if now_s - self._began_s > GOOD_SESSION_S / self._rush:
-            self._pause_s = FIRST_PAUSE_S
+            self._pauses.begin()
         self._failed()
         if session is not None:
             await session.close()

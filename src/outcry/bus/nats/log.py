@@ -23,6 +23,7 @@ from outcry.ports.calls import BusDown
 from outcry.ports.live import Frame, LogTakenOver
 from outcry.ports.partitions import partition_of_stream
 from outcry.ports.store import StoreBusy
+from outcry.services.live.pausing import Pauses
 from outcry.services.live.recorder import Tell
 
 STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
@@ -286,7 +287,7 @@ class JetStreamLog:
     async def _written(self, stream: Standing) -> int:
         """Write the message on its way, however long that takes; return its number. Raises `Overtaken`."""
         body, name = messages.encode(stream.flying), self._fresh_name()
-        pause_s = _PAUSE_S
+        pauses = Pauses(1.0, _PAUSE_S, _LONGEST_PAUSE_S)
         while True:
             try:
                 await self._thread.link.up()
@@ -295,8 +296,7 @@ class JetStreamLog:
                 if not self._stuck and self._thread.link.connected:
                     self._stuck = True
                     self._tell("the log is not taken by the bus", stream=stream.key, problem=str(problem))
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                await pauses.rest()
             else:
                 if self._stuck:
                     self._stuck = False

@@ -22,6 +22,7 @@ from outcry.services.connections.judging import FAULTY, UNBORN, judged
 from outcry.services.connections.lifecycle import RESTING, Sign, moved
 from outcry.services.connections.parts import NotHere, Parts, partition_of_feed
 from outcry.services.connections.streams import Streams
+from outcry.services.live.pausing import Pauses
 from outcry.services.live.told import Told
 from outcry.services.vault import VaultBroken
 
@@ -43,7 +44,7 @@ class _Run:
 
     row: ConnectionRow
     task: asyncio.Task[None]
-    pause_s: float
+    pauses: Pauses
     begun_s: float
 
 
@@ -57,7 +58,8 @@ class Supervisor:
         self._owned: set[int] | None = set() if several else None
         self._rows: dict[int, ConnectionRow] = {}
         self._runs: dict[int, _Run] = {}
-        self._pauses: dict[int, tuple[float, float]] = {}
+        #: Before which a connection is not begun again, and what comes after that.
+        self._resting: dict[int, tuple[float, Pauses]] = {}
         #: Partitions in which streams that a connection ended before may have left are still to be looked for.
         self._unswept: set[int] = set() if several else set(range(PARTITIONS))
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -173,7 +175,9 @@ class Supervisor:
                 continue  # lost meanwhile
             if row.phase in RESTING:
                 self._rest(row)
-            elif number not in self._runs and now_s >= self._pauses.get(number, (0.0, 0.0))[0]:
+            elif number not in self._runs and (
+                number not in self._resting or now_s >= self._resting[number][0]
+            ):
                 starts[row.broker] += 1
                 if starts[row.broker] <= STARTS_A_LOOK:
                     await self._begin_or_wait(row)
@@ -188,11 +192,15 @@ class Supervisor:
             self._streams.tell(
                 "a connection cannot be begun", connection=row.id, problem=type(problem).__name__
             )
-            self._wait(row.id, self._pauses.get(row.id, (0.0, FIRST_PAUSE_S))[1])
+            self._wait(row.id, self._pauses(row.id))
 
-    def _wait(self, number: int, pause_s: float) -> None:
-        again_s = asyncio.get_running_loop().time() + pause_s / self._parts.rush
-        self._pauses[number] = (again_s, min(2 * pause_s, LONGEST_PAUSE_S))
+    def _wait(self, number: int, pauses: Pauses) -> None:
+        self._resting[number] = (asyncio.get_running_loop().time() + pauses.next_s(), pauses)
+
+    def _pauses(self, number: int) -> Pauses:
+        """Those of a connection, which go on growing, or new ones."""
+        resting = self._resting.pop(number, None)
+        return resting[1] if resting else Pauses(self._parts.rush, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
     async def _begin(self, row: ConnectionRow) -> None:
         parts = self._parts
@@ -212,9 +220,9 @@ class Supervisor:
         if not self._is_ours(row):
             await feed.close()
             return
-        pause_s = self._pauses.pop(row.id, (0.0, FIRST_PAUSE_S))[1]
         now_s = asyncio.get_running_loop().time()
-        self._runs[row.id] = _Run(row, self._streams.attach(row.user_id, feed), pause_s, now_s)
+        task = self._streams.attach(row.user_id, feed)
+        self._runs[row.id] = _Run(row, task, self._pauses(row.id), now_s)
 
     async def _end(self, number: int) -> None:
         run = self._runs.pop(number, None)
@@ -265,7 +273,7 @@ class Supervisor:
             sign, code = judged([told or unborn for told in self._told(row).values()])
             if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
                 del self._runs[number]  # a fault of ours, which the engine has told
-                self._wait(number, run.pause_s)
+                self._wait(number, run.pauses)
             await self._move(row, sign, code)
 
     async def _move(self, row: ConnectionRow, sign: Sign, code: str) -> None:

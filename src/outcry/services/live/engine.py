@@ -26,7 +26,7 @@ from outcry.services.live.board import Board
 from outcry.services.live.ending import end
 from outcry.services.live.intake import Counts
 from outcry.services.live.outgoing import alert_row
-from outcry.services.live.pausing import FIRST_PAUSE_S, rest
+from outcry.services.live.pausing import Pauses
 from outcry.services.live.recorder import FanOutNow, Recorder, Tell, say_nothing, to_nobody
 from outcry.services.live.recovery import Recovery
 from outcry.services.live.references import References, ScopeOf
@@ -337,18 +337,18 @@ class Engine:
 
     async def _begun_by_and_by(self, key: StreamKey, feed: Feed) -> Runner:
         """`_begun`, however long the log cannot be read or written: nobody else would try again."""
-        pause_s = FIRST_PAUSE_S
+        pauses = Pauses(self._rush)
         while True:
             try:
                 return await self._begun(key, feed)
             except (StoreBusy, OSError) as problem:
                 self.tell("a stream cannot be taken up yet", stream=key.text, problem=str(problem))
-            pause_s = await rest(pause_s, self._rush)
+            await pauses.rest()
 
     async def _follow(self, runner: Runner, feed: Feed) -> None:
         """Until the feed has ended, or refuses. Raises `LogTakenOver`."""
         key, loop = runner.key, asyncio.get_running_loop()
-        pause_s = FIRST_PAUSE_S
+        pauses = Pauses(self._rush)
         while True:
             began_s = loop.time()
             try:
@@ -372,8 +372,8 @@ class Engine:
                     self._drop(key)
                     runner = await self._begun_by_and_by(key, feed)
             if loop.time() - began_s > GOOD_SESSION_S:
-                pause_s = FIRST_PAUSE_S
-            pause_s = await rest(pause_s, self._rush)
+                pauses.begin()
+            await pauses.rest()
 
     def taken_over(self, key: StreamKey) -> None:
         """Another process has taken a stream up: know nothing of it any more."""

@@ -1,8 +1,4 @@
-"""Between two attempts at what may work the next time.
-
-Rule kept: each pause may be twice as long as the one before, and is shortened by chance, so that many do not come back
-at once.
-"""
+"""Between two attempts at what may work the next time."""
 
 import asyncio
 import random
@@ -10,8 +6,25 @@ import random
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 
 
-async def rest(pause_s: float, rush: float) -> float:
-    """Pause so long at most, `rush` times shorter; return how long the pause after it may be."""
-    spread = random.uniform(0.5, 1.0)  # noqa: S311 - spreads attempts; nothing secret about it
-    await asyncio.sleep(pause_s * spread / rush)
-    return min(2 * pause_s, LONGEST_PAUSE_S)
+class Pauses:
+    """How long to wait before each next attempt: twice as long as before, and by chance up to a half less, so that many
+    do not come back at once. rush: so many times shorter."""
+
+    def __init__(
+        self, rush: float = 1.0, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
+    ) -> None:
+        self._rush, self._first_s, self._longest_s = rush, first_s, longest_s
+        self._pause_s = min(first_s, longest_s)
+
+    def next_s(self) -> float:
+        """The next of them, in seconds."""
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, self._longest_s)
+        return pause_s * random.uniform(0.5, 1.0) / self._rush  # noqa: S311 - spreads attempts; no secret
+
+    async def rest(self) -> None:
+        """Wait that long."""
+        await asyncio.sleep(self.next_s())
+
+    def begin(self) -> None:
+        """Something worked: the next is the first again."""
+        self._pause_s = min(self._first_s, self._longest_s)
