@@ -10,7 +10,7 @@ from pathlib import Path
 from signal import Signals
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 from tests.contract.databases import Place, Places
 from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
 from tests.engines.postgres import Postgres
@@ -22,6 +22,7 @@ from outcry.ports.outbox import EntryPhase
 from outcry.ports.store import StoreBusy
 from outcry.store.database import Database, open_engine
 from outcry.store.live import SqlLiveStore
+from outcry.store.migrate import NotUnicode, migrate
 from outcry.store.outbox import SqlOutbox
 from outcry.store.sql import SqlStore
 
@@ -54,6 +55,24 @@ def all_at_once(works: Sequence[Callable[[], object]], patience_s: float = 90.0)
     assert not any(thread.is_alive() for thread in threads)
     if faults:
         raise faults[0]
+
+
+# -- a database as an operator may have made it
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_hold_every_text_is_refused_by_name_and_left_empty(
+    postgres: Postgres, encoding: str
+) -> None:
+    name = postgres.database(encoding=encoding)
+    engine = open_engine(postgres.url(name))
+    try:
+        with pytest.raises(NotUnicode, match=f"{encoding}.*createdb"):
+            migrate(engine)
+        assert inspect(engine).get_table_names() == []
+    finally:
+        engine.dispose()
+        postgres.drop(name)
 
 
 # -- at the same time

@@ -107,10 +107,10 @@ class Postgres:
         """The address SQLAlchemy finds a database by; `port`: of something that stands before the server."""
         return f"postgresql+psycopg://outcry@127.0.0.1:{port or self.port}/{database}"
 
-    def database(self, template: str = "template0") -> str:
+    def database(self, template: str = "template0", encoding: str = "UTF8") -> str:
         """Make a database, empty or like another that nobody is connected to; its name."""
         name = f"outcry_{secrets.token_hex(6)}"
-        self._do(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        self._do(f'CREATE DATABASE "{name}" TEMPLATE "{template}" ENCODING "{encoding}"')
         return name
 
     def drop(self, name: str) -> None:

@@ -27,14 +27,14 @@ from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
 from outcry.settings import BadSettings
-from outcry.store.migrate import SchemaTooNew
+from outcry.store.migrate import NotUnicode, SchemaTooNew
 from outcry.store.reference import BadReference
 from outcry.wiring import MissingSecret
 from outcry.wiring.vault import BadVaultKeys
 
 MENDABLE = (
-    BadReference, BadSettings, BadVaultKeys, FileRefused, LogDamaged, LogInUse, MissingSecret, OSError, SQLAlchemyError,
-    SchemaTooNew, StoreBusy, TapeDamaged, TapeInUse,
+    BadReference, BadSettings, BadVaultKeys, FileRefused, LogDamaged, LogInUse, MissingSecret, NotUnicode, OSError,
+    SQLAlchemyError, SchemaTooNew, StoreBusy, TapeDamaged, TapeInUse,
 )  # fmt: skip
 
 app = App(

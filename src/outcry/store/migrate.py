@@ -22,6 +22,10 @@ class SchemaTooNew(Exception):
     """The database was migrated by a newer Outcry."""
 
 
+class NotUnicode(Exception):
+    """The database's encoding does not hold every text."""
+
+
 def current(engine: Engine) -> str | None:
     """The migration the database stands at; None for an empty one."""
     with engine.connect() as connection:
@@ -29,7 +33,7 @@ def current(engine: Engine) -> str | None:
 
 
 def migrate(engine: Engine) -> bool:
-    """Apply what is missing; return whether anything was. Raises `SchemaTooNew`."""
+    """Apply what is missing; return whether anything was. Raises `SchemaTooNew` and `NotUnicode`."""
     if current(engine) == HEAD:
         return False
     from alembic import command  # noqa: PLC0415 - a fifth of a second that a database in order need not pay
@@ -42,6 +46,7 @@ def migrate(engine: Engine) -> bool:
     with engine.execution_options(sqlite_begin="BEGIN IMMEDIATE").connect() as connection, connection.begin():
         be_patient(connection, _PATIENCE_S)
         to_migrate(connection)
+        _check_encoding(connection)
         at = _current(connection)  # another process may have migrated meanwhile
         if at is not None and at not in known:
             raise SchemaTooNew(
@@ -51,6 +56,17 @@ def migrate(engine: Engine) -> bool:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     return at != HEAD
+
+
+def _check_encoding(connection: Connection) -> None:
+    """SQLite knows none but Unicode; PostgreSQL's is chosen when a database is made, by where its server was set up."""
+    if connection.dialect.name == "postgresql":
+        encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+        if encoding != "UTF8":
+            raise NotUnicode(
+                f"the database's encoding is {encoding}, in which not every text can be kept: make one in UTF8, by "
+                "`createdb -T template0 -E UTF8 NAME`"
+            )
 
 
 def _current(connection: Connection) -> str | None:

@@ -243,7 +243,8 @@ def open_house(
 ) -> Generator[House]:  # fmt: skip
     """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now.
 
-    Raises `OSError`, `SchemaTooNew`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad address.
+    Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad
+    address.
     """
     folder = settings.folder
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
