@@ -331,6 +331,20 @@ def test_a_part_that_goes_on_by_itself_is_told_of_while_requests_are_answered() 
         assert stage.get(LEVELS, stage.key()).status == 200
 
 
+def test_a_store_shared_with_others_that_stops_answering_leaves_no_process_better_than_this_one() -> None:
+    """So a proxy goes on sending requests, and callers hear from the service why there is no answer."""
+    with served(build_stage(query_timeout_s=0.2, shares_store=True)) as stage:
+        key = stage.key()
+        assert stage.get(LEVELS, key).status == 200
+        stage.accounts.busy = True
+        seconds_until(lambda: stage.get("/readyz").body != b'{"status":"ready"}')
+        got = stage.get("/readyz")
+        assert (got.status, json.loads(got.body)) == (200, {"status": "degraded", "parts": ["store"]})
+        assert json.loads(stage.get(LEVELS, key).body)["code"] == "upstream_unavailable"
+        stage.accounts.busy = False
+        seconds_until(lambda: json.loads(stage.get("/readyz").body) == {"status": "ready"})
+
+
 def test_until_the_store_has_answered_the_service_is_starting() -> None:
     stage = build_stage()
     key = stage.key()

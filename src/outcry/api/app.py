@@ -88,13 +88,15 @@ class Services:
 @dataclass(frozen=True, slots=True)
 class Options:
     """How it answers. `log` is where JSON lines go; `open_metrics` lets others than this machine read
-    `/metrics`; `api`: whether it answers programs, or leaves that to other processes."""
+    `/metrics`; `api`: whether it answers programs, or leaves that to other processes; `shares_store`: with others, none of
+    which can answer any better without it."""
 
     log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     access_log: bool = True
     query_timeout_s: float = 2.0
     open_metrics: bool = False
     api: bool = True
+    shares_store: bool = False
 
 
 class Application:
@@ -182,8 +184,12 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     _measure_feeds(edge.metrics, services)
     probes = edge.around(
         build_probes(
-            edge, open_metrics=options.open_metrics, live=_could_start(services), degraded=services.degraded
-        )
+            edge,
+            open_metrics=options.open_metrics,
+            shares_store=options.shares_store,
+            live=_could_start(services),
+            degraded=services.degraded,
+        )  # fmt: skip
     )
     pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
     beside = [one for one in (services.live, services.delivery) if one is not None]

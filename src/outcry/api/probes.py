@@ -34,11 +34,13 @@ PROBES = frozenset({"/healthz", "/readyz", "/metrics", "/openapi.json"})
 
 
 def build_probes(
-    edge: Edge, *, open_metrics: bool, live: Callable[[], bool] = lambda: True,
+    edge: Edge, *, open_metrics: bool, shares_store: bool = False, live: Callable[[], bool] = lambda: True,
     degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
 ) -> AsgiApp:  # fmt: skip
     """Return the application for everything outside `/api`. `live`: whether the live side could start, if there is
-    one; `degraded`: parts that go on without what they share with other processes, while they do."""
+    one; `degraded`: parts that go on without what they share with other processes, while they do. `shares_store`: with
+    them too, so that a store which is away says nothing of this process: a proxy that heard so from each would send
+    requests to none, and callers would not hear from us why."""
 
     def refuse(request: Request, problem: Problem) -> Response:
         asked: Asked = request.scope["outcry.asked"]
@@ -53,11 +55,12 @@ def build_probes(
     async def ready(request: Request) -> Response:
         if not edge.pulse.started:
             return refuse(request, STARTING)
-        if not (edge.pulse.fresh and live()):
+        fresh = edge.pulse.fresh
+        if not live() or not (fresh or shares_store):
             return refuse(request, UNAVAILABLE)
-        parts = sorted(name for name, is_degraded in degraded.items() if is_degraded())
-        if parts:  # it answers all the same, so requests may go on coming
-            return _json(msgspec.json.encode({"status": "degraded", "parts": parts}))
+        parts = [name for name, is_degraded in degraded.items() if is_degraded()] + ["store"] * (not fresh)
+        if parts:  # no other process would do better, so requests may go on coming
+            return _json(msgspec.json.encode({"status": "degraded", "parts": sorted(parts)}))
         return _json(b'{"status":"ready"}')
 
     async def metrics(request: Request) -> Response:

@@ -228,6 +228,7 @@ class House:
             query_timeout_s=self.settings.patience_s,
             open_metrics=self.settings.open_metrics,
             api="api" in roles,
+            shares_store=bool(self.settings.cluster),
         )
         return create_app(services, options)
 
@@ -302,7 +303,7 @@ def _prepare(engine: Engine) -> None:
     try:
         migrate(engine)
     except DBAPIError as problem:
-        raise StoreBusy(
-            f"the database cannot be used: {problem.orig}. Is it this program's, and is its folder writable? "
-            "`outcry backup` made copies of it, if it was run"
-        ) from problem
+        hint = ""
+        if engine.dialect.name == "sqlite":
+            hint = ". Is it this program's, and is its folder writable? `outcry backup` made copies of it, if it was run"
+        raise StoreBusy(f"the database cannot be used: {problem.orig}{hint}") from problem
