@@ -88,8 +88,8 @@ class Services:
 @dataclass(frozen=True, slots=True)
 class Options:
     """How it answers. `log` is where JSON lines go; `open_metrics` lets others than this machine read
-    `/metrics`; `api`: whether it answers programs, or leaves that to other processes; `shares_store`: with others, none of
-    which can answer any better without it."""
+    `/metrics`; `api`: whether it answers programs, or leaves that to other processes; `shares_store`: with others,
+    none of which can answer any better without it."""
 
     log: BinaryIO = field(default_factory=lambda: sys.stderr.buffer)
     access_log: bool = True
@@ -189,7 +189,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
             shares_store=options.shares_store,
             live=_could_start(services),
             degraded=services.degraded,
-        )  # fmt: skip
+        )
     )
     pages = edge.around(services.pages(edge.journal)) if services.pages is not None else probes
     beside = [one for one in (services.live, services.delivery) if one is not None]

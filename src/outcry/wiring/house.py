@@ -303,7 +303,9 @@ def _prepare(engine: Engine) -> None:
     try:
         migrate(engine)
     except DBAPIError as problem:
-        hint = ""
-        if engine.dialect.name == "sqlite":
-            hint = ". Is it this program's, and is its folder writable? `outcry backup` made copies of it, if it was run"
+        hint = (
+            ". Is it this program's, and is its folder writable? `outcry backup` made copies of it, if it was run"
+            if engine.dialect.name == "sqlite"
+            else ""
+        )
         raise StoreBusy(f"the database cannot be used: {problem.orig}{hint}") from problem
