@@ -75,6 +75,17 @@ def test_the_proxy_asks_everybody_who_answers() -> None:
     assert asked == {name for name in ours() if name.startswith(("api", "web"))}
 
 
+def test_the_proxy_keeps_keys_and_tickets_out_of_its_log() -> None:
+    """It names headers and addresses of requests that fail, and takes `x-api-key` for no secret."""
+    fields = re.search(
+        r"format filter \{\s+wrap json\s+fields \{(.*?)\n\t\t\t\}", (DEPLOY / "Caddyfile").read_text(), re.S
+    )
+    assert fields is not None
+    assert [line.strip() for line in fields[1].strip().splitlines()] == [
+        "request>headers delete", r"request>uri regexp \?.* ?",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("node", ["nats1", "nats2", "nats3"])
 def test_a_node_of_jetstream_takes_its_file(node: str, tmp_path: Path) -> None:
     """By the server's own check."""
