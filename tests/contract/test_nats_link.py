@@ -159,5 +159,10 @@ def test_three_servers_keep_it_three_times(jetstream_cluster: JetStream) -> None
                     except BusDown:  # they have just begun
                         await asyncio.sleep(0.1)
             assert (await link.api("STREAM.INFO.X"))["config"]["num_replicas"] == 3
+        told = Told()
+        async with Link(jetstream_cluster.urls.split(",")[0], told) as link:
+            await link.up()
+            assert len(told) == 1
+            assert "few are named" in told[0]
 
     asyncio.run(run())

@@ -125,6 +125,8 @@ def test_a_recording_is_played_as_the_operators_feed_with_a_key_for_the_time_of_
         assert isinstance(events[0], CaughtUp)
         assert isinstance(events[-1], Ended)
         assert roles(service.house) == [("operator", "ingest-operator", False)]
+        (made,) = service.house.keys.list()
+        assert made.expires_ns is not None, "the command may be killed before it revokes it"
 
 
 def test_whose_feed_it_is(shared: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from outcry.cli.playing import Played, Player
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.cli.whereabouts import service
 from outcry.client import ApiError, Unreachable
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost
 from outcry.ports.files import ReadOptions
@@ -33,6 +33,8 @@ from outcry.store.reference import Reference, load_reference
 from outcry.wiring import House, SystemClock, open_house
 
 _TERMINATED = 128 + signal.SIGTERM
+#: How long a key made for a replay can be used, should it not come to revoke it: the longest that is likely to run.
+_LONGEST_DAYS = 7
 
 
 class NoKey(Exception):
@@ -199,4 +201,7 @@ def _is_good(known: KeyRow | KeyRefusal) -> bool:
 
 def _new_key(house: House, owner: str) -> str:
     role: Role = "ingest-operator" if owner == OPERATOR_NAME else "ingest"
-    return house.keys.create(owner, "free", house.clock.now_ns(), role=role)
+    now_ns = house.clock.now_ns()
+    return house.keys.create(
+        owner, "free", now_ns, role=role, label="outcry replay", expires_ns=now_ns + _LONGEST_DAYS * NANOS_PER_DAY
+    )

@@ -61,7 +61,7 @@ class Link:
         self._tell = tell
         self._client = LastingClient(urls)
         self._up = asyncio.Event()
-        self._away = False
+        self._away = self._said_few = False
         self._inbox = ""
         self._numbers = count()
         self._waiting: dict[str, asyncio.Future[Msg]] = {}
@@ -244,6 +244,12 @@ class Link:
             self._away = False
             self._tell("the bus is back")
         self._up.set()
+        if self._client.clustered and 1 <= len(self._client.addresses) < _REPLICAS and not self._said_few:
+            self._said_few = True
+            self._tell(
+                "of a cluster of buses few are named in OUTCRY_CLUSTER: what is kept is on no more of them",
+                named=len(self._client.addresses),
+            )
         for call in self.on_back:
             call()
 
