@@ -8,6 +8,7 @@ import errno
 import fcntl
 import os
 import re
+import resource
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
@@ -21,7 +22,6 @@ from outcry.ports.live import Frame, LogInUse
 from outcry.ports.partitions import partition_of_stream
 
 SEGMENT_BYTES = 64 << 20
-MOST_OPEN = 256
 _NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
 
 
@@ -43,11 +43,12 @@ class _Stream:
 class FileLog:
     """Implements `ports.live.TradeLog`, inside `exclusively`. Safe to use from several threads.
 
-    segment_bytes: a file is not begun anew before it has grown so large, unless it is cut. most_open: files kept open.
+    segment_bytes: a file is not begun anew before it has grown so large, unless it is cut. most_open: files kept
+    open, without it a quarter of those that this process may have open.
     """
 
     def __init__(
-        self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, most_open: int = MOST_OPEN
+        self, folder: Path, *, segment_bytes: int = SEGMENT_BYTES, most_open: int | None = None
     ) -> None:
         self._folder = folder
         self._segment_bytes, self._most_open = segment_bytes, most_open
@@ -230,7 +231,7 @@ class FileLog:
     def _keep(self, key: str, stream: _Stream, handle: int) -> int:
         stream.handle = handle
         self._open[key] = stream
-        if len(self._open) > self._most_open:
+        if len(self._open) > (self._most_open or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4):
             self._close(next(iter(self._open)))
         return handle
 

@@ -203,5 +203,10 @@ def _new_key(house: House, owner: str) -> str:
     role: Role = "ingest-operator" if owner == OPERATOR_NAME else "ingest"
     now_ns = house.clock.now_ns()
     return house.keys.create(
-        owner, "free", now_ns, role=role, label="outcry replay", expires_ns=now_ns + _LONGEST_DAYS * NANOS_PER_DAY
+        owner,
+        "free",
+        now_ns,
+        role=role,
+        label="outcry replay",
+        expires_ns=now_ns + _LONGEST_DAYS * NANOS_PER_DAY,
     )

@@ -15,11 +15,16 @@ from typing import Generic, TypeVar
 
 from outcry.core.hours import DayRow, HoursRow
 from outcry.core.instruments import Product
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.core.units import NANOS_PER_DAY
 from outcry.core.windows import EPOCH, LONGEST_CLOSURE_DAYS, ONE_DAY, Segment, TradingHours, clipped
 
 #: What ns UTC can hold and no product traded before: instants outside have no session and no trade date.
 FIRST_YEAR, LAST_YEAR = 1971, 2261
+#: When each of these years begins, and the year after (ns UTC).
+_NEW_YEARS_NS = tuple(
+    (date(year, 1, 1) - EPOCH.date()).days * NANOS_PER_DAY for year in range(FIRST_YEAR, LAST_YEAR + 2)
+)
+_LONGEST_CLOSURE_NS = LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
 
 
 class SessionKind(StrEnum):
@@ -222,10 +227,7 @@ def _years(first: date, last: date) -> range:
     return range(max(first.year, FIRST_YEAR), min(last.year, LAST_YEAR) + 1)
 
 
-def _years_near(at_ns: int) -> tuple[int, ...]:
+def _years_near(at_ns: int) -> range:
     """Years whose trade dates an instant may belong to: its own, or the next in the last days of December."""
-    if not 0 <= at_ns < 2**63:
-        return ()
-    at = EPOCH + timedelta(seconds=at_ns // NANOS_PER_SECOND)
-    near = {(at + timedelta(days=days)).year for days in (0, LONGEST_CLOSURE_DAYS)}
-    return tuple(year for year in sorted(near) if FIRST_YEAR <= year <= LAST_YEAR)
+    first, last = (bisect_right(_NEW_YEARS_NS, at_ns + ahead_ns) for ahead_ns in (0, _LONGEST_CLOSURE_NS))
+    return range(max(FIRST_YEAR - 1 + first, FIRST_YEAR), min(FIRST_YEAR - 1 + last, LAST_YEAR) + 1)

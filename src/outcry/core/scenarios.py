@@ -16,6 +16,9 @@ from outcry.core.structure.machine import NEVER_NS, SILENCE, Observation, Quiet,
 from outcry.core.units import NANOS_PER_HOUR
 
 
+_IDS = tuple(ScenarioId)  # an enumeration is slow to be gone through
+
+
 class Phase(StrEnum):
     """WAITING: `if` does not hold yet. READY: it does, unconfirmed. HALFWAY: active, and past a first of two prices."""
 
@@ -147,7 +150,7 @@ class Scenarios:
         self._open_ticks: int | None = None
         self._ib: tuple[int, int] | None = None
         self._hour_over = False
-        self._tracks = {id_: _Track() for id_ in ScenarioId}
+        self._tracks = {id_: _Track() for id_ in _IDS}
         self._lay_out()
 
     def opened(self, first_price: int) -> None:
@@ -228,7 +231,7 @@ class Scenarios:
         found._open_ticks, found._hour_over = open_ticks, hour_over
         found._ib = (ib[0], ib[1]) if ib else None
         found._tracks = {
-            id_: _Track(Phase(phase), *more) for id_, (phase, *more) in zip(ScenarioId, tracks, strict=True)
+            id_: _Track(Phase(phase), *more) for id_, (phase, *more) in zip(_IDS, tracks, strict=True)
         }
         found._lay_out()
         return found
