@@ -9,7 +9,7 @@ the overnight of the next day that has them. Windows are half-open nanoseconds U
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from typing import Generic, TypeVar
 

@@ -15,7 +15,6 @@ from outcry.core.playbook import Condition, ScenarioState, Status
 from outcry.core.structure.machine import NEVER_NS, SILENCE, Observation, Quiet, move
 from outcry.core.units import NANOS_PER_HOUR
 
-
 _IDS = tuple(ScenarioId)  # an enumeration is slow to be gone through
 
 
