@@ -34,7 +34,7 @@ def test_pushes_know_the_houses_own_feeds_and_streams(
         pushes, live = cast("PushedFeeds", services.pushes), cast("LiveService", services.live)
         keys = [StreamKey(7, "replay", ES), *(StreamKey(7, f"f{n}", ES) for n in range(MOST_STREAMS - 1))]
         for key in keys:
-            live.engine.runners[key.text] = cast("Any", SimpleNamespace(key=key))
+            live.engine.runners.put(cast("Any", SimpleNamespace(key=key, name=key.text)))
 
         async def take(owner: int, feed: str) -> str:
             try:

@@ -31,6 +31,7 @@ from outcry.services.live.recorder import FanOutNow, Recorder, Tell, say_nothing
 from outcry.services.live.recovery import Recovery
 from outcry.services.live.references import References, ScopeOf
 from outcry.services.live.runner import Runner, Ways
+from outcry.services.live.runners import Runners
 from outcry.services.live.storing import Storing
 from outcry.services.live.told import Reach, Told, told_by
 
@@ -86,7 +87,7 @@ class Engine:
         )
         #: Contracts of feeds that say so themselves, by owner and name.
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
-        self.runners: dict[str, Runner] = {}
+        self.runners = Runners()
         self._feeds: dict[str, asyncio.Task[None]] = {}
         #: Streams that somebody follows, by name.
         self._streams: set[str] = set()
@@ -115,7 +116,7 @@ class Engine:
         self._begin(self._recorder.record(), "alerts")
         for runner in await self._taken_up(await self.patiently(take_up or self._stores.log.keys)):
             await self._recorder.store_pending(runner)
-        owners = sorted({runner.key.owner for runner in self.runners.values()})
+        owners = sorted(self.runners.owners)
         if owners:
             await self._recorder.show_known(owners)
         self._begin(self._keep_time(), "time")
@@ -161,7 +162,7 @@ class Engine:
 
     def _drop(self, key: StreamKey) -> None:
         """Know nothing of a stream any more."""
-        runner = self.runners.pop(key.text, None)
+        runner = self.runners.pop(key.text)
         if runner is not None:
             runner.logged.close()
         self._board.drop(key)
@@ -196,12 +197,11 @@ class Engine:
 
     def feeds(self) -> set[tuple[int, str]]:
         """Owner and name of every feed there are streams of."""
-        return {(runner.key.owner, runner.key.feed) for runner in self.runners.values()}
+        return self.runners.feeds
 
     def streams(self, owner: int, feed: str) -> list[StreamKey]:
         """The streams there are of a feed."""
-        keys = [runner.key for runner in self.runners.values()]
-        return [key for key in keys if (key.owner, key.feed) == (owner, feed)]
+        return [runner.key for runner in self.runners.of(owner, feed)]
 
     async def kept(self, key: StreamKey) -> None:
         """Wait until all that a stream was given survives this process. Raises `LogTakenOver`, also where the stream is
@@ -213,8 +213,7 @@ class Engine:
 
     def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
         """Feeds and contracts that an owner has streams of here."""
-        keys = [runner.key for runner in list(self.runners.values())]
-        return {(key.feed, key.contract) for key in keys if key.owner == owner}
+        return {(runner.key.feed, runner.key.contract) for runner in self.runners.of_owner(owner)}
 
     def retire(self, key: StreamKey) -> None:
         """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
@@ -253,9 +252,8 @@ class Engine:
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
-        for runner in self.runners.values():
-            if (runner.key.owner, runner.key.feed) == (owner, feed.name):
-                runner.asked()
+        for runner in self.runners.of(owner, feed.name):
+            runner.asked()
         return self._attach(f"{owner}/{feed.name}#{id(feed)}", lambda: self._run_feed(owner, feed))
 
     def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
@@ -400,7 +398,7 @@ class Engine:
         return self._known(await self._recovery.runner(key))
 
     def _known(self, runner: Runner) -> Runner:
-        self.runners[runner.name] = runner
+        self.runners.put(runner)
         self._board.put(runner.channel)
         runner.stand(asyncio.get_running_loop().time())
         return runner
@@ -408,13 +406,9 @@ class Engine:
     # -- what runners ask for
 
     async def _opening(self, key: StreamKey, session: Session, night: tuple[int, int] | None) -> Opening:
-        streamed = [
-            runner.key.contract
-            for runner in self.runners.values()
-            if (runner.key.owner, runner.key.feed, runner.key.contract.root)
-            == (key.owner, key.feed, key.contract.root)
-        ]
-        streamed += [c for c in self._brought.get((key.owner, key.feed), ()) if c.root == key.contract.root]
+        contracts = [runner.key.contract for runner in self.runners.of(key.owner, key.feed)]
+        contracts += self.brought(key.owner, key.feed)
+        streamed = [contract for contract in contracts if contract.root == key.contract.root]
         return await self._recorder.patiently(
             lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
             self._reference_thread,

@@ -1,0 +1,38 @@
+"""The streams of a process, by name and by whose feed they come from."""
+
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+from outcry.core.instruments import Contract
+from outcry.ports.live import StreamKey
+from outcry.services.live.runners import Runners
+
+
+def test_whose_streams_there_are_is_known_whatever_came_and_went() -> None:
+    """Against a plain search among all, over a thousand comings and goings."""
+    chance, runners, there = random.Random(5), Runners(), dict[str, StreamKey]()
+    keys = [
+        StreamKey(owner, feed, Contract("ES", 2026, month))
+        for owner in range(3) for feed in ("a", "b") for month in (3, 6)
+    ]  # fmt: skip
+    for _ in range(1000):
+        key = chance.choice(keys)
+        if key.text in there:
+            gone = runners.pop(key.text)
+            assert gone is not None
+            assert gone.key == there.pop(key.text)
+        else:
+            runners.put(cast("Any", SimpleNamespace(key=key, name=key.text)))
+            there[key.text] = key
+        assert dict(runners) == {name: runners[name] for name in there}
+        assert [runner.key for runner in runners.values()] == list(there.values())
+        assert runners.feeds == {(key.owner, key.feed) for key in there.values()}
+        assert set(runners.owners) == {key.owner for key in there.values()}
+        for owner in range(3):
+            of_owner = {key.text for key in there.values() if key.owner == owner}
+            assert {runner.name for runner in runners.of_owner(owner)} == of_owner
+            for feed in ("a", "b"):
+                of_feed = {key.text for key in there.values() if (key.owner, key.feed) == (owner, feed)}
+                assert {runner.name for runner in runners.of(owner, feed)} == of_feed
+    assert runners.pop("9/none/ESH2026") is None
