@@ -38,6 +38,8 @@ from outcry.services.live.told import Reach, Told, told_by
 T = TypeVar("T")
 
 TICK_S = 0.25
+#: Streams looked at before others have the loop.
+_AT_ONCE = 50
 DRIFT_S = 5.0
 #: A feed that worked this long begins again with the first pause.
 GOOD_SESSION_S = 60.0
@@ -458,7 +460,11 @@ class Engine:
             now_s = asyncio.get_running_loop().time()
             looked = now_s - looked_s >= DRIFT_S / self._rush
             looked_s = now_s if looked else looked_s
-            for runner in list(self.runners.values()):
+            for count, runner in enumerate(list(self.runners.values()), 1):
+                if not count % _AT_ONCE:
+                    await asyncio.sleep(0)
+                if self.runners.get(runner.name) is not runner:
+                    continue  # let go of meanwhile
                 runner.stand(now_s)
                 if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
                     self._beside(f"settle {runner.name}", runner.settle)
