@@ -48,13 +48,14 @@ class Told:
     def fresh(self, rows: Rows, counts: "Counter[Identity] | None" = None) -> Rows:
         """The rows without those told before: as many equal ones are left out as there were."""
         counts = self._counts if counts is None else counts
+        if not len(rows) or not counts or int(rows["ts_event"].min()) > self.newest_ns:
+            return rows  # as nearly always
         keep = np.ones(len(rows), bool)
-        if counts:
-            old = np.flatnonzero(rows["ts_event"] <= self.newest_ns)
-            for at, identity in zip(old.tolist(), _identities(rows[old]), strict=True):
-                if counts[identity] > 0:
-                    counts[identity] -= 1
-                    keep[at] = False
+        old = np.flatnonzero(rows["ts_event"] <= self.newest_ns)
+        for at, identity in zip(old.tolist(), _identities(rows[old]), strict=True):
+            if counts[identity] > 0:
+                counts[identity] -= 1
+                keep[at] = False
         return rows if keep.all() else rows[keep]
 
     def short_of(self, live: Sequence[Trades]) -> int | None:
