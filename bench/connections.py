@@ -5,7 +5,6 @@ the page. Then one more is connected, to a vendor that accepts and says nothing:
 """
 
 import asyncio
-import gc
 import json
 import os
 import resource
@@ -28,7 +27,7 @@ import uvloop
 from bench.measuring import Figure, Unavailable
 from bench.vendor import RATES, Ahead
 from outcry.feeds.adapters import adapters
-from outcry.http.server import GC_THRESHOLD
+from outcry.http.server import collect_rarely
 from outcry.ports.connections import ConnectionPhase
 from outcry.ports.live import FanOut
 from outcry.ports.records import Rows
@@ -110,8 +109,7 @@ def _of_vendor(vendor: str, people: int, stretch_s: float) -> tuple[float, tuple
         open_house(Settings(data=folder), Ahead(ahead_ns)) as house,
         house.log.exclusively(),
     ):
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])  # as a service does
+        collect_rarely()
         return uvloop.run(_measured(house, vendor, said, people, stretch_s))
 
 

@@ -23,7 +23,7 @@ from outcry.deliver.egress import Egress
 from outcry.deliver.endpoint import HttpsSender
 from outcry.deliver.names import NameService
 from outcry.deliver.trust import system_trust
-from outcry.http.server import GC_THRESHOLD
+from outcry.http.server import collect_rarely
 from outcry.ports.delivery import Target
 from outcry.ports.live import AlertRow, FanOut
 from outcry.ports.outbox import EntryPhase, Parcel
@@ -172,8 +172,7 @@ class Worker:
 
     async def run(self) -> "asyncio.Task[None]":
         """Begin to deliver; garbage is collected as rarely as the service does."""
-        gc.freeze()
-        gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
+        collect_rarely()
         return asyncio.create_task(self.dispatcher.run())
 
     async def end(self, running: "asyncio.Task[None]") -> None:

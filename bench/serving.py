@@ -9,7 +9,6 @@ import re
 import secrets
 import shutil
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
+
+from tests.engines.ports import free_ports
 
 from bench.market import write_recording
 from bench.measuring import Figure, Unavailable, installed_command
@@ -145,17 +146,17 @@ def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
     outcry = [installed_command(), "serve", "--data", str(folder / "data"), "--port"]
     servers: dict[str, Running] = {}
     for name, switch in (("fast path", "1"), ("without fast path", "0")):
-        port = free_port()
+        (port,) = free_ports(1)
         command = [*outcry, str(port)]
         servers[name] = stack.enter_context(served(command, port, PATH, key, {"OUTCRY_FASTPATH": switch}))
     with urllib.request.urlopen(_asking(servers["fast path"].url, key), timeout=5) as answer:
         body = answer.read()
     (folder / "levels.json").write_bytes(body)
     for name, kind in (("bare uvicorn application", "asgi"), ("bare protocol", "protocol")):
-        port = free_port()
+        (port,) = free_ports(1)
         command = [sys.executable, "-m", "bench.bare", kind, str(port), str(folder / "levels.json")]
         servers[name] = stack.enter_context(served(command, port, "/", key, {}))
-    port = free_port()
+    (port,) = free_ports(1)
     config = folder / "nginx.conf"
     config.write_text(_NGINX.format(folder=folder, port=port, body="x" * len(body)))
     nginx = stack.enter_context(
@@ -197,12 +198,6 @@ def served(command: list[str], port: int, path: str, key: str, more: dict[str, s
 
 def _asking(url: str, key: str) -> urllib.request.Request:
     return urllib.request.Request(url, headers={"x-api-key": key})
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def load(server: Running, folder: Path, seconds: int) -> Load:

@@ -17,10 +17,11 @@ from time import monotonic, sleep
 from typing import Any, ClassVar
 
 import uvloop
+from tests.engines.ports import free_ports
 
 from bench.latency import add_keys, cpu_ns, served
 from bench.measuring import Figure
-from bench.serving import free_port, pss_bytes
+from bench.serving import pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from outcry.accounts.tiers import streams_allowed
 from outcry.store.reference import load_reference
@@ -112,7 +113,7 @@ def _heard(pid: int, port: int, keys: Path, readers: int, seconds: float) -> dic
 
 
 def _bare(folder: Path, readers: int, seconds: float, found: dict[str, Any]) -> dict[str, Any]:
-    port = free_port()
+    (port,) = free_ports(1)
     size = found["bytes"] // max(1, sum(found["events"].values()))
     command = [sys.executable, "-m", "bench.streams", str(port), str(size)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:

@@ -162,7 +162,7 @@ class Pusher:
 
     def _send(self, line: _Line) -> None:
         """Send what is pending, at least one push."""
-        moved_s, pauses = time.monotonic(), Pauses(1.0, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        moved_s, pauses = time.monotonic(), Pauses(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         while True:
             wait_s = self._sender.attempt(self._feed, line)
             if wait_s is None:

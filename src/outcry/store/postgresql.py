@@ -84,9 +84,8 @@ def _limits(named: dict[str, Any]) -> dict[str, Any]:
         "keepalives_count": 3,
     }
     limits |= {"tcp_user_timeout": int(PATIENCE_S * 1000), "application_name": "outcry"}
-    limits |= {
-        "client_encoding": "utf8"
-    }  # else it is the database's, and psycopg gives bytes for one that has none
+    # without it texts come as the database has them, and as bytes from one that has no encoding
+    limits |= {"client_encoding": "utf8"}
     return limits | named | {"options": f"{options} {named.get('options', '')}".strip()}
 
 

@@ -244,11 +244,11 @@ class Link:
             self._away = False
             self._tell("the bus is back")
         self._up.set()
-        if self._client.clustered and 1 <= len(self._client.addresses) < _REPLICAS and not self._said_few:
+        if self._client.clustered and self._replicas() < _REPLICAS and not self._said_few:
             self._said_few = True
             self._tell(
                 "of a cluster of buses few are named in OUTCRY_CLUSTER: what is kept is on no more of them",
-                named=len(self._client.addresses),
+                named=self._replicas(),
             )
         for call in self.on_back:
             call()

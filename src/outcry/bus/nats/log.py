@@ -287,7 +287,7 @@ class JetStreamLog:
     async def _written(self, stream: Standing) -> int:
         """Write the message on its way, however long that takes; return its number. Raises `Overtaken`."""
         body, name = messages.encode(stream.flying), self._fresh_name()
-        pauses = Pauses(1.0, _PAUSE_S, _LONGEST_PAUSE_S)
+        pauses = Pauses(first_s=_PAUSE_S, longest_s=_LONGEST_PAUSE_S)
         while True:
             try:
                 await self._thread.link.up()

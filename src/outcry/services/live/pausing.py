@@ -14,7 +14,7 @@ class Pauses:
         self, rush: float = 1.0, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S
     ) -> None:
         self._rush, self._first_s, self._longest_s = rush, first_s, longest_s
-        self._pause_s = min(first_s, longest_s)
+        self.begin()
 
     def next_s(self) -> float:
         """The next of them, in seconds."""
