@@ -35,6 +35,17 @@ test: $(READY) browser  ## all tests and checks, from nothing
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -n 2
 
+quick: $(READY)  ## format, lint, imports, types of changed files, tests of the pure packages: within a minute
+	$(BIN)/ruff format --check src tests bench sim
+	$(BIN)/ruff check src tests bench sim
+	$(BIN)/lint-imports
+	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
+	$(BIN)/pytest -n 2 tests/core tests/accounts tests/library
+
+soak: $(READY)   ## the long campaigns: damaged files, kills, a simulated cluster; run before a release
+	$(BIN)/pytest -n 2 -m soak
+	$(MAKE) --no-print-directory sim
+
 fuzz: $(READY)   ## the tests over made examples, with examples not tried before
 	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile=fresh
 
@@ -65,4 +76,4 @@ docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install run browser test fuzz sim check bench format docs clean
+.PHONY: help install run browser test quick soak fuzz sim check bench format docs clean
