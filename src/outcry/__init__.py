@@ -20,3 +20,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(library, name)
     raise AttributeError(f"module 'outcry' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names of the library too, without loading it."""
+    return sorted({*globals(), *__all__})

@@ -103,16 +103,15 @@ class MemoryAccounts:
         mine = [row.id for row in self.keys(user_id) if row.id == key_id]
         return bool(mine) and self.change(key_id, label=label) is not None
 
-    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
-        named = [row.id for row in self.rows if row.prefix == prefix and row.revoked_ns is None]
-        return self.change(named[0], revoked_ns=now_ns) if len(named) == 1 else None
-
     def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
         mine = [row.id for row in self.keys(user_id) if row.id == key_id and row.revoked_ns is None]
         return self.change(key_id, revoked_ns=now_ns) if mine else None
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
         return tuple(row for row in self.rows if user_id in (None, row.user_id))
+
+    def keys_named(self, beginning: str) -> Sequence[KeyRow]:
+        return tuple(row for row in self.rows if row.prefix.startswith(beginning))
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
         return iter(self.keys())

@@ -4,11 +4,12 @@ import json
 import re
 
 import pytest
-from stage import SECOND, Got, Stage, build_stage, known, served
+from stage import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
 from tests.within import quick, seconds_until
 
 from outcry.api.endpoints import ENDPOINTS
 from outcry.ports.store import GrantRow
+from outcry.services.accounts import KeyRing
 
 LEVELS = "/api/levels?symbol=ES"
 ALWAYS = {
@@ -251,10 +252,6 @@ def test_names_that_only_contain_such_a_word_are_ignored(stage: Stage, query: st
 
 def test_a_key_made_by_another_process_works_at_once(stage: Stage) -> None:
     """The next look at the store is waited for before a well-formed key is called unknown."""
-    from stage import SERVER_SECRET
-
-    from outcry.services.accounts import KeyRing
-
     key = KeyRing(stage.accounts, SERVER_SECRET, stage.clock).create(
         "bob@example.com", "pro", stage.clock.now_ns()
     )
@@ -265,7 +262,7 @@ def test_a_revocation_by_another_process_holds_within_a_second(stage: Stage) -> 
     def took() -> float:
         key = stage.key()
         assert stage.get(LEVELS, key).status == 200
-        stage.accounts.revoke_key(key[:15], stage.clock.now_ns())
+        KeyRing(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
         took_s = seconds_until(lambda: stage.get(LEVELS, key).status != 200)
         assert reason(stage.get(LEVELS, key)) == "revoked"
         return took_s

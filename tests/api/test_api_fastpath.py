@@ -6,9 +6,11 @@ import threading
 import time
 
 import pytest
-from stage import SECOND, Stage, build_stage, served
+from stage import SECOND, SERVER_SECRET, Stage, build_stage, served
 from tests.within import quick, seconds_until
 from wire import Wire, plain
+
+from outcry.services.accounts import KeyRing
 
 MASKS = [
     (rb"x-request-id: [0-9a-f]{12}-[0-9a-f]{8}", b"x-request-id: ID"),
@@ -117,7 +119,7 @@ def test_a_revoked_key_is_refused_within_a_second_on_a_connection_kept_open(stag
         with Wire(stage) as wire:
             for _ in range(3):
                 wire.ask(plain(key))
-            stage.accounts.revoke_key(key[:15], stage.clock.now_ns())
+            KeyRing(stage.accounts, SERVER_SECRET, stage.clock).revoke(key, stage.clock.now_ns())
             took_s, got = refused(wire, key)
         assert b'"revoked"' in got
         assert hot_count(stage) == 0, "the key's bytes are forgotten with it"

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
+from outcry.accounts import keys as form
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy
 from outcry.services.accounts import GRACES_NS, KeyFault, KeyRefusal, KeyRefused, KeyRing, Licences
@@ -42,6 +43,45 @@ def test_nothing_kept_contains_the_key_or_finds_it_under_another_secret() -> Non
     assert (
         KeyRing(accounts, b"another secret, as long", HandClock()).find(key, START_NS) is KeyRefusal.UNKNOWN
     )
+
+
+@pytest.mark.parametrize("length", [9, 15, 16, 40, 55, 56])
+def test_a_key_is_revoked_by_any_beginning_up_to_the_whole_key(length: int) -> None:
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    first, second = (ring.create(f"{name}@example.com", "free", START_NS) for name in ("ann", "bob"))
+    while first[:9] == second[:9]:
+        second = ring.create("bob@example.com", "free", START_NS)
+    revoked = ring.revoke(second[:length], START_NS)
+    assert revoked is not None
+    assert (revoked.email, revoked.prefix) == ("bob@example.com", second[:15])
+    assert isinstance(ring.known(first), KeyRow)
+
+
+def test_a_beginning_of_several_keys_revokes_none_of_them() -> None:
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    made = [ring.create("ann@example.com", "free", START_NS) for _ in range(2)]
+    for text in ("outcry_", "out", ""):
+        assert ring.revoke(text, START_NS) is None
+    assert [row.prefix for row in ring.named("outcry_")] == [key[:15] for key in made]
+    # One of them revoked, the same beginning is of one key.
+    ring.revoke(made[0], START_NS)
+    revoked = ring.revoke("outcry_", START_NS)
+    assert revoked is not None
+    assert revoked.prefix == made[1][:15]
+
+
+def test_a_whole_key_of_the_same_beginning_is_another_key() -> None:
+    """It is well-formed and its first 15 characters are those of a key there is: its digest tells them apart."""
+    ring = KeyRing(MemoryAccounts(), SERVER_SECRET, HandClock())
+    key = ring.create("ann@example.com", "free", START_NS)
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+    start = sum(digits.index(sign) * 62 ** (42 - place) for place, sign in enumerate(key[7:15]))
+    forged = form.compose(start)
+    assert (forged[:15], forged != key) == (key[:15], True)
+    for text in (forged, key[:-1] + ("0" if key[-1] != "0" else "1"), key + "0", key[:20] + "é", f" {key}"):
+        assert not ring.named(text)
+        assert ring.revoke(text, START_NS) is None
+    assert isinstance(ring.known(key), KeyRow)
 
 
 @pytest.mark.parametrize("secret", [b"", b"fifteen bytes!!", b"x" * 65])

@@ -90,12 +90,13 @@ def test_every_write_moves_the_revision_and_no_read_does(store: SqlStore) -> Non
     seen = [store.revision()]
     user = store.ensure_user("A@Example.com ", 1)
     seen.append(store.revision())
-    store.add_key(user, "pro", "outcry_abcdefgh", b"digest", 2)
+    key = store.add_key(user, "pro", "outcry_abcdefgh", b"digest", 2)
+    assert key is not None
     seen.append(store.revision())
     listed = store.keys()
     assert len(listed) == len(store.grants()) == 1
     assert store.revision() == seen[-1]
-    store.revoke_key("outcry_abcdefgh", 3)
+    store.revoke_key_of(user, key, 3)
     seen.append(store.revision())
     assert seen == sorted(set(seen))
 
@@ -109,17 +110,39 @@ def test_users_are_told_apart_by_address_in_lower_case(store: SqlStore) -> None:
     assert store.find_user("b@example.com") is None
 
 
-def test_a_key_is_revoked_once_and_only_if_one_is_meant(store: SqlStore) -> None:
+def test_keys_are_found_by_the_beginning_of_their_prefix(store: SqlStore) -> None:
     user = store.ensure_user("a@example.com", 1)
-    store.add_key(user, "free", "outcry_aaaa1111", b"1", 2)
+    first = store.add_key(user, "free", "outcry_aaaa1111", b"1", 2)
     store.add_key(user, "free", "outcry_aaaa2222", b"2", 2)
-    assert store.revoke_key("outcry_aaaa", 3) is None
-    assert store.revoke_key("", 3) is None
-    assert store.revoke_key("outcry\\_aaaa1%", 3) is None
-    revoked = store.revoke_key("outcry_aaaa1111", 3)
+    assert first is not None
+    store.revoke_key_of(user, first, 3)
+    digests = {
+        text: [row.digest for row in store.keys_named(text)]
+        for text in (
+            "outcry_aaaa",
+            "outcry_aaaa1",
+            "outcry_aaaa1111",
+            "outcry_AAAA",
+            "outcry\\_aaaa1%",
+            "aaaa",
+        )
+    }
+    assert digests == {
+        "outcry_aaaa": [b"1", b"2"], "outcry_aaaa1": [b"1"], "outcry_aaaa1111": [b"1"], "outcry_AAAA": [],
+        "outcry\\_aaaa1%": [], "aaaa": [],
+    }  # fmt: skip
+
+
+def test_a_key_is_revoked_once_and_by_its_own_user_only(store: SqlStore) -> None:
+    user, other = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
+    key = store.add_key(user, "free", "outcry_aaaa1111", b"1", 2)
+    store.add_key(user, "free", "outcry_aaaa2222", b"2", 2)
+    assert key is not None
+    assert store.revoke_key_of(other, key, 3) is None
+    revoked = store.revoke_key_of(user, key, 3)
     assert revoked is not None
     assert (revoked.revoked_ns, revoked.email) == (3, "a@example.com")
-    assert store.revoke_key("outcry_aaaa1111", 4) is None
+    assert store.revoke_key_of(user, key, 4) is None
     listed = store.keys()
     assert [row.revoked_ns for row in listed] == [3, None]
 
@@ -127,10 +150,11 @@ def test_a_key_is_revoked_once_and_only_if_one_is_meant(store: SqlStore) -> None
 def test_a_key_has_one_role_and_reads_unless_said_otherwise(store: SqlStore) -> None:
     user = store.ensure_user("a@example.com", 1)
     store.add_key(user, "free", "outcry_aaaa1111", b"1", 2)
-    store.add_key(user, "free", "outcry_aaaa2222", b"2", 2, role="ingest")
+    key = store.add_key(user, "free", "outcry_aaaa2222", b"2", 2, role="ingest")
+    assert key is not None
     listed = store.keys()
     assert [row.role for row in listed] == ["read", "ingest"]
-    revoked = store.revoke_key("outcry_aaaa2222", 3)
+    revoked = store.revoke_key_of(user, key, 3)
     assert revoked is not None
     assert revoked.role == "ingest"
 
@@ -160,8 +184,9 @@ def test_a_user_has_so_many_live_keys_and_no_more_however_many_ask_at_once(
     """Revoked ones, those whose time is over and other people's do not count."""
     ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
     store.add_key(bob, "free", "outcry_b", b"b", 2)
-    store.add_key(ann, "free", "outcry_r", b"r", 2)
-    store.revoke_key("outcry_r", 2)
+    ended = store.add_key(ann, "free", "outcry_r", b"r", 2)
+    assert ended is not None
+    store.revoke_key_of(ann, ended, 2)
     store.add_key(ann, "free", "outcry_e", b"e", 2, expires_ns=5)
     elsewhere = place.open()
     stores = [store, SqlStore(elsewhere)]
@@ -225,7 +250,7 @@ def test_keys_are_asked_for_by_the_revision_since_which_what_they_may_do_changed
         ) == [n + 1]
     assert sorted(store.keys_since(None), key=lambda row: row.id) == list(store.keys(None))
     assert changed_by(lambda: store.replace_key(bob, 5, "outcry_5", b"5", 30, 9, most=9)) == [5, 6]
-    assert changed_by(lambda: store.revoke_key("outcry_1", 9)) == [2]
+    assert changed_by(lambda: store.revoke_key_of(ann, 2, 9)) == [2]
     assert changed_by(lambda: store.used_keys({1: 9})) == []
     assert changed_by(lambda: store.name_key(ann, 1, "Küche")) == []
     assert changed_by(lambda: store.commit_import(0, "1", "a", [], [SESSION], 7)) == []

@@ -187,6 +187,61 @@ def test_mistakes_are_answered_in_one_line(
     assert done.stdout.count("\n") <= 1
 
 
+def test_levels_with_nothing_imported_name_the_reasons_and_the_remedies(tmp_path: Path) -> None:
+    key = outcry(tmp_path, "keys", "create", "--email", "me@example.com").stdout.strip()
+    with serving(tmp_path) as (url, _):
+        body = get(f"{url}/api/levels?symbol=CL", key)[1]
+        assert (body["reasons"], body["fix"]) == (
+            ["no_connection", "no_completed_session"], {"account": "/account", "brokerGuide": "/broker-guide"},
+        )  # fmt: skip
+        asked = outcry(tmp_path, "levels", "CL", env={"OUTCRY_KEY": key})
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert asked.stderr.splitlines() == [
+        "outcry: No data for CL (no_licensed_source).",
+        "  - No live feed is connected for CL.",
+        "  - No completed session of CL has been imported or recorded.",
+        "To fix this:",
+        "  - Import a recording: outcry import FILE",
+        f"  - Connect a live feed: {url}/broker-guide",
+        f"  - See what your account can access: {url}/account",
+    ]
+
+
+def test_a_key_is_revoked_by_the_whole_key_and_a_mistake_is_explained(tmp_path: Path) -> None:
+    first, second = (
+        outcry(tmp_path, "keys", "create", "--email", f"{name}@example.com").stdout.strip()
+        for name in ("ann", "bob")
+    )
+
+    def revoke(text: str) -> tuple[int, str]:
+        done = outcry(tmp_path, "keys", "revoke", text)
+        assert done.stdout == ""
+        assert not any(key in done.stderr for key in (first, second))
+        return done.returncode, done.stderr.strip()
+
+    status, said = revoke("outcry_")
+    assert status == 1
+    assert said == (
+        f"outcry: 2 keys begin with 'outcry_': {first[:15]} (ann@example.com), {second[:15]} (bob@example.com). "
+        "Give more characters of one of them."
+    )
+    # A whole key with its last character mistyped is not mistaken for the key it begins like.
+    mistyped = first[:-1] + ("0" if first[-1] != "0" else "1")
+    status, said = revoke(mistyped)
+    assert status == 1
+    assert said.startswith(f"outcry: No key matches the whole key {first[:15]}…")
+    assert mistyped not in said
+    secret = "hunter2-this-is-a-password"
+    status, said = revoke(secret)
+    assert (status, secret in said) == (1, False)
+    assert "keys begin with 'outcry_'" in said
+    assert revoke(first) == (0, f"revoked {first[:15]} of ann@example.com")
+    assert revoke(second[:30]) == (0, f"revoked {second[:15]} of bob@example.com")
+    status, said = revoke(first)
+    assert status == 1
+    assert said.startswith(f"outcry: Key {first[:15]} is already revoked (since 20")
+
+
 def test_a_bad_setting_is_named(tmp_path: Path) -> None:
     wrong = outcry(tmp_path, "keys", "list", env={"OUTCRY_PORT": "many"})
     assert wrong.returncode == 1

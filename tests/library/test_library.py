@@ -76,6 +76,10 @@ def test_trades_in_every_kind_of_dataframe(gold: dict[str, np.ndarray], shared: 
     assert sum(row.volume for row in found.rows) == want["volume"]
 
 
+def test_the_package_lists_what_it_offers() -> None:
+    assert {"profile", "Profile", "__version__"} <= set(dir(outcry))
+
+
 def test_bars_by_symbol_and_date(es: dict[str, np.ndarray], shared: Path) -> None:
     want = worked(shared, "ES_RTH_0930_1615_ET", "2013-10-08")
     for symbol in ("ES", "MESZ3", "/es"):

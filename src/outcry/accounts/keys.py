@@ -49,6 +49,14 @@ def prefix(key: str) -> str:
     return key[: len(MARK) + _SHOWN]
 
 
+def is_beginning(text: str) -> bool:
+    """Whether a key could begin with this, or be this; what is longer or holds other characters could not."""
+    secret = text.removeprefix(MARK)
+    if secret == text:  # the mark itself is incomplete
+        return bool(text) and MARK.startswith(text)
+    return len(text) <= KEY_LENGTH and (not secret or (secret.isascii() and secret.isalnum()))
+
+
 def is_label(text: str) -> bool:
     """Whether a key can be named so: at most 60 characters, each of which prints. No name is a name."""
     return len(text) <= LONGEST_LABEL and text.isprintable()

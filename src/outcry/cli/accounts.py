@@ -2,12 +2,14 @@
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
 
 from cyclopts import App
 
-from outcry.accounts.keys import is_email, is_label
+from outcry.accounts.keys import KEY_LENGTH, MARK, is_beginning, is_email, is_label
+from outcry.accounts.keys import prefix as key_prefix
 from outcry.accounts.licences import LicenceClass
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 from outcry.ports.store import GrantRow, KeyRow, Role, Tier
@@ -20,6 +22,8 @@ OPERATOR_NAME = "operator"
 BY_COMMAND = "command"
 EMBARGO_HOURS = 24
 LONGEST_HOURS = 10 * 366 * 24
+#: Keys that an error names at most.
+MOST_MATCHES = 10
 
 keys = App(name="keys", help="Make, list and revoke API keys.")
 grants = App(
@@ -84,20 +88,40 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
     Parameters
     ----------
     prefix
-        The key's first characters, as `outcry keys list` shows them.
+        The first characters of one key, as many as tell it from the others (see `outcry keys list`), or the whole key.
     data
         The data folder; otherwise OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
-        row = house.keys.revoke(prefix, house.clock.now_ns())
-    if row is None:
-        print(
-            f"outcry: no key in force, or more than one, begins with {prefix[:15]!r}: see `outcry keys list`",
-            file=sys.stderr,
-        )
-        return 1
+        text = prefix.strip()
+        row = house.keys.revoke(text, house.clock.now_ns())
+        if row is None:
+            print(f"outcry: {_not_revoked(text, house.keys.named(text))}", file=sys.stderr)
+            return 1
     print(f"revoked {row.prefix} of {row.email}", file=sys.stderr)
     return 0
+
+
+def _not_revoked(text: str, found: Sequence[KeyRow]) -> str:
+    """Return why no key was revoked. Of `text` only what may be shown of a key is repeated."""
+    if not is_beginning(text):
+        return f"This is not the beginning of a key: keys begin with {MARK!r}. Run `outcry keys list` to see them."
+    active = [row for row in found if row.revoked_ns is None]
+    if active:
+        shown = [f"{row.prefix} ({row.email})" for row in active[:MOST_MATCHES]]
+        more = [f"and {len(active) - MOST_MATCHES} more"] if len(active) > MOST_MATCHES else []
+        return (
+            f"{len(active)} keys begin with {key_prefix(text)!r}: {', '.join(shown + more)}. Give more characters of "
+            "one of them."
+        )
+    if len(found) == 1:
+        return f"Key {found[0].prefix} is already revoked (since {_instant(found[0].revoked_ns)})."
+    if len(text) == KEY_LENGTH:
+        return (
+            f"No key matches the whole key {key_prefix(text)}…. Check that it is complete and belongs to this "
+            "installation, or give only its first characters as `outcry keys list` shows them."
+        )
+    return f"No active key begins with {key_prefix(text)!r}. Run `outcry keys list` to see all keys."
 
 
 @keys.command(name="list")

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import msgspec
 
@@ -10,6 +11,14 @@ from outcry.cli.whereabouts import service
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, StreamEvent, Unreachable
 
 Answering = Callable[[Client], None]
+
+#: Sentences for the `reasons` of `no_licensed_source`; any other reason is the state of a feed.
+_REASONS = {
+    "no_connection": "No live feed is connected for {symbol}.",
+    "embargo": "Completed sessions of {symbol} are under embargo. The first one is released at {until}.",
+    "not_granted": "No grant gives this key access to completed sessions of {symbol}.",
+    "no_completed_session": "No completed session of {symbol} has been imported or recorded.",
+}
 
 
 def levels(symbol: str, *, url: str | None = None, data: str | None = None) -> int:
@@ -89,9 +98,47 @@ def _ask(url: str | None, data: str | None, answering: Answering) -> int:
     if not key:
         print("outcry: set OUTCRY_KEY to an API key (outcry keys create --email …)", file=sys.stderr)
         return 2
+    base = service(url, data)
     try:
-        answering(Client(service(url, data), key))
-    except (ApiError, Unreachable, ValueError) as problem:
+        answering(Client(base, key))
+    except ApiError as problem:
+        print(f"outcry: {explained(problem, base)}", file=sys.stderr)
+        return 1
+    except (Unreachable, ValueError) as problem:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1
     return 0
+
+
+def explained(problem: ApiError, base: str) -> str:
+    """Return an error's message; for `no_licensed_source` the reasons and remedies of its body instead. `base`: the
+    service's URL, which the paths of `fix` are relative to."""
+    body = problem.body
+    if problem.code != "no_licensed_source":
+        return str(problem)
+    symbol = str(body.get("symbol", "this symbol"))
+    lines = [f"No data for {symbol} ({problem.code})."]
+    reasons = [str(reason) for reason in _list(body.get("reasons"))]
+    for reason in reasons:
+        sentence = _REASONS.get(reason, f"The live feed of {{symbol}} is in state `{reason}`.")
+        lines.append(
+            f"  - {sentence.format(symbol=symbol, until=body.get('embargo_until', 'an unknown time'))}"
+        )
+    lines.append("To fix this:")
+    if "no_completed_session" in reasons:
+        lines.append("  - Import a recording: outcry import FILE")
+    if "not_granted" in reasons:
+        lines.append("  - Ask the operator for access, or as the operator: outcry grants add --help")
+    fix = body.get("fix")
+    paths = cast("dict[str, Any]", fix) if isinstance(fix, dict) else {}
+    for name, label in (
+        ("brokerGuide", "Connect a live feed"),
+        ("account", "See what your account can access"),
+    ):
+        if name in paths:
+            lines.append(f"  - {label}: {base.rstrip('/')}{paths[name]}")
+    return "\n".join(lines)
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []

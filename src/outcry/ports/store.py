@@ -189,8 +189,8 @@ class AccountStore(Protocol):
         """Call a key of this user's so; False where it is none of them."""
         ...
 
-    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
-        """Revoke the one key of that prefix; None where no key or several that are not revoked have it."""
+    def keys_named(self, beginning: str) -> Sequence[KeyRow]:
+        """All keys whose prefix begins so, revoked ones too, oldest first; `beginning` is not empty."""
         ...
 
     def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:

@@ -140,11 +140,25 @@ class KeyRing(Mirror):
         """Call a key of this user's so; False where it is none of them. Raises `KeyRefused`."""
         return self._store.name_key(user_id, key_id, _label(label))
 
-    def revoke(self, prefix: str, now_ns: int) -> KeyRow | None:
-        """Revoke the one key of that prefix; None where there is none that is not revoked, or several."""
-        row = self._store.revoke_key(prefix, now_ns)
-        self.refresh(now_ns, force=True)
-        return row
+    def named(self, text: str) -> Sequence[KeyRow]:
+        """Return the keys that a whole key or its beginning names, revoked ones too, oldest first; straight from the
+        store.
+
+        A whole key is compared by its digest. Of a shorter text only the characters that are stored can be compared,
+        which are those `form.prefix` returns.
+        """
+        if not form.is_beginning(text):
+            return ()
+        rows = self._store.keys_named(form.prefix(text))
+        if len(text) < form.KEY_LENGTH:
+            return rows
+        return [row for row in rows if form.is_well_formed(text) and row.digest == self.digest(text)]
+
+    def revoke(self, text: str, now_ns: int) -> KeyRow | None:
+        """Revoke the key that this whole key or beginning names (see `named`); None where it names no key that is not
+        revoked yet, or several."""
+        active = [row for row in self.named(text) if row.revoked_ns is None]
+        return self.revoke_own(active[0].user_id, active[0].id, now_ns) if len(active) == 1 else None
 
     def revoke_own(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
         """Revoke a key of this user's; None where it is none of them, or revoked already."""

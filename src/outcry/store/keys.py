@@ -73,23 +73,25 @@ class SqlKeys:
         with self._database.write("people") as connection:
             return connection.execute(named.values(label=label)).rowcount == 1
 
-    def revoke_key(self, prefix: str, now_ns: int) -> KeyRow | None:
-        """See `AccountStore`."""
-        if not prefix:
-            return None
-        return self._revoke(now_ns, func.substr(_KEYS.c.prefix, 1, len(prefix)) == prefix)
-
     def revoke_key_of(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:
         """See `AccountStore`."""
-        return self._revoke(now_ns, _KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
+        active = _rows().where(_KEYS.c.revoked_ns.is_(None), _KEYS.c.id == key_id, _KEYS.c.user_id == user_id)
+        with self._database.write() as connection:
+            found = connection.execute(active).mappings().first()
+            if found is None:
+                return None
+            revoked = update(_KEYS).where(_KEYS.c.id == key_id)
+            connection.execute(revoked.values(revoked_ns=now_ns, changed=CHANGED_NOW))
+            values: dict[str, Any] = {**found, "revoked_ns": now_ns}
+            return KeyRow(**values)
 
     def keys(self, user_id: int | None = None) -> Sequence[KeyRow]:
         """See `AccountStore`."""
-        query = _rows().order_by(_KEYS.c.id)
-        if user_id is not None:
-            query = query.where(_KEYS.c.user_id == user_id)
-        with self._database.reading() as connection:
-            return [KeyRow(**row) for row in connection.execute(query).mappings()]
+        return self._listed(*([] if user_id is None else [_KEYS.c.user_id == user_id]))
+
+    def keys_named(self, beginning: str) -> Sequence[KeyRow]:
+        """See `AccountStore`."""
+        return self._listed(func.substr(_KEYS.c.prefix, 1, len(beginning)) == beginning)
 
     def keys_since(self, revision: int | None) -> Iterator[KeyRow]:
         """See `AccountStore`."""
@@ -122,16 +124,10 @@ class SqlKeys:
         with self._database.write("nothing") as connection:
             connection.execute(query.values(last_used_ns=bindparam("at_ns")), rows)
 
-    def _revoke(self, now_ns: int, *named: Any) -> KeyRow | None:
-        standing = _KEYS.c.revoked_ns.is_(None)
-        with self._database.write() as connection:
-            found = connection.execute(_rows().where(standing, *named)).mappings().all()
-            if len(found) != 1:
-                return None
-            revoked = update(_KEYS).where(_KEYS.c.id == found[0]["id"])
-            connection.execute(revoked.values(revoked_ns=now_ns, changed=CHANGED_NOW))
-            values: dict[str, Any] = {**found[0], "revoked_ns": now_ns}
-            return KeyRow(**values)
+    def _listed(self, *conditions: Any) -> list[KeyRow]:
+        query = _rows().where(*conditions).order_by(_KEYS.c.id)
+        with self._database.reading() as connection:
+            return [KeyRow(**row) for row in connection.execute(query).mappings()]
 
 
 def _rows() -> Any:
