@@ -1,13 +1,21 @@
 """The front contract by volume (rules §9), worked by hand."""
 
+from collections.abc import Callable
 from datetime import date, timedelta
 
-from outcry.core.instruments import Contract
-from outcry.core.roll import fronts
+import pytest
 
-H, M, U = Contract("ES", 2024, 3), Contract("ES", 2024, 6), Contract("ES", 2024, 9)
+from outcry.core.instruments import Contract
+from outcry.core.roll import RollRule, front_on, fronts
+from outcry.store.reference import load_reference
+
+H, M, U = (Contract("ES", 2024, month) for month in (3, 6, 9))
 DAY = date(2024, 3, 4)
 FAR = date(2030, 1, 1)
+
+
+def until_tomorrow(contract: Contract) -> date:
+    return DAY + timedelta(days=1) if contract == H else FAR
 
 
 def days(*volumes: dict[Contract, int]) -> dict[date, dict[Contract, int]]:
@@ -17,7 +25,13 @@ def days(*volumes: dict[Contract, int]) -> dict[date, dict[Contract, int]]:
 def names(
     volumes: dict[date, dict[Contract, int]], roll_sessions: int = 1, deadline: date = FAR
 ) -> list[Contract]:
-    return [front.contract for front in fronts(volumes, roll_sessions, lambda _contract: deadline)]
+    return [front.contract for front in fronts(volumes, rule(roll_sessions, lambda _contract: deadline))]
+
+
+def rule(roll_sessions: int, deadline: Callable[[Contract], date]) -> RollRule:
+    return RollRule(
+        roll_sessions, deadline, lambda c: Contract("ES", c.year + c.month // 12, c.month % 12 + 3)
+    )
 
 
 def test_rolls_on_the_trade_date_after_volume_has_moved() -> None:
@@ -44,11 +58,7 @@ def test_metals_and_energy_ask_for_two_sessions_running() -> None:
 
 
 def test_the_deadline_rolls_without_volume() -> None:
-    found = fronts(
-        days({H: 9, M: 1}, {H: 9, M: 1}, {H: 9, M: 1}),
-        1,
-        lambda c: DAY + timedelta(days=1) if c == H else FAR,
-    )
+    found = fronts(days({H: 9, M: 1}, {H: 9, M: 1}, {H: 9, M: 1}), rule(1, until_tomorrow))
     assert [(f.contract, f.rolled_from) for f in found] == [(H, None), (M, H), (M, H)]
 
 
@@ -63,3 +73,53 @@ def test_a_front_without_a_session_gives_way_to_what_trades() -> None:
 
 def test_a_missing_day_of_the_front_is_not_a_day_without_volume() -> None:
     assert names(days({H: 9}, {M: 2}, {H: 9, M: 2}, {H: 9, M: 2})) == [H, H, H, H]
+
+
+def test_the_deadline_counts_volumes_of_earlier_dates_only() -> None:
+    """On the deadline U trades more than M, yet M led the session before: the date's own volume is not known at its
+    open. U leads M in that session, and takes over on the next date."""
+    found = fronts(days({H: 9, M: 3, U: 1}, {H: 1, M: 2, U: 8}, {M: 1, U: 9}), rule(1, until_tomorrow))
+    assert [(f.contract, f.rolled_from) for f in found] == [(H, None), (M, H), (U, M)]
+
+
+@pytest.mark.parametrize("known", [1, 2, 3, 4])
+def test_a_session_about_to_open_has_the_front_that_history_gives_it(known: int) -> None:
+    volumes = days({H: 9, M: 1}, {H: 9, M: 1}, {H: 9, M: 1}, {M: 5, U: 6}, {M: 1, U: 9})
+    dates = sorted(volumes)
+    before = {day: volumes[day] for day in dates[:known]}
+    by_history = fronts(volumes, rule(1, until_tomorrow))[known]
+    assert front_on(before, dates[known], volumes[dates[known]], rule(1, until_tomorrow)) == by_history
+
+
+def test_without_sessions_volume_chooses_no_front() -> None:
+    assert front_on({}, DAY, [H], rule(1, until_tomorrow)) is None
+
+
+def test_rolled_from_names_neighbours_only() -> None:
+    """After a hole of six years the front is another contract, but nothing was rolled from one to the other."""
+    old, new = Contract("ES", 2018, 3), H
+    volumes = {date(2018, 3, 1): {old: 9}, DAY: {new: 9}}
+    found = fronts(volumes, rule(1, lambda c: date(2018, 3, 14) if c == old else FAR))
+    assert [(f.contract, f.rolled_from) for f in found] == [(old, None), (new, None)]
+
+
+def test_after_a_hole_a_contract_past_its_deadline_is_not_chosen() -> None:
+    """H is past its deadline on the first date after the hole, so M takes over although H is nearer."""
+    old = Contract("ES", 2018, 3)
+    deadlines = {old: date(2018, 3, 14), H: DAY}
+    volumes = {date(2018, 3, 1): {old: 9}, DAY: {H: 9, M: 8}}
+    assert fronts(volumes, rule(1, lambda c: deadlines.get(c, FAR)))[-1].contract == M
+
+
+def test_es_rolls_on_the_deadline_of_december_2013() -> None:
+    """ESZ3 ends on Friday 2013-12-20; two business days before is Wednesday the 18th, from which ESH4 is front, in
+    history and live, though ESZ3 still trades more."""
+    reference = load_reference()
+    z, h = Contract("ES", 2013, 12), Contract("ES", 2014, 3)
+    lots = {z: 9, h: 1}
+    monday, tuesday, wednesday = (date(2013, 12, day) for day in (16, 17, 18))
+    es = RollRule.of(reference.universe, "ES")
+    found = fronts({monday: lots, tuesday: lots, wednesday: lots}, es)
+    assert [(f.contract, f.rolled_from) for f in found] == [(z, None), (z, None), (h, z)]
+    live = front_on({monday: lots, tuesday: lots}, wednesday, [z, h], es)
+    assert live == found[-1]

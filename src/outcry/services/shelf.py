@@ -10,14 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
+from itertools import islice
 
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import Contract, Product, Universe, UnknownName
 from outcry.core.ladder import IB_BRACKETS, Ladder
-from outcry.core.levels import Carried, Completed, carried
+from outcry.core.levels import POC_LOOKBACK_SESSIONS, Carried, Completed, carried
 from outcry.core.profile import SessionProfile, profile_of
-from outcry.core.roll import Front, fronts
+from outcry.core.roll import Front, RollRule, Volumes, fronts
 from outcry.core.snapshot import load
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.store import SessionRow, SessionStore
@@ -49,28 +50,65 @@ class StoredSession:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """RTH sessions of one contract that a later session is measured against, live and delayed alike.
+
+    sessions: ascending, partial ones included; they test and repair levels and make none. The look-back counts
+    recorded whole sessions (60 for POCs, 20 for extremes and the average range), however many days lie between.
+    """
+
+    sessions: Sequence[StoredSession]
+
+    @property
+    def prior(self) -> StoredSession | None:
+        """The newest whole session."""
+        return next((stored for stored in reversed(self.sessions) if stored.row.complete), None)
+
+    def carried(self) -> Carried:
+        """Naked POCs and poor extremes as they stood when the newest session completed."""
+        first = len(self.sessions)
+        whole = 0
+        while first and whole < POC_LOOKBACK_SESSIONS:  # decode no session that carries nothing
+            first -= 1
+            whole += self.sessions[first].row.complete
+        return carried([stored.completed for stored in self.sessions[first:]])
+
+    def average_range_ticks(self) -> int | None:
+        """The average range of up to twenty whole sessions, in whole ticks; None where there are none."""
+        newest = islice((s for s in reversed(self.sessions) if s.row.complete), ADR_SESSIONS)
+        ranges = [stored.profile.high - stored.profile.low for stored in newest]
+        return sum(ranges) // len(ranges) if ranges else None
+
+
+def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
+    """RTH lots of each contract on each trade date, of whole sessions: what the front is chosen by."""
+    volumes: dict[date, dict[Contract, int]] = {}
+    for stored in regular:
+        if stored.row.complete:
+            volumes.setdefault(stored.row.trade_date, {})[stored.contract] = stored.row.volume
+    return volumes
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where an answer stands: the session described, those of its contract up to it, and the contract it follows."""
+    """The session an answer describes, the sessions of its contract before it, and the contract it follows."""
 
     session: StoredSession
-    earlier: Sequence[StoredSession]
+    past: Past
     rolled_from: Contract | None
-    partial: Sequence[StoredSession] = ()
 
     @property
     def prior(self) -> StoredSession | None:
         """The completed session before the one described."""
-        return self.earlier[-1] if self.earlier else None
+        return self.past.prior
 
     def carried(self) -> Carried:
         """Naked POCs and poor extremes as they stood when the session completed."""
-        known = sorted((*self.earlier, *self.partial, self.session), key=lambda stored: stored.row.open_ns)
-        return carried([stored.completed for stored in known])
+        return Past((*self.past.sessions, self.session)).carried()
 
     def average_range_ticks(self) -> int | None:
         """The average RTH range of up to twenty earlier sessions, in whole ticks; None where there are none."""
-        ranges = [s.profile.high - s.profile.low for s in self.earlier[-ADR_SESSIONS:]]
-        return sum(ranges) // len(ranges) if ranges else None
+        return self.past.average_range_ticks()
 
 
 class Shelf:
@@ -96,11 +134,8 @@ class Shelf:
     @cached_property
     def fronts(self) -> Sequence[Front]:
         """The front contract of every trade date with a session, ascending."""
-        volumes: dict[date, dict[Contract, int]] = {}
-        for contract, sessions in self._by_contract.items():
-            for session in sessions:
-                volumes.setdefault(session.row.trade_date, {})[contract] = session.row.volume
-        return fronts(volumes, self.product.roll_sessions, self._universe.roll_deadline)
+        regular = (stored for sessions in self._by_contract.values() for stored in sessions)
+        return fronts(rth_volumes(regular), RollRule.of(self._universe, self.product.root))
 
     def overnight_of(self, session: StoredSession) -> StoredSession | None:
         """The overnight before a session, if the whole of it is known."""
@@ -133,9 +168,11 @@ class Shelf:
 
     def _place(self, sessions: Sequence[StoredSession], index: int, rolled_from: Contract | None) -> Place:
         session = sessions[index]
-        pieces = self._partial.get(session.contract, [])
-        before = [piece for piece in pieces if piece.row.open_ns < session.row.open_ns]
-        return Place(session, sessions[:index], rolled_from, before)
+        earlier = sessions[:index]
+        if pieces := self._partial.get(session.contract):
+            before = [piece for piece in pieces if piece.row.open_ns < session.row.open_ns]
+            earlier = sorted((*earlier, *before), key=lambda stored: stored.row.open_ns)
+        return Place(session, Past(earlier), rolled_from)
 
 
 def _rank(session: StoredSession, scope: Scope) -> tuple[bool, bool]:

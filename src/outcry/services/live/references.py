@@ -7,20 +7,15 @@ completed sessions, between sessions only.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 
 from outcry.accounts.licences import OPERATOR, Scope
 from outcry.core.calendar import Session, SessionKind
 from outcry.core.instruments import Contract, Universe
-from outcry.core.levels import Carried, Completed, carried
 from outcry.core.opening import Opening, Prior
-from outcry.core.roll import Front, fronts
+from outcry.core.roll import Front, RollRule, front_on
 from outcry.ports.clock import Clock
 from outcry.ports.store import SessionRow, SessionStore
-from outcry.services.shelf import ADR_SESSIONS, StoredSession, visible
-
-#: Sessions older than this carry nothing: the look-back of naked POCs is 60 sessions.
-LOOKBACK = timedelta(days=120)
+from outcry.services.shelf import Past, StoredSession, rth_volumes, visible
 
 #: Sessions kept worked out: those of a whole universe for a month.
 _MOST_KEPT = 2048
@@ -32,9 +27,9 @@ ScopeOf = Callable[[int], Scope]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Completed sessions before an instant: of the contract, ascending, and the RTH lots of each contract."""
+    """What is stored from before a session opens: RTH sessions of its contract, its front, its whole overnight."""
 
-    sessions: Sequence[StoredSession]
+    past: Past
     front: Front | None
     overnight: StoredSession | None
 
@@ -55,42 +50,41 @@ class References:
 
         streamed: contracts of the product this feed brings; the front is one of them.
         """
-        known = self._known(owner, contract, session)
-        completed = [stored.completed for stored in known.sessions]
-        whole = [done for done in completed if done.whole]
-        ranges = [done.profile.high - done.profile.low for done in whole[-ADR_SESSIONS:]]
+        known = self._known(owner, contract, session, streamed)
         if overnight is None and session.kind is SessionKind.RTH and known.overnight is not None:
             overnight = (known.overnight.profile.high, known.overnight.profile.low)
         front, rolled_from = self._front(known.front, contract, session, streamed)
         return Opening(
             contract=contract.key, root=contract.root, kind=session.kind, trade_date=session.trade_date,
-            segments=session.segments, short=session.short, prior=_prior(whole),
-            carried=carried(completed) if completed else Carried((), (), ()),
+            segments=session.segments, short=session.short, prior=_prior(known.past),
+            carried=known.past.carried(),
             overnight=overnight if session.kind is SessionKind.RTH else None,
-            average_range=sum(ranges) // len(ranges) if ranges else None,
+            average_range=known.past.average_range_ticks(),
             rolled_from=rolled_from, front=front,
         )  # fmt: skip
 
-    def _known(self, owner: int, contract: Contract, session: Session) -> _Known:
-        earliest = session.trade_date - LOOKBACK
+    def _known(
+        self, owner: int, contract: Contract, session: Session, streamed: Sequence[Contract]
+    ) -> _Known:
         rows = [
             self._stored(row)
             for row in self._rows(owner, contract.root)
-            if earliest <= row.trade_date <= session.trade_date and row.open_ns < session.open_ns
+            if row.trade_date <= session.trade_date and row.open_ns < session.open_ns
         ]
         best = sorted(self._best(owner, rows), key=lambda stored: stored.row.open_ns)
         regular = [stored for stored in best if stored.row.kind is SessionKind.RTH]
+        mine = [stored for stored in best if stored.contract == contract]
         nights = [
             stored
-            for stored in best
+            for stored in mine
             if stored.row.kind is SessionKind.ETH
-            and stored.contract == contract
             and stored.row.trade_date == session.trade_date
+            and stored.row.complete
         ]
-        mine = [stored for stored in regular if stored.contract == contract]
-        return _Known(
-            mine, self._front_on(contract.root, session.trade_date, regular), nights[-1] if nights else None
-        )
+        past = Past([stored for stored in mine if stored.row.kind is SessionKind.RTH])
+        rule = RollRule.of(self._universe, contract.root)
+        front = front_on(rth_volumes(regular), session.trade_date, {*streamed, contract}, rule)
+        return _Known(past, front, nights[-1] if nights else None)
 
     def _stored(self, row: SessionRow) -> StoredSession:
         """The session of a row, with what was worked out of it when it was last asked for."""
@@ -114,46 +108,34 @@ class References:
             return rows
         return visible(rows, self._scope_of(owner), self._clock.now_ns())[0]
 
-    def _front_on(self, root: str, day: date, regular: Sequence[StoredSession]) -> Front | None:
-        """The front by volume of a trade date that has not traded yet."""
-        volumes: dict[date, dict[Contract, int]] = {}
-        for stored in regular:
-            if stored.row.complete and stored.row.trade_date < day:
-                lots = volumes.setdefault(stored.row.trade_date, {})
-                lots[stored.contract] = lots.get(stored.contract, 0) + stored.row.volume
-        if not volumes:
-            return None
-        volumes[day] = {}
-        return fronts(volumes, self._universe.products[root].roll_sessions, self._universe.roll_deadline)[-1]
-
     def _front(
         self, newest: Front | None, contract: Contract, session: Session, streamed: Sequence[Contract]
     ) -> tuple[bool, str | None]:
         """Whether the contract is the front of the session, and which one it was rolled from.
 
-        The front is the one volume says, rolled by calendar at its deadline; where the feed does not bring that one,
-        the nearest that it brings.
+        Without volumes the calendar chooses the front; where the feed does not bring the chosen one, it is the nearest
+        that the feed brings.
         """
-        by_calendar = self._universe.front(contract.root, session.trade_date)
-        chosen = newest.contract if newest else by_calendar
-        if session.trade_date > self._universe.roll_deadline(chosen):
-            chosen = by_calendar
+        chosen = newest.contract if newest else self._universe.front(contract.root, session.trade_date)
         brought = sorted({*streamed, contract}, key=lambda c: (c.year, c.month))
         if chosen not in brought:
             later = [c for c in brought if (c.year, c.month) > (chosen.year, chosen.month)]
             chosen = later[0] if later else brought[-1]
-        is_front = chosen == contract
-        if not is_front or newest is None:
-            return is_front, None
-        before = newest.rolled_from if newest.contract == contract else newest.contract
-        return True, before.key if before else None
+        if newest is None or newest.contract != contract:
+            return chosen == contract, None
+        return True, newest.rolled_from.key if newest.rolled_from else None
 
 
-def _prior(whole: Sequence[Completed]) -> Prior | None:
-    if not whole:
+def _prior(past: Past) -> Prior | None:
+    if past.prior is None:
         return None
-    newest = whole[-1]
-    profile = newest.profile
+    profile = past.prior.profile
     return Prior(
-        newest.trade_date, profile.poc, profile.vah, profile.val, profile.high, profile.low, profile.close
+        past.prior.row.trade_date,
+        profile.poc,
+        profile.vah,
+        profile.val,
+        profile.high,
+        profile.low,
+        profile.close,
     )

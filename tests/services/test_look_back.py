@@ -1,0 +1,80 @@
+"""What a session is measured against: the same for the session about to open and for the answer about the last one."""
+
+from datetime import date
+
+from tests.services.conftest import Write
+
+from outcry.accounts.licences import OPERATOR, Grant, Scope, resolve
+from outcry.core.calendar import SessionKind
+from outcry.core.instruments import Contract
+from outcry.core.opening import Opening
+from outcry.ports.files import ReadOptions
+from outcry.services.live.references import References
+from outcry.services.shelf import Place, Shelves
+from outcry.wiring import House
+
+SEPTEMBER = Contract("ES", 2024, 9)
+MINUTES = 405  # 09:30 to 16:15 in New York
+
+
+def put(house: House, write: Write, day: str, price: int, *, month: str = "202409", lots: int = 10,
+        opens: int = 13) -> None:  # fmt: skip
+    """Import a whole session that trades at one price each minute, and once a point above. opens: the hour (UTC) of the
+    half past which it opens."""
+    times = [f"{opens + (30 + n) // 60}:{(30 + n) % 60:02d}:00" for n in range(MINUTES)]
+    trades = [(at, str(price), lots) for at in times] + [(f"{times[-1][:-2]}30", str(price + 1), 1)]
+    path = write(day, *trades, month=month, folder=f"{day}{month}")
+    house.importer.run(path, OPERATOR, ReadOptions(), house.clock.now_ns())
+
+
+def openings(house: House, day: date, contract: Contract, streamed: list[Contract]) -> Opening:
+    references = References(
+        house.store, house.reference.universe, lambda user: resolve(user, 0, "free", ()), house.clock
+    )
+    session = house.reference.calendar.session(contract.root, day, SessionKind.RTH)
+    assert session is not None
+    return references.opening(OPERATOR, contract, session, None, streamed)
+
+
+def newest(house: House, contract: Contract | None = None) -> Place:
+    product = house.reference.universe.products["ES"]
+    scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
+    shelf, _ = Shelves(house.store, house.reference.universe).of(scope, product, house.clock.now_ns())
+    return shelf.places(contract)[-1]
+
+
+def test_the_look_back_counts_recorded_sessions_live_and_delayed(house: House, ticks: Write) -> None:
+    """A POC of 1 February and one of 1 July, 151 days later, with no session recorded between: both are naked."""
+    put(house, ticks, "20240201", 4900, opens=14)
+    put(house, ticks, "20240701", 5500)
+    live, delayed = openings(house, date(2024, 7, 2), SEPTEMBER, [SEPTEMBER]), newest(house)
+    assert [(level.price_ticks, str(level.made_on)) for level in live.carried.naked_pocs] == [
+        (22_000, "2024-07-01"), (19_600, "2024-02-01"),
+    ]  # fmt: skip
+    assert live.carried == delayed.carried()
+    assert live.average_range == 4
+
+
+def test_live_and_history_roll_on_the_deadline_of_december_2013(house: House, ticks: Write) -> None:
+    """ESZ3 ends on 2013-12-20, so ESH4 is front from the 18th on, two business days before, whatever ESZ3 trades."""
+    december, march = Contract("ES", 2013, 12), Contract("ES", 2014, 3)
+    for day, price in (("20131216", 1780), ("20131217", 1785)):
+        put(house, ticks, day, price, month="201312", lots=90, opens=14)
+        put(house, ticks, day, price - 7, month="201403", opens=14)
+    day = date(2013, 12, 18)
+    both = [december, march]
+    live = {contract: openings(house, day, contract, both) for contract in both}
+    assert [live[contract].front for contract in both] == [False, True]
+    assert live[march].rolled_from == "ESZ2013"
+    put(house, ticks, "20131218", 1790, month="201312", lots=90, opens=14)
+    put(house, ticks, "20131218", 1783, month="201403", opens=14)
+    place = newest(house)
+    assert (place.session.row.trade_date, place.session.contract, place.rolled_from) == (day, march, december)
+
+
+def test_after_a_hole_of_years_nothing_was_rolled(house: House, ticks: Write) -> None:
+    put(house, ticks, "20131216", 1780, month="201312", opens=14)
+    put(house, ticks, "20240701", 5500)
+    place = newest(house)
+    assert (place.session.contract, place.rolled_from) == (SEPTEMBER, None)
+    assert openings(house, date(2024, 7, 2), SEPTEMBER, [SEPTEMBER]).rolled_from is None
