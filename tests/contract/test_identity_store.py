@@ -101,7 +101,9 @@ def test_an_address_is_one_users(people: People) -> None:
     assert store.change_user(bob.id, email=" Ann@example.com") is False
     assert store.change_user(ann.id, email="ANN@example.com") is True
     assert store.change_user(bob.id, email="Robert@Example.com") is True
-    assert store.user_named("robert@example.com") == replace(bob, email="robert@example.com")
+    assert store.user_named("robert@example.com") == replace(
+        bob, email="robert@example.com", credentials_version=1
+    )
     made = at_once(
         lambda: store.add_user("eve@example.com", "member", "free", b"1", NOW) is not None,
         lambda: people.elsewhere.add_user("eve@example.com", "member", "free", b"2", NOW) is not None,
@@ -123,7 +125,7 @@ def test_what_is_not_given_is_not_changed(store: IdentityStore) -> None:
     assert store.change_user(99) is False
     assert store.change_user(user.id, role="operator", tier="admin") is True
     assert store.change_user(user.id, disabled_ns=NOW) is True
-    changed = replace(user, role="operator", tier="admin", disabled_ns=NOW)
+    changed = replace(user, role="operator", tier="admin", disabled_ns=NOW, credentials_version=1)
     assert store.user(user.id) == changed
     assert store.change_user(user.id, disabled_ns=0) is True
     assert store.user(user.id) == replace(changed, disabled_ns=None)
@@ -132,16 +134,17 @@ def test_what_is_not_given_is_not_changed(store: IdentityStore) -> None:
 def test_password_second_factor_and_preferences(store: IdentityStore) -> None:
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     shown = Preferences("de", "Europe/Berlin", "dark", 0, shortcuts=False)
-    store.set_password(ann.id, "$argon2id$…")
+    store.set_password(ann.id, "$argon2id$…", NOW)
     store.set_totp(ann.id, b"\x01sealed\x00")
     store.set_preferences(ann.id, shown)
     assert store.user(ann.id) == replace(
-        ann, password_hash="$argon2id$…", totp_sealed=b"\x01sealed\x00", preferences=shown
-    )
+        ann, password_hash="$argon2id$…", totp_sealed=b"\x01sealed\x00", preferences=shown,
+        credentials_version=2,
+    )  # fmt: skip
     assert store.user(bob.id) == bob
-    store.set_password(ann.id, None)
+    store.set_password(ann.id, None, NOW)
     store.set_totp(ann.id, None)
-    assert store.user(ann.id) == replace(ann, preferences=shown)
+    assert store.user(ann.id) == replace(ann, preferences=shown, credentials_version=4)
 
 
 def test_a_time_step_counts_once_and_none_before_it(people: People) -> None:
@@ -164,10 +167,10 @@ def test_a_time_step_counts_once_and_none_before_it(people: People) -> None:
 def test_there_is_one_first_operator(people: People) -> None:
     store = people.store
     users = [user_of(store, f"{n}@example.com") for n in range(4)]
-    assert store.first_operator(99, "hash") is False
+    assert store.first_operator(99, "hash") is None
     assert at_once(
         *(lambda n=n, user=user: (store, people.elsewhere)[n % 2].first_operator(user.id, f"hash {user.id}")
-          for n, user in enumerate(users))
+          is not None for n, user in enumerate(users))
     ) == 1  # fmt: skip
     assert [user.role for user in store.users()].count("operator") == 1
     assert not any(store.first_operator(user.id, "other") for user in users)
@@ -176,17 +179,20 @@ def test_there_is_one_first_operator(people: People) -> None:
         f"hash {user.id}" if user.id == first else None for user in users
     ]
     store.change_user(first, role="member")
-    assert store.first_operator(users[0].id, "hash") is True
+    again = store.first_operator(users[0].id, "hash")
+    assert again == store.user(users[0].id)
+    assert again is not None
+    assert (again.role, again.password_hash) == ("operator", "hash")
 
 
 def test_the_last_operator_does_not_go(store: IdentityStore) -> None:
     ann, bob, eve = (user_of(store, f"{name}@example.com") for name in ("ann", "bob", "eve"))
     for user in (ann, bob):
         store.change_user(user.id, role="operator")
-    store.set_password(ann.id, "hash")
+    store.set_password(ann.id, "hash", NOW)
     assert store.change_user(eve.id, role="member", leaving="own") is True  # goes nowhere
     assert store.change_user(ann.id, disabled_ns=NOW, leaving="own") is False  # Bob cannot come in
-    assert store.user(ann.id) == replace(ann, role="operator", password_hash="hash")
+    assert store.user(ann.id) == replace(ann, role="operator", password_hash="hash", credentials_version=1)
     assert store.change_user(bob.id, role="member", leaving="own") is True
     store.change_user(bob.id, role="operator", disabled_ns=NOW)
     assert store.change_user(ann.id, role="member", leaving="any") is False  # Bob is disabled
@@ -208,7 +214,7 @@ def test_of_two_operators_who_take_it_from_each_other_one_remains(people: People
     store = people.store
     ann, bob = user_of(store), user_of(store, "bob@example.com")
     for user in (ann, bob):
-        store.set_password(user.id, "hash")
+        store.set_password(user.id, "hash", NOW)
     for n in range(20):
         for user in (ann, bob):
             store.change_user(user.id, role="operator", disabled_ns=0)
@@ -263,9 +269,9 @@ def test_the_last_passkey_goes_only_where_there_is_a_password(people: People) ->
         ) == 1  # fmt: skip
         (left,) = (row.id for row in store.passkeys(user.id))
         assert store.remove_passkey(user.id, left, leaving="own") is False
-        store.set_password(user.id, "hash")
+        store.set_password(user.id, "hash", NOW)
         assert store.remove_passkey(user.id, left, leaving="own") is True
-        store.set_password(user.id, None)
+        store.set_password(user.id, None, NOW)
 
 
 # -- recovery codes
@@ -309,7 +315,9 @@ def test_passkeys_are_kept_by_credential_and_removed_by_their_user_alone(people:
     assert (one.credential_id, one.public_key, one.sign_count) == (b"\x00one", b"key", 2**32 - 1)
     assert (one.transports, one.label, one.created_ns) == (("usb", "nfc"), "Gelber Schlüssel", NOW)
     assert (one.user_id, one.last_used_ns, two.transports) == (ann.id, None, ())
-    store.used_passkey(two.id, 5, NOW + 1)
+    assert store.used_passkey(two.id, 5, NOW + 1, after=0) is True
+    assert store.used_passkey(two.id, 6, NOW + 2, after=0) is False  # answered elsewhere meanwhile
+    assert store.used_passkey(99, 6, NOW + 2, after=0) is False
     assert store.passkey(b"two") == replace(two, sign_count=5, last_used_ns=NOW + 1)
     assert store.passkey(b"one") is None
     assert store.remove_passkey(bob.id, one.id) is False
@@ -328,21 +336,21 @@ def test_passkeys_are_kept_by_credential_and_removed_by_their_user_alone(people:
 
 def test_a_session_is_read_back_whole_until_it_ends(store: IdentityStore) -> None:
     user = user_of(store)
-    number = store.add_session(user.id, b"digest", "2001:db8::1", "Firefox – Ä", NOW)
+    number = store.add_session(user, b"digest", "2001:db8::1", "Firefox – Ä", NOW)
     (row,) = store.sessions()
     assert (row.id, row.user_id, row.digest, row.address, row.agent) == (
         number, user.id, b"digest", "2001:db8::1", "Firefox – Ä"
     )  # fmt: skip
     assert (row.created_ns, row.seen_ns, row.confirmed_ns, row.ended_ns) == (NOW, NOW, NOW, None)
-    store.confirm_session(number, b"anew", NOW + 5)
+    assert store.confirm_session(number, user, b"anew", NOW + 5) is True
     (after,) = store.sessions()
     assert after == replace(row, digest=b"anew", confirmed_ns=NOW + 5)
 
 
 def test_sessions_are_ended_one_or_all_but_one(store: IdentityStore) -> None:
     ann, bob = user_of(store), user_of(store, "bob@example.com")
-    numbers = [store.add_session(ann.id, b"%d" % n, "", "", NOW) for n in range(4)]
-    other = store.add_session(bob.id, b"bob", "", "", NOW)
+    numbers = [store.add_session(ann, b"%d" % n, "", "", NOW) for n in range(4)]
+    other = store.add_session(bob, b"bob", "", "", NOW)
     assert store.end_sessions(ann.id, NOW, only=other) == 0
     assert store.end_sessions(ann.id, NOW, only=numbers[0]) == 1
     assert store.end_sessions(ann.id, NOW, only=numbers[0]) == 0
@@ -355,24 +363,24 @@ def test_sessions_are_ended_one_or_all_but_one(store: IdentityStore) -> None:
 def test_of_too_many_sessions_the_one_unused_for_longest_ends(people: People) -> None:
     store = people.store
     ann, bob = user_of(store), user_of(store, "bob@example.com")
-    other = store.add_session(bob.id, b"bob", "", "", NOW)
-    first, second, third = (store.add_session(ann.id, b"%d" % n, "", "", NOW + n, most=3) for n in range(3))
+    other = store.add_session(bob, b"bob", "", "", NOW)
+    first, second, third = (store.add_session(ann, b"%d" % n, "", "", NOW + n, most=3) for n in range(3))
     store.seen({first: NOW + 9})
-    fourth = store.add_session(ann.id, b"4", "", "", NOW + 5, most=3)
+    fourth = store.add_session(ann, b"4", "", "", NOW + 5, most=3)
     assert [row.id for row in store.sessions()] == [other, first, third, fourth]
-    fifth = store.add_session(ann.id, b"5", "", "", NOW - 5, most=3)  # the clock was set back
+    fifth = store.add_session(ann, b"5", "", "", NOW - 5, most=3)  # the clock was set back
     assert [row.id for row in store.sessions()] == [other, first, fourth, fifth]
     assert store.end_sessions(ann.id, NOW, only=second) == 0
     assert at_once(
         *(lambda n=n: (store, people.elsewhere)[n % 2].add_session(
-            ann.id, b"at once %d" % n, "", "", NOW + 20, most=3) > 0 for n in range(8))
+            ann, b"at once %d" % n, "", "", NOW + 20, most=3) > 0 for n in range(8))
     ) == 8  # fmt: skip
     assert len([row for row in store.sessions() if row.user_id == ann.id]) == 3
 
 
 def test_sessions_long_over_are_not_read(store: IdentityStore) -> None:
     user = user_of(store)
-    old, unused, used = (store.add_session(user.id, b"%d" % n, "", "", NOW + n) for n in range(3))
+    old, unused, used = (store.add_session(user, b"%d" % n, "", "", NOW + n) for n in range(3))
     store.seen({old: NOW + 90, used: NOW + 50})
     assert [row.id for row in store.sessions(begun_ns=NOW + 1, seen_ns=NOW + 50)] == [used]
     assert [row.id for row in store.sessions(begun_ns=NOW + 1)] == [unused, used]
@@ -381,7 +389,7 @@ def test_sessions_long_over_are_not_read(store: IdentityStore) -> None:
 
 def test_a_use_is_noted_and_never_goes_back(store: IdentityStore) -> None:
     user = user_of(store)
-    one, two = (store.add_session(user.id, digest, "", "", NOW) for digest in (b"1", b"2"))
+    one, two = (store.add_session(user, digest, "", "", NOW) for digest in (b"1", b"2"))
     store.seen({one: NOW + 9, two: NOW - 9, 99: NOW})
     store.seen({one: NOW + 3})
     store.seen({})
@@ -390,11 +398,11 @@ def test_a_use_is_noted_and_never_goes_back(store: IdentityStore) -> None:
 
 def test_sessions_and_tokens_long_over_are_forgotten(store: IdentityStore) -> None:
     user = user_of(store)
-    store.add_session(user.id, b"old", "", "", NOW)
+    store.add_session(user, b"old", "", "", NOW)
     store.add_token(TOKEN)
-    store.add_session(user.id, b"new", "", "", NOW + 100 * DAY_NS)
+    store.add_session(user, b"new", "", "", NOW + 100 * DAY_NS)
     assert len(store.sessions()) == 2
-    store.add_session(user.id, b"newest", "", "", NOW + 100 * DAY_NS + 1)
+    store.add_session(user, b"newest", "", "", NOW + 100 * DAY_NS + 1)
     assert [row.digest for row in store.sessions()] == [b"new", b"newest"]
     later = replace(
         TOKEN, digest=b"later", created_ns=TOKEN.expires_ns + 100 * DAY_NS, expires_ns=NOW + 200 * DAY_NS
@@ -443,7 +451,7 @@ def test_a_token_is_spent_once_and_not_when_its_time_is_over(people: People) -> 
 def test_an_invitation_and_its_account_are_one(store: IdentityStore) -> None:
     """The address being taken leaves the invitation good; the invitation being spent makes nobody."""
     ann = user_of(store)
-    store.set_password(ann.id, "hash")
+    store.set_password(ann.id, "hash", NOW)
     invitation = store.add_token(TOKEN)
 
     def admit(email: str, handle: bytes = b"h", *, claims: bool = True, **way: str) -> UserRow | str:
@@ -457,7 +465,9 @@ def test_an_invitation_and_its_account_are_one(store: IdentityStore) -> None:
     assert admit(keyed.email) == "taken"
     store.change_user(keyed.id, disabled_ns=0)
     claimed = admit(keyed.email, password_hash="hashed")
-    assert claimed == replace(keyed, role="operator", tier="pro", password_hash="hashed")
+    assert claimed == replace(
+        keyed, role="operator", tier="pro", password_hash="hashed", credentials_version=2
+    )
     assert store.user(keyed.id) == claimed
     assert admit("new@example.com") == "spent"
     assert store.user_named("new@example.com") is None
@@ -547,11 +557,15 @@ def test_a_sign_in_is_seen_elsewhere_and_no_answer_is_computed_anew_for_it(peopl
     store, answers = people.store, people.accounts.revision()
     seen = [people.elsewhere.revision()]
     user = user_of(store)
+
+    def now() -> UserRow:
+        return store.users()[0]
+
     for write in (
-        lambda: store.set_password(user.id, "hash"),
+        lambda: store.set_password(user.id, "hash", NOW),
         lambda: store.set_preferences(user.id, Preferences()),
-        lambda: store.add_session(user.id, b"1", "", "", NOW),
-        lambda: store.confirm_session(1, b"2", NOW),
+        lambda: store.add_session(now(), b"1", "", "", NOW),
+        lambda: store.confirm_session(1, now(), b"2", NOW),
         lambda: store.end_sessions(user.id, NOW),
         lambda: store.first_operator(user.id, "hash"),
     ):
@@ -565,11 +579,11 @@ def test_a_sign_in_is_seen_elsewhere_and_no_answer_is_computed_anew_for_it(peopl
 def test_notes_uses_tokens_and_codes_move_nothing(people: People) -> None:
     store = people.store
     user = user_of(store)
-    store.add_session(user.id, b"1", "", "", NOW)
+    store.add_session(user, b"1", "", "", NOW)
     store.add_passkey(user.id, b"1", b"", 0, [], "", NOW)
     before = store.revision()
     store.seen({1: NOW + 1})
-    store.used_passkey(1, 1, NOW)
+    assert store.used_passkey(1, 1, NOW, after=0) is True
     store.use_totp_step(user.id, 1)
     store.set_recovery_codes(user.id, [b"1"])
     store.use_recovery_code(user.id, b"1", NOW)
@@ -621,3 +635,27 @@ def test_whoever_had_a_key_before_there_were_people_is_a_member_with_a_handle(em
     assert (key.email, key.label, key.expires_ns, key.last_used_ns, key.replaced_by) == (
         "1@example.com", "", None, None, None
     )  # fmt: skip
+
+
+def test_somebody_with_a_password_signs_in_after_the_migration_that_counts_credentials(
+    empty_place: Place,
+) -> None:
+    """Rows of the program before start at version 0, which the session compares."""
+    engine = empty_place.engine()
+    upgrade(engine, "0008")
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO users (email, created_ns, password_hash, handle) VALUES ('a@example.com', 1, 'hash', 'h')"
+            )
+        )
+    assert migration.migrate(engine)
+    store = SqlIdentityStore(Database(engine))
+    (user,) = store.users()
+    assert (user.password_hash, user.credentials_version) == ("hash", 0)
+    assert store.add_session(user, b"1", "", "", NOW) is not None
+    assert store.set_password(user.id, "other", NOW) == replace(
+        user, password_hash="other", credentials_version=1
+    )
+    assert store.add_session(user, b"2", "", "", NOW) is None
+    assert list(store.sessions()) == []

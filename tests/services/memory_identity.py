@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import RLock
 from typing import Literal
 
 from outcry.ports.identity import (
@@ -58,7 +58,7 @@ class MemoryIdentity:
     """Implements `ports.identity.IdentityStore`."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = RLock()
         self._revision = 0
         self._users: dict[int, UserRow] = {}
         self._steps: dict[int, int] = {}
@@ -124,8 +124,7 @@ class MemoryIdentity:
         user = known or self.add_user(email, role, tier, handle, now_ns)
         assert user is not None
         user = replace(user, role=role, tier=tier, password_hash=password_hash, openid=openid)
-        self._keep(user)
-        return user
+        return self._change(user) if known else self._keep(user)
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None, tier: Tier | None = None,
@@ -143,12 +142,13 @@ class MemoryIdentity:
                 others = (one for one in operators if one.id != user_id)
                 if not any(self._comes_in(one, leaving) for one in others):
                     return False
-            self._keep(
-                replace(
-                    user, email=email.lower() if email else user.email, role=role or user.role, tier=tier or user.tier,
-                    disabled_ns=user.disabled_ns if disabled_ns is None else disabled_ns or None,
-                )
+            changed = replace(
+                user, email=email.lower() if email else user.email, role=role or user.role, tier=tier or user.tier,
+                disabled_ns=user.disabled_ns if disabled_ns is None else disabled_ns or None,
             )  # fmt: skip
+            (self._change if email or disabled_ns else self._keep)(changed)
+            if disabled_ns:
+                self._end_all(user_id, disabled_ns)
             return True
 
     def _comes_in(self, user: UserRow, ways: Ways, but_passkey: int | None = None) -> bool:
@@ -156,16 +156,47 @@ class MemoryIdentity:
         by_openid = ways == "any" and user.openid is not None
         return bool(passkeys) or by_openid or user.password_hash is not None
 
-    def _keep(self, user: UserRow) -> None:
+    def _keep(self, user: UserRow) -> UserRow:
         self._users[user.id] = user
         self._revision += 1
+        return user
 
-    def set_password(self, user_id: int, password_hash: str | None) -> None:
-        self._keep(replace(self._users[user_id], password_hash=password_hash))
+    def _change(self, user: UserRow) -> UserRow:
+        return self._keep(replace(user, credentials_version=user.credentials_version + 1))
+
+    def _end_all(self, user_id: int, now_ns: int, but: int | None = None) -> None:
+        self.end_sessions(user_id, now_ns, but=but)
+        for row in self._tokens.values():
+            if row.user_id == user_id and row.purpose in ("reset", "sign_in", "email"):
+                self.revoke_token(row.id, now_ns)
+
+    def _in_force(self, session_id: int, user_id: int) -> bool:
+        return any(row.id == session_id and row.user_id == user_id for row in self.sessions())
+
+    def _as_proved(self, user: UserRow) -> bool:
+        now = self._users.get(user.id)
+        same = now is not None and now.credentials_version == user.credentials_version
+        return same and now is not None and now.disabled_ns is None
+
+    def set_password(
+        self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
+    ) -> UserRow | None:
+        if user_id not in self._users or (by is not None and not self._in_force(by, user_id)):
+            return None
+        changed = self._change(replace(self._users[user_id], password_hash=password_hash))
+        self._end_all(user_id, now_ns, but=by)
+        return changed
+
+    def rehash_password(self, user_id: int, instead_of: str, password_hash: str) -> bool:
+        user = self._users.get(user_id)
+        if user is None or user.password_hash != instead_of:
+            return False
+        self._keep(replace(user, password_hash=password_hash))
+        return True
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
         self._steps.pop(user_id, None)
-        self._keep(replace(self._users[user_id], totp_sealed=sealed))
+        self._change(replace(self._users[user_id], totp_sealed=sealed))
 
     def use_totp_step(self, user_id: int, step: int) -> bool:
         with self._lock:
@@ -174,12 +205,11 @@ class MemoryIdentity:
             self._steps[user_id] = step
             return True
 
-    def first_operator(self, user_id: int, password_hash: str) -> bool:
+    def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
         with self._lock:
             if any(user.role == "operator" for user in self._users.values()):
-                return False
-            self._keep(replace(self._users[user_id], role="operator", password_hash=password_hash))
-            return True
+                return None
+            return self._change(replace(self._users[user_id], role="operator", password_hash=password_hash))
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
         self._keep(replace(self._users[user_id], preferences=preferences))
@@ -222,9 +252,12 @@ class MemoryIdentity:
         )
         return True
 
-    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
-        row = self._passkeys[passkey_id]
+    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
+        row = self._passkeys.get(passkey_id)
+        if row is None or row.sign_count != after:
+            return False
         self._passkeys[passkey_id] = replace(row, sign_count=sign_count, last_used_ns=now_ns)
+        return True
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
         with self._lock:
@@ -234,22 +267,25 @@ class MemoryIdentity:
             if leaving and not self._comes_in(self._users[user_id], leaving, but_passkey=passkey_id):
                 return False
             del self._passkeys[passkey_id]
+            self._change(self._users[user_id])
             return True
 
     # -- browsers signed in
 
     def add_session(
-        self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
-    ) -> int:
+        self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
+    ) -> int | None:
+        if not self._as_proved(user):
+            return None
         over = [row.id for row in self._sessions.values() if row.created_ns < now_ns - KEPT_NS]
         for row_id in over:
             del self._sessions[row_id]
         number = self._number()
         self._sessions[number] = SessionRow(
-            number, user_id, digest, now_ns, now_ns, now_ns, address, agent, None
+            number, user.id, digest, now_ns, now_ns, now_ns, address, agent, None
         )
         if most is not None:
-            others = [row for row in self.sessions() if row.user_id == user_id and row.id != number]
+            others = [row for row in self.sessions() if row.user_id == user.id and row.id != number]
             for row in sorted(others, key=lambda row: (-row.seen_ns, -row.id))[most - 1 :]:
                 self._sessions[row.id] = replace(row, ended_ns=now_ns)
         self._revision += 1
@@ -268,9 +304,12 @@ class MemoryIdentity:
             if row is not None and row.seen_ns < at_ns:
                 self._sessions[number] = replace(row, seen_ns=at_ns)
 
-    def confirm_session(self, session_id: int, digest: bytes, now_ns: int) -> None:
+    def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
+        if not self._as_proved(user) or not self._in_force(session_id, user.id):
+            return False
         self._sessions[session_id] = replace(self._sessions[session_id], digest=digest, confirmed_ns=now_ns)
         self._revision += 1
+        return True
 
     def end_sessions(
         self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None

@@ -92,7 +92,7 @@ def test_set_up_claims_an_account_made_with_a_key_but_none_in_use(stage: Identit
     used = other.store.add_user(OWNER, "member", "pro", b"h" * 32, other.clock.now_ns())
     assert used is not None
     other.store.set_password(
-        used.id, PasswordHasher(time_cost=1, memory_cost=64).hash("a password of theirs")
+        used.id, PasswordHasher(time_cost=1, memory_cost=64).hash("a password of theirs"), 0
     )
     with refusal(Reason.EMAIL_TAKEN, "email"):
         other.owner()
@@ -229,7 +229,7 @@ def test_who_finds_the_queue_full_is_sent_away_at_once() -> None:
 def test_a_password_hashed_more_cheaply_is_hashed_anew_at_sign_in(stage: IdentityStage) -> None:
     user = stage.member().user
     stage.store.set_password(
-        user.id, PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD)
+        user.id, PasswordHasher(time_cost=1, memory_cost=8192, parallelism=1).hash(PASSWORD), 0
     )
     stage.identity.sign_in(MEMBER, PASSWORD, HERE)
     kept = stage.user(user).password_hash or ""

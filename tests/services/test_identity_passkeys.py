@@ -194,7 +194,7 @@ def test_the_last_way_in_cannot_be_removed(stage: IdentityStage) -> None:
     user = stage.member().user
     add(stage, user)
     add(stage, user, label="Key")
-    stage.store.set_password(user.id, None)
+    stage.store.set_password(user.id, None, stage.clock.now_ns())
     first, second = stage.identity.passkeys(user)
     stage.identity.remove_passkey(user, first.id, HERE)
     with refusal(Reason.LAST_WAY_IN):

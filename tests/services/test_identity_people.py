@@ -102,7 +102,8 @@ def test_an_invitation_overtaken_by_a_password_is_refused(stage: IdentityStage) 
     made = stage.store.add_user(MEMBER, "member", "free", b"k" * 32, stage.clock.now_ns())
     assert made is not None
     token = invited(stage)
-    stage.store.set_password(made.id, PasswordHasher(time_cost=1, memory_cost=64).hash(PASSWORD))
+    hashed = PasswordHasher(time_cost=1, memory_cost=64).hash(PASSWORD)
+    stage.store.set_password(made.id, hashed, stage.clock.now_ns())
     with refusal(Reason.EMAIL_TAKEN):
         stage.identity.accept(token, "", OTHER_PASSWORD, HERE)
 

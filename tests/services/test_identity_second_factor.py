@@ -181,7 +181,7 @@ def test_the_ticket_is_void_once_the_password_or_the_second_factor_changed(stage
     signed, secret, _ = turned_on(stage)
     ticket = half_way(stage)
     stage.identity.change_password(signed.user, stage.session(signed), OTHER_PASSWORD, HERE)
-    with refusal(Reason.LINK):
+    with refusal(Reason.CHANGED):
         stage.identity.second_factor(ticket, code_of(stage, secret), HERE)
 
 

@@ -160,7 +160,7 @@ def test_the_only_way_in_is_not_removed_and_says_so(step: Doorstep) -> None:
     visitor = step.signed_in()
     ann, store = step.identity.users()[0], step.identity._store
     store.add_passkey(ann.id, b"credential", b"key", 0, (), "the <only> one", step.clock.now_ns())
-    store.set_password(ann.id, None)
+    store._set(ann.id, password_hash=None)
     path = "/account/security/passkeys"
     page = visitor.get(path).text
     assert "the &lt;only&gt; one" in page
@@ -175,7 +175,7 @@ def test_the_only_way_in_is_not_removed_and_says_so(step: Doorstep) -> None:
 
 def test_who_has_nothing_to_prove_it_with_signs_in_again(step: Doorstep) -> None:
     visitor = step.signed_in()
-    step.identity._store.set_password(step.identity.users()[0].id, None)
+    step.identity._store._set(step.identity.users()[0].id, password_hash=None)
     step.clock.forward(11 * 60)
     step.house.people.browsers.refresh(step.clock.now_ns(), force=True)
     page = visitor.get("/confirm?next=/account/security/password")

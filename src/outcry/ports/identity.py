@@ -4,7 +4,8 @@ Rules kept: no secret is kept as it is. What only has to be recognised (session 
 is kept as a keyed digest, what has to be used again (a TOTP secret) sealed, a password as its argon2id hash. Every
 method may raise `StoreBusy`. What may happen once only (`spend`, `use_recovery_code`, `use_totp_step`,
 `first_operator`), and what must not happen to the last (`change_user`, `remove_passkey`), is found out and done in one
-turn: of two at the same instant one succeeds.
+turn: of two at the same instant one succeeds. A proof counts for the version of the credentials it was checked against:
+`add_session` and `confirm_session` compare that version in the transaction that writes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ Theme = Literal["auto", "dark", "light"]
 Purpose = Literal["setup", "invite", "reset", "sign_in", "email", "passkey", "shown"]
 
 
+#: One-time links that belong to a user: a changed password, a reset and disabling revoke them.
+OF_A_USER: Sequence[Purpose] = ("reset", "sign_in", "email")
 #: What counts as a way in: a password and a passkey, or the OpenID provider too, for whoever has come in by it.
 Ways = Literal["own", "any"]
 
@@ -40,7 +43,9 @@ class UserRow:
     """A person. `email` in lower case; `password_hash` None: no password, signs in another way or not at all (a user
     made with `outcry keys create`). `totp_sealed`: the shared secret, sealed; None: no second factor. `handle`: 32
     random bytes that passkeys know the user by. `tier`: of the keys the user makes. `openid`: issuer and subject, a
-    blank between, by which an OpenID provider knows the user; None: has not come in by one."""
+    blank between, by which an OpenID provider knows the user; None: has not come in by one. `credentials_version`:
+    increases with every change that must end sign-ins in progress: a new password, second factor or email address, a
+    removed passkey, and disabling."""
 
     id: int
     email: str
@@ -53,6 +58,7 @@ class UserRow:
     handle: bytes
     preferences: Preferences = Preferences()
     openid: str | None = None
+    credentials_version: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +178,21 @@ class IdentityStore(Protocol):
         leaving: Ways | None = None,
     ) -> bool:
         """Change what is given; a new tier is that of the user's live keys too, and a disabled user's keys stop.
-        `disabled_ns` 0: enable again. False where the address is taken or the user unknown, and where `leaving` an
-        operator who has one of these ways in is asked for and this one is the last."""
+        `disabled_ns` 0: enable again. Disabling also ends the user's sessions and one-time links. False where the
+        address is taken or the user unknown, and where `leaving` an operator who has one of these ways in is asked for
+        and this one is the last."""
         ...
 
-    def set_password(self, user_id: int, password_hash: str | None) -> None:
-        """Keep a password's hash, or that there is none."""
+    def set_password(
+        self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
+    ) -> UserRow | None:
+        """Store a password's hash, or that there is none; end the user's sessions and one-time links in the same
+        transaction. `by`: the id of the session that makes the change, which stays signed in. Return the user as
+        written; None for an unknown user, and where the session `by` has ended."""
+        ...
+
+    def rehash_password(self, user_id: int, instead_of: str, password_hash: str) -> bool:
+        """Replace the hash of an unchanged password; False where the stored hash is no longer `instead_of`."""
         ...
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
@@ -188,8 +203,9 @@ class IdentityStore(Protocol):
         """Note that the code of a time step was used; False where that one or a later one was used before."""
         ...
 
-    def first_operator(self, user_id: int, password_hash: str) -> bool:
-        """Make this user the operator, with this password, if there is no operator yet; False where there is one."""
+    def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
+        """Make this user the operator, with this password, and return the user as written; None where there is an
+        operator already."""
         ...
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
@@ -227,8 +243,8 @@ class IdentityStore(Protocol):
         """Keep one; False where the credential is known already, and where the user has `most`."""
         ...
 
-    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
-        """Note a use."""
+    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
+        """Record a use and the new counter; False where the passkey was removed, or its counter is not `after`."""
         ...
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
@@ -239,9 +255,11 @@ class IdentityStore(Protocol):
     # -- browsers signed in
 
     def add_session(
-        self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
-    ) -> int:
-        """Keep a new one, its user confirmed now; return its id. Of more than `most` the user's longest unused ends."""
+        self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
+    ) -> int | None:
+        """Store a new session, its user confirmed now; return its id. `user`: as read when the proof was checked. None
+        where that user's credentials have changed since, or the user is disabled. Of more than `most` sessions the
+        user's longest unused ends."""
         ...
 
     def sessions(self, begun_ns: int = 0, seen_ns: int = 0) -> Sequence[SessionRow]:
@@ -252,8 +270,10 @@ class IdentityStore(Protocol):
         """Note when sessions were last used, by id (ns UTC). Does not move `revision`."""
         ...
 
-    def confirm_session(self, session_id: int, digest: bytes, now_ns: int) -> None:
-        """Note that its user was confirmed anew, and give it a new token: the old one no longer counts."""
+    def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
+        """Record that its user was confirmed again, and give it a new token: the old one no longer counts. `user`: as
+        read when the proof was checked. False where the session has ended, that user's credentials have changed since,
+        or the user is disabled."""
         ...
 
     def end_sessions(

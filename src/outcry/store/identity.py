@@ -1,7 +1,8 @@
 """People, the browsers they are signed in with, and the audit log, in SQLite or PostgreSQL; their proofs beside it.
 
-Rule kept: a sign-in moves the revision of people alone, a note, a use and a token none; what changes a key's standing
-(tier, disabled) moves the revision answers rest on, so that keys follow within a second.
+Rules kept: a sign-in moves the revision of people alone, a note, a use and a token none; what changes a key's standing
+(tier, disabled) moves the revision answers rest on, so that keys follow within a second. What changes credentials and
+what goes by them (`add_session`, `confirm_session`) moves a revision, so these transactions run one at a time.
 """
 
 import json
@@ -16,7 +17,17 @@ from outcry.ports.store import Tier
 from outcry.store import schema
 from outcry.store.database import new_id
 from outcry.store.keys import CHANGED_NOW
-from outcry.store.proofs import KEPT_NS, SqlProofs, has_way_in, spend
+from outcry.store.proofs import (
+    CHANGED_CREDENTIALS,
+    KEPT_NS,
+    SqlProofs,
+    as_proved,
+    end_all,
+    end_sessions,
+    has_way_in,
+    session_in_force,
+    spend,
+)
 
 
 class SqlIdentityStore(SqlProofs):
@@ -68,7 +79,7 @@ class SqlIdentityStore(SqlProofs):
             if _taken(connection, email, but=None):
                 return None
             number = new_id(connection.execute(schema.users.insert().values(row)))
-            return _user(connection.execute(_USERS.where(schema.users.c.id == number)).mappings().one())
+            return _user_in(connection, number)
 
     def admit(
         self, token_id: int, email: str, role: UserRole, tier: Tier, handle: bytes, now_ns: int, *, claims: bool,
@@ -90,12 +101,13 @@ class SqlIdentityStore(SqlProofs):
                 return "spent"
             if there is not None:
                 number = there.id
-                connection.execute(update(users).where(users.c.id == number).values(row))
+                values = row | CHANGED_CREDENTIALS
+                connection.execute(update(users).where(users.c.id == number).values(values))
                 _follow(connection, number, tier)
             else:
                 row |= {"email": _lower(email), "handle": handle, "created_ns": now_ns}
                 number = new_id(connection.execute(users.insert().values(row)))
-            return _user(connection.execute(_USERS.where(users.c.id == number)).mappings().one())
+            return _user_in(connection, number)
 
     def change_user(
         self, user_id: int, *, email: str | None = None, role: UserRole | None = None,
@@ -106,36 +118,59 @@ class SqlIdentityStore(SqlProofs):
         values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if disabled_ns is not None:
             values["disabled_ns"] = disabled_ns or None
+        if disabled_ns or email is not None:
+            values |= CHANGED_CREDENTIALS
         with self._database.write() as connection:
             if email is not None and _taken(connection, email, but=user_id):
                 return False
             if leaving is not None and _is_last_operator(connection, user_id, leaving):
                 return False
             _follow(connection, user_id, tier)
+            if disabled_ns:
+                end_all(connection, user_id, disabled_ns)
             # A change of nothing still says whether there is such a user.
             changed = update(schema.users).where(schema.users.c.id == user_id)
             return connection.execute(changed.values(values or {"id": user_id})).rowcount == 1
 
-    def set_password(self, user_id: int, password_hash: str | None) -> None:
+    def set_password(
+        self, user_id: int, password_hash: str | None, now_ns: int, *, by: int | None = None
+    ) -> UserRow | None:
         """See `IdentityStore`."""
-        self._set(user_id, password_hash=password_hash)
+        users = schema.users
+        query = update(users).where(users.c.id == user_id)
+        if by is not None:
+            query = query.where(exists(session_in_force(by, user_id)))
+        with self._database.write("people") as connection:
+            query = query.values({"password_hash": password_hash} | CHANGED_CREDENTIALS)
+            if connection.execute(query).rowcount != 1:
+                return None
+            end_all(connection, user_id, now_ns, but=by)
+            return _user_in(connection, user_id)
+
+    def rehash_password(self, user_id: int, instead_of: str, password_hash: str) -> bool:
+        """See `IdentityStore`."""
+        users = schema.users
+        query = update(users).where(users.c.id == user_id, users.c.password_hash == instead_of)
+        with self._database.write("people") as connection:
+            return connection.execute(query.values(password_hash=password_hash)).rowcount == 1
 
     def set_totp(self, user_id: int, sealed: bytes | None) -> None:
         """See `IdentityStore`."""
-        self._set(user_id, totp_sealed=sealed, totp_step=None)
+        self._set(user_id, totp_sealed=sealed, totp_step=None, **CHANGED_CREDENTIALS)
 
     def set_preferences(self, user_id: int, preferences: Preferences) -> None:
         """See `IdentityStore`."""
         self._set(user_id, **asdict(preferences) | {"shortcuts": int(preferences.shortcuts)})
 
-    def first_operator(self, user_id: int, password_hash: str) -> bool:
+    def first_operator(self, user_id: int, password_hash: str) -> UserRow | None:
         """See `IdentityStore`."""
         others = schema.users.alias()
         nobody = ~exists(select(others.c.id).where(others.c.role == "operator"))
         query = update(schema.users).where(schema.users.c.id == user_id, nobody)
-        query = query.values(role="operator", password_hash=password_hash)
+        query = query.values({"role": "operator", "password_hash": password_hash} | CHANGED_CREDENTIALS)
         with self._database.write("people") as connection:
-            return connection.execute(query).rowcount == 1
+            done = connection.execute(query).rowcount == 1
+            return _user_in(connection, user_id) if done else None
 
     def _set(self, user_id: int, **values: object) -> None:
         with self._database.write("people") as connection:
@@ -144,18 +179,20 @@ class SqlIdentityStore(SqlProofs):
     # -- browsers signed in
 
     def add_session(
-        self, user_id: int, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
-    ) -> int:
+        self, user: UserRow, digest: bytes, address: str, agent: str, now_ns: int, *, most: int | None = None
+    ) -> int | None:
         """See `IdentityStore`."""
         table = schema.browser_sessions
-        row = {"user_id": user_id, "digest": digest, "address": address, "agent": agent}
+        row = {"user_id": user.id, "digest": digest, "address": address, "agent": agent}
         row |= {"created_ns": now_ns, "seen_ns": now_ns, "confirmed_ns": now_ns}
         with self._database.write("people") as connection:
+            if connection.execute(as_proved(user)).first() is None:
+                return None
             connection.execute(table.delete().where(table.c.created_ns < now_ns - KEPT_NS))
             number = new_id(connection.execute(table.insert().values(row)))
             if most is not None:
                 others = select(table.c.id).where(
-                    table.c.user_id == user_id, table.c.ended_ns.is_(None), table.c.id != number
+                    table.c.user_id == user.id, table.c.ended_ns.is_(None), table.c.id != number
                 )
                 newest = others.order_by(table.c.seen_ns.desc(), table.c.id.desc())
                 over = connection.execute(newest.offset(most - 1)).scalars().all()
@@ -180,24 +217,20 @@ class SqlIdentityStore(SqlProofs):
         with self._database.write("nothing") as connection:
             connection.execute(query.values(seen_ns=bindparam("at_ns")), rows)
 
-    def confirm_session(self, session_id: int, digest: bytes, now_ns: int) -> None:
+    def confirm_session(self, session_id: int, user: UserRow, digest: bytes, now_ns: int) -> bool:
         """See `IdentityStore`."""
-        named = update(schema.browser_sessions).where(schema.browser_sessions.c.id == session_id)
+        table = schema.browser_sessions
+        in_force = table.c.id.in_(session_in_force(session_id, user.id))
+        query = update(table).where(in_force, exists(as_proved(user)))
         with self._database.write("people") as connection:
-            connection.execute(named.values(digest=digest, confirmed_ns=now_ns))
+            return connection.execute(query.values(digest=digest, confirmed_ns=now_ns)).rowcount == 1
 
     def end_sessions(
         self, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
     ) -> int:
         """See `IdentityStore`."""
-        table = schema.browser_sessions
-        query = update(table).where(table.c.user_id == user_id, table.c.ended_ns.is_(None))
-        if only is not None:
-            query = query.where(table.c.id == only)
-        if but is not None:
-            query = query.where(table.c.id != but)
         with self._database.write("people") as connection:
-            return connection.execute(query.values(ended_ns=now_ns)).rowcount
+            return end_sessions(connection, user_id, now_ns, only=only, but=but)
 
     # -- the audit log
 
@@ -245,6 +278,10 @@ def _follow(connection: Connection, user_id: int, tier: Tier | None) -> None:
     connection.execute(own.values(changed=CHANGED_NOW))
     if tier is not None:
         connection.execute(own.where(keys.c.revoked_ns.is_(None)).values(tier=tier))
+
+
+def _user_in(connection: Connection, user_id: int) -> UserRow:
+    return _user(connection.execute(_USERS.where(schema.users.c.id == user_id)).mappings().one())
 
 
 def _lower(email: str) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, or_, select, update
 
 from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.identity import PasskeyRow, Purpose, TokenRow, Ways
+from outcry.ports.identity import OF_A_USER, PasskeyRow, Purpose, TokenRow, UserRow, Ways
 from outcry.store import schema
 from outcry.store.database import Database, new_id
 from outcry.store.turns import with_user
@@ -98,11 +98,13 @@ class SqlProofs:
             connection.execute(table.insert().values(row))
             return True
 
-    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int) -> None:
+    def used_passkey(self, passkey_id: int, sign_count: int, now_ns: int, *, after: int) -> bool:
         """See `IdentityStore`."""
-        named = update(schema.passkeys).where(schema.passkeys.c.id == passkey_id)
+        table = schema.passkeys
+        compared = update(table).where(table.c.id == passkey_id, table.c.sign_count == after)
         with self._database.write("nothing") as connection:
-            connection.execute(named.values(sign_count=sign_count, last_used_ns=now_ns))
+            done = connection.execute(compared.values(sign_count=sign_count, last_used_ns=now_ns))
+            return done.rowcount == 1
 
     def remove_passkey(self, user_id: int, passkey_id: int, *, leaving: Ways | None = None) -> bool:
         """See `IdentityStore`."""
@@ -112,7 +114,10 @@ class SqlProofs:
             remains = has_way_in(leaving, but_passkey=passkey_id)
             query = query.where(exists(select(users.c.id).where(users.c.id == user_id, remains)))
         with self._database.write("people") as connection:
-            return connection.execute(query).rowcount == 1
+            if connection.execute(query).rowcount != 1:
+                return False
+            connection.execute(update(users).where(users.c.id == user_id).values(CHANGED_CREDENTIALS))
+            return True
 
     # -- one-time tokens
 
@@ -152,6 +157,48 @@ class SqlProofs:
         """See `IdentityStore`."""
         with self._database.write("nothing") as connection:
             return spend(connection, now_ns, schema.tokens.c.id == token_id)
+
+
+#: Moves a user's row to the next version of its credentials; in the same statement as what changes them.
+CHANGED_CREDENTIALS: dict[str, Any] = {
+    "credentials_version": schema.users.c.credentials_version + 1,
+}
+
+
+def as_proved(user: UserRow) -> Select[int]:
+    """Select a user who is not disabled and whose credentials are those that a proof was checked against."""
+    users = schema.users
+    same = users.c.id == user.id, users.c.credentials_version == user.credentials_version
+    return select(users.c.id).where(*same, users.c.disabled_ns.is_(None))
+
+
+def session_in_force(session_id: int, user_id: int) -> Select[int]:
+    """Select a user's session that has not ended."""
+    table = schema.browser_sessions.alias()
+    return select(table.c.id).where(
+        table.c.id == session_id, table.c.user_id == user_id, table.c.ended_ns.is_(None)
+    )
+
+
+def end_all(connection: Connection, user_id: int, now_ns: int, *, but: int | None = None) -> None:
+    """End a user's sessions, except the one whose id is `but`, and revoke the user's one-time links."""
+    end_sessions(connection, user_id, now_ns, but=but)
+    tokens = schema.tokens
+    own = tokens.c.user_id == user_id, tokens.c.purpose.in_(OF_A_USER)
+    connection.execute(update(tokens).where(*own, tokens.c.spent_ns.is_(None)).values(spent_ns=now_ns))
+
+
+def end_sessions(
+    connection: Connection, user_id: int, now_ns: int, *, only: int | None = None, but: int | None = None
+) -> int:
+    """End a user's sessions: `only` that one, or all `but` one; return how many were ended."""
+    table = schema.browser_sessions
+    query = update(table).where(table.c.user_id == user_id, table.c.ended_ns.is_(None))
+    if only is not None:
+        query = query.where(table.c.id == only)
+    if but is not None:
+        query = query.where(table.c.id != but)
+    return connection.execute(query.values(ended_ns=now_ns)).rowcount
 
 
 def spend(connection: Connection, now_ns: int, *named: Any) -> bool:

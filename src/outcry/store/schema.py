@@ -33,7 +33,8 @@ revision = Table(
     Column("people", BigInteger, nullable=False, server_default="0"),
 )
 
-#: `handle` has a default for the moment only in which a migration adds it; `totp_step`: the last one used.
+#: `handle` has a default for the moment only in which a migration adds it; `totp_step`: the last one used;
+#: `credentials_version`: see `ports.identity.UserRow`.
 users = Table(
     "users",
     metadata,
@@ -53,6 +54,7 @@ users = Table(
     Column("digest_hour", Integer, nullable=False, server_default="17"),
     Column("shortcuts", Integer, nullable=False, server_default="1"),
     Column("openid", Text),
+    Column("credentials_version", BigInteger, nullable=False, server_default="0"),
     Index("uq_users_handle", "handle", unique=True),
     Index("uq_users_openid", "openid", unique=True),
 )

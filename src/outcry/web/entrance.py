@@ -34,6 +34,7 @@ _REFUSALS = {
     ),
     Reason.TOO_OFTEN: later("Too many tries. Please wait a minute and try again."),
     Reason.DISABLED: later("This account is switched off. The operator can switch it on again."),
+    Reason.CHANGED: later("Your sign-in details were changed in the meantime. Please sign in again."),
     Reason.EMAIL_TAKEN: later("There is an account with this address already."),
     Reason.EMAIL_FORM: later("This is not an e-mail address, such as ann@example.com."),
     Reason.PASSWORD_SHORT: later("A password has at least 12 characters."),

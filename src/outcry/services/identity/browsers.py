@@ -1,7 +1,8 @@
 """Browsers signed in: a random token in a cookie, its keyed digest here.
 
 Rules kept: a session ends fourteen days after its last use and ninety after it began, and everywhere within a second of
-being ended; who it is must have been proved within ten minutes before anything secret is shown or changed.
+being ended; who it is must have been proved within ten minutes before anything secret is shown or changed. A session
+begins, or is confirmed, only if the credentials that were proved are still the stored ones.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from outcry.core.units import NANOS_PER_MINUTE
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, SessionRow, UserRow
 from outcry.ports.store import StoreBusy
+from outcry.services.identity.refusals import Reason, Refused
 from outcry.services.mirror import Mirror
 
 _DAY_NS = 24 * 60 * NANOS_PER_MINUTE
@@ -108,20 +110,31 @@ class Browsers(Mirror):
         return 0 <= now_ns - row.confirmed_ns < RECENT_NS
 
     def open(self, user: UserRow, origin: Origin, now_ns: int) -> Signed:
-        """Sign a browser in, its user confirmed."""
+        """Sign a browser in, its user confirmed. `user`: as read when the proof was checked. Raises `Refused` where the
+        credentials have changed since, or the user is disabled."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         agent = origin.agent[:_LONGEST_AGENT]
         digest = self.digest(token, secure=origin.secure)
-        self._store.add_session(user.id, digest, origin.address, agent, now_ns, most=MOST_SESSIONS)
+        if self._store.add_session(user, digest, origin.address, agent, now_ns, most=MOST_SESSIONS) is None:
+            raise self._outdated(user)
         self.refresh(now_ns, force=True)
         return Signed(token, user)
 
-    def confirm(self, row: SessionRow, origin: Origin, now_ns: int) -> str:
-        """Note that its user was confirmed anew; return the token it goes by from now on."""
+    def confirm(self, row: SessionRow, user: UserRow, origin: Origin, now_ns: int) -> str:
+        """Record that its user was confirmed again; return the session's new token. `user` and what is raised: as for
+        `open`."""
         token = secrets.token_urlsafe(_TOKEN_BYTES)
-        self._store.confirm_session(row.id, self.digest(token, secure=origin.secure), now_ns)
+        digest = self.digest(token, secure=origin.secure)
+        if not self._store.confirm_session(row.id, user, digest, now_ns):
+            raise self._outdated(user)
         self.refresh(now_ns, force=True)
         return token
+
+    def _outdated(self, user: UserRow) -> Refused:
+        """Explain why a proof no longer counts."""
+        now = self._store.user(user.id)
+        disabled = now is not None and now.disabled_ns is not None
+        return Refused(Reason.DISABLED if disabled else Reason.CHANGED)
 
     def of(self, user_id: int, now_ns: int) -> list[SessionRow]:
         """A user's sessions in force, newest use first."""

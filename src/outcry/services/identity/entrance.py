@@ -7,7 +7,7 @@ read; a wrong address and a wrong password cost and say the same.
 import secrets
 
 from outcry.accounts.audit import Event
-from outcry.ports.identity import SessionRow, UserRow
+from outcry.ports.identity import SessionRow
 from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.ground import Ground, HalfWay, address_of, plain
 from outcry.services.identity.refusals import Reason, Refused
@@ -50,11 +50,12 @@ class Entrance(Ground):
         )
         if user is None:
             raise Refused(Reason.EMAIL_TAKEN, "email")
-        if not self._store.first_operator(user.id, hashed):
+        operator = self._store.first_operator(user.id, hashed)
+        if operator is None:
             raise Refused(Reason.SET_UP)
-        self.note(user, Event.SET_UP, origin)
+        self.note(operator, Event.SET_UP, origin)
         self._soon(self._after_set_up)
-        return self._enter(self._fresh(user), origin, way="set_up")
+        return self._enter(operator, origin, way="set_up")
 
     # -- signing in and out
 
@@ -69,8 +70,7 @@ class Entrance(Ground):
             raise Refused(Reason.WRONG)
         assert user.password_hash is not None
         if self._passwords.worn(user.password_hash):
-            self._store.set_password(user.id, self._passwords.hashed(password))
-            user = self._fresh(user)
+            self._store.rehash_password(user.id, user.password_hash, self._passwords.hashed(password))
         return self._arrive(user, "password", origin)
 
     def sign_out(self, session: SessionRow, origin: Origin) -> None:
@@ -92,8 +92,4 @@ class Entrance(Ground):
             raise Refused(Reason.WRONG, "password")
         if user.totp_sealed is not None:
             self._code_or_refuse(user, code, origin, Event.CONFIRM_FAILED)
-        return self._browsers.confirm(session, origin, self._clock.now_ns())
-
-    def _fresh(self, user: UserRow) -> UserRow:
-        """The user as the store has it now."""
-        return self._store.user(user.id) or user
+        return self._browsers.confirm(session, user, origin, self._clock.now_ns())

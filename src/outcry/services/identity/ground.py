@@ -1,13 +1,14 @@
 """The ground all of identity stands on: the parts each way in uses, and the one door behind them.
 
 Rules kept: whoever has given a first proof still gives the second where one is wanted, whichever way was taken; what is
-noted of a failure is noted afterwards, so that an account that exists answers no later than one that does not.
+noted of a failure is noted afterwards, so that an account that exists answers no later than one that does not. The user
+is read once, with the first proof, and that row goes with the sign-in until the session is inserted: read again, it
+would carry credentials that nobody proved.
 """
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outcry.accounts.audit import Event
 from outcry.accounts.keys import is_email
@@ -92,8 +93,10 @@ class Ground:
             raise Refused(Reason.DISABLED)
         if user.totp_sealed is None:
             return self._enter(self._known_as(user, openid), origin, way=way)
-        proof = _proof_of(user)
-        return HalfWay(self._tickets.give(_HALF_WAY, user=str(user.id), way=way, openid=openid, proof=proof))
+        version = str(user.credentials_version)
+        return HalfWay(
+            self._tickets.give(_HALF_WAY, user=str(user.id), way=way, openid=openid, version=version)
+        )
 
     def second_factor(self, ticket: str, code: str, origin: Origin) -> Signed:
         """Finish a sign-in with a code of the authenticator or a recovery code."""
@@ -102,12 +105,12 @@ class Ground:
             raise Refused(Reason.LINK)
         self._tries.take(origin, "code", facts["user"])
         user = self._store.user(int(facts["user"]))
-        if user is None or facts["proof"] != _proof_of(
-            user
-        ):  # changed meanwhile: what was proved no longer counts
+        if user is None:
             raise Refused(Reason.LINK)
         if user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
+        if facts["version"] != str(user.credentials_version):
+            raise Refused(Reason.CHANGED)
         factor = self._code_or_refuse(user, code, origin, Event.SIGN_IN_FAILED)
         user = self._known_as(user, facts["openid"])
         return self._enter(user, origin, way=facts["way"], factor=factor)
@@ -118,10 +121,15 @@ class Ground:
             return user
         if not self._store.set_openid(user.id, openid, user.openid):
             raise Refused(Reason.SIGN_IN_SERVICE)
-        return self._store.user(user.id) or user
+        return replace(user, openid=openid)
 
     def _enter(self, user: UserRow, origin: Origin, **details: str) -> Signed:
-        signed = self._browsers.open(user, origin, self._clock.now_ns())
+        """Begin the session. `user`: as read when the proof was checked."""
+        try:
+            signed = self._browsers.open(user, origin, self._clock.now_ns())
+        except Refused:
+            self._note_later(user, Event.SIGN_IN_FAILED, origin, **details)
+            raise
         self.note(user, Event.SIGN_IN, origin, **details)
         return signed
 
@@ -207,9 +215,3 @@ def address_of(text: str) -> str:
 def plain(text: str) -> str:
     """An e-mail address as it is looked for."""
     return text.strip().lower()
-
-
-def _proof_of(user: UserRow) -> str:
-    """What a first proof rests on: with another password or second factor it is no proof any more."""
-    kept = (user.password_hash or "").encode() + b"\0" + (user.totp_sealed or b"")
-    return hashlib.blake2b(kept, digest_size=16, person=b"half way").hexdigest()

@@ -6,11 +6,11 @@ asked for, or an operator made.
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
 from outcry.ports.clock import Clock
-from outcry.ports.identity import IdentityStore, Purpose, TokenRow
+from outcry.ports.identity import OF_A_USER, IdentityStore, Purpose, TokenRow
 from outcry.services.identity.refusals import Reason, Refused
 
 _TOKEN_BYTES = 32
@@ -29,7 +29,6 @@ PAGES: Mapping[Purpose, str] = {
     "sign_in": "/link",
     "email": "/email",
 }
-_OF_A_USER: Sequence[Purpose] = ("reset", "sign_in", "email")
 
 
 class Links:
@@ -112,5 +111,5 @@ class Links:
 
     def void_all_of(self, user_id: int) -> None:
         """Take back every link a user could come in or change something with."""
-        for purpose in _OF_A_USER:
+        for purpose in OF_A_USER:
             self.void(purpose, user_id)

@@ -6,6 +6,8 @@ address is mailed while they last. A link to sign in works only in the browser t
 session and makes all links void, and leaves the second factor in force.
 """
 
+from dataclasses import replace
+
 from outcry.accounts.audit import Event
 from outcry.ports.identity import UserRow
 from outcry.services.identity.browsers import Origin, Signed
@@ -67,14 +69,16 @@ class MailedLinks(Ground):
         self._passwords.accept(password, user.email)
         hashed = self._passwords.hashed(password)
         self._links.spend(row)
-        self._store.set_password(user.id, hashed)
-        self._store.set_openid(
-            user.id, None, user.openid
-        )  # who has another account there now may come in again
-        self._links.void_all_of(user.id)
-        self._browsers.end(user.id, self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        renewed = self._store.set_password(user.id, hashed, now_ns)
+        if renewed is None:
+            raise Refused(Reason.LINK)
+        # A person whose provider account is another one now can sign in through the provider again.
+        if self._store.set_openid(user.id, None, renewed.openid):
+            renewed = replace(renewed, openid=None)
+        self._browsers.refresh(now_ns, force=True)
         self.note(user, Event.PASSWORD_RESET, origin)
-        return self._arrive(self._store.user(user.id) or user, "reset", origin)
+        return self._arrive(renewed, "reset", origin)
 
     # -- another address
 

@@ -134,7 +134,7 @@ class OpenId(People):
         if account is None or account.id != user.id:
             raise Refused(Reason.SIGN_IN_SERVICE)
         self._known_as(account, _person(answer))
-        return self._browsers.confirm(session, origin, now_ns)
+        return self._browsers.confirm(session, account, origin, now_ns)
 
     def _no_second_factor(self, session: SessionRow) -> None:
         """Pass who has none: the provider's word is one factor. Raises `Refused`."""

@@ -68,7 +68,7 @@ class Passkeys(Ground):
         proof = self._answered(ticket, answer, host, origin_url, origin)
         if proof.user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
-        self._store.used_passkey(proof.passkey.id, proof.sign_count, self._clock.now_ns())
+        self._record_use(proof)
         return self._enter(proof.user, origin, way="passkey")
 
     def passkey_confirm(
@@ -80,8 +80,8 @@ class Passkeys(Ground):
         now_ns = self._clock.now_ns()
         if proof.user.id != session.user_id or self._browsers.still(session.id, now_ns) is None:
             raise Refused(Reason.PASSKEY)
-        self._store.used_passkey(proof.passkey.id, proof.sign_count, now_ns)
-        return self._browsers.confirm(session, origin, now_ns)
+        self._record_use(proof)
+        return self._browsers.confirm(session, proof.user, origin, now_ns)
 
     def new_passkey_options(self, user: UserRow, host: str) -> tuple[str, str]:
         """Options for making a passkey, and the ticket that names the challenge."""
@@ -169,6 +169,13 @@ class Passkeys(Ground):
             self.note(user, Event.PASSKEY_COPIED, origin, label=passkey.label)
             raise Refused(Reason.PASSKEY)
         return _Proof(passkey, user, count)
+
+    def _record_use(self, proof: _Proof) -> None:
+        """Record the passkey's new counter. Raises `Refused` where the passkey was removed or answered elsewhere since
+        it was read. A removal after this changes the version of the credentials, which the session compares."""
+        passkey, now_ns = proof.passkey, self._clock.now_ns()
+        if not self._store.used_passkey(passkey.id, proof.sign_count, now_ns, after=passkey.sign_count):
+            raise Refused(Reason.PASSKEY)
 
     def _spend_challenge(self, challenge: str) -> None:
         """Note that a challenge was answered. Raises `Refused` where it was before."""

@@ -108,9 +108,6 @@ class People(Ground):
         leaving = self._ways if disabled or role == "member" else None
         if not self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns, leaving=leaving):
             raise Refused(Reason.LAST_OPERATOR)
-        if disabled:
-            self._links.void_all_of(user_id)
-            self._browsers.end(user_id, now_ns)
         self._browsers.refresh(now_ns, force=True)
         said = {"role": role, "tier": tier, "disabled": None if disabled is None else str(disabled).lower()}
         told = {name: value for name, value in said.items() if value is not None}

@@ -14,6 +14,7 @@ class Reason(StrEnum):
     LINK = "link"  # a link or token that is spent, over, unknown, or of another browser
     TOO_OFTEN = "too_often"
     DISABLED = "disabled"
+    CHANGED = "changed"  # credentials changed between the proof and the session
     EMAIL_TAKEN = "email_taken"
     EMAIL_FORM = "email_form"
     PASSWORD_SHORT = "password_short"  # noqa: S105 - a code

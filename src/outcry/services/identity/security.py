@@ -20,9 +20,12 @@ class Security(Ground):
     def change_password(self, user: UserRow, session: SessionRow, password: str, origin: Origin) -> None:
         """Choose a new one; every other session is ended."""
         self._passwords.accept(password, user.email)
-        self._store.set_password(user.id, self._passwords.hashed(password))
-        self._links.void_all_of(user.id)
-        self._browsers.end(user.id, self._clock.now_ns(), but=session.id)
+        hashed, now_ns = self._passwords.hashed(password), self._clock.now_ns()
+        if self._store.set_password(user.id, hashed, now_ns, by=session.id) is None:
+            raise Refused(
+                Reason.CHANGED
+            )  # this session was ended meanwhile, by another change of the password
+        self._browsers.refresh(now_ns, force=True)
         self.note(user, Event.PASSWORD_CHANGED, origin)
 
     # -- second factor
