@@ -126,7 +126,12 @@ _BETWEEN = """
 ## Where only bars are known
 
 A feed of bars tests with the range of each completed bar, and arms, returns and enters value with its close alone, for
-within a bar nobody knows what came first. Time and price of the alert are those of the bar's close.
+within a bar nobody knows what came first. One thing is known: its open came first. So a session opens where its first
+bar opens, whatever the range of that bar; `distanceAtOpen` counts from there too.
+
+Time and price of the alert are those of the bar's close, which may be on the other side of the level. `reached` is the
+price at which the bar met the level. The message names that price and the level, and the close only where a close fired
+the alert. `observed` says whether a trade or a bar met the level ([decision 0036](decisions/0036-alerts-of-bars.md)).
 
 ## Parameters
 
@@ -136,6 +141,10 @@ null.
 """
 
 _MEANING = {
+    "level": "the level the alert is about",
+    "reached": "where the trade or bar met it: the outermost price beyond the level where the alert is about going "
+    "beyond, else the price nearest to it; null of `va-reject-*` and `va-accept-*`, which closes fire",
+    "observed": "what met it: `trade` or `bar`; null of the same",
     "ibHigh": "high of the first hour",
     "ibLow": "low of the first hour",
     "ibRange": "their distance",
@@ -193,7 +202,7 @@ def _kind(param: str) -> str:
         return "true or false"
     if param == "brackets":
         return "list of numbers"
-    return "text" if param in {"approach", "formedOn", "basis", "event"} else "number"
+    return "text" if param in {"observed", "approach", "formedOn", "basis", "event"} else "number"
 
 
 def diagram(family: ModuleType) -> Iterator[str]:

@@ -47,10 +47,15 @@ def mirrored(tape: list[Event], edge: int, upper: bool) -> list[tuple[int, Obser
     return found
 
 
+def opens_beyond(first: Observation, edge: int, upper: bool) -> bool:
+    """Rules §6: a session opens beyond an edge if its first price is beyond it, of a bar its open."""
+    return first.opened > edge if upper else first.opened < edge
+
+
 def first_inside(tape: list[Event], of: Opening, edge: int, upper: bool) -> int:
     """Place of the observation from which on the edge may speak."""
     rows = mirrored(tape, edge, upper)
-    if rows and rows[0][2] <= 0:
+    if rows and not opens_beyond(rows[0][1], edge, upper):
         return rows[0][0]
     return next((k for k, seen, *_ in rows if of.prior.val <= seen.close <= of.prior.vah), NEVER)
 
@@ -113,7 +118,7 @@ def rejects(tape: list[Event], of: Opening, edge: int, upper: bool) -> list[Foun
     found: list[Found] = []
     ready = first_inside(tape, of, edge, upper)
     at_once = (
-        bool(rows) and ready == rows[0][0] and rows[0][2] <= 0
+        bool(rows) and ready == rows[0][0] and not opens_beyond(rows[0][1], edge, upper)
     )  # the opening observation may poke itself
     after = -1  # acceptances up to here are dealt with
     while len(found) < 2:

@@ -47,11 +47,12 @@ class Tape:
 
     def trade(self, minutes: int, price: int, ns: int = 0) -> list[Fired]:
         when = at(minutes, ns)
-        return self._show(Observation(when, price, price, price, when))
+        return self._show(Observation(when, price, price, price, price, when))
 
-    def bar(self, minutes: int, low: int, high: int, close: int) -> list[Fired]:
-        """A bar of one minute that ends at `minutes`."""
-        return self._show(Observation(at(minutes), low, high, close, at(minutes - 1)))
+    def bar(self, minutes: int, low: int, high: int, close: int, opened: int | None = None) -> list[Fired]:
+        """A bar of one minute that ends at `minutes`; it opened where it closed unless said otherwise."""
+        first = close if opened is None else opened
+        return self._show(Observation(at(minutes), first, low, high, close, at(minutes - 1)))
 
     def five(self, minutes: int, close: int) -> list[Fired]:
         """A five-minute bar that ends at `minutes`."""

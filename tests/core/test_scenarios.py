@@ -52,13 +52,13 @@ class Session:
         """Trades at the start of the bracket under way, or somewhat later."""
         at_ns = self.bracket * HALF_HOUR + after_ns
         for price in prices:
-            self.scenarios.traded(Observation(at_ns, price, price, price, at_ns), self.balance)
+            self.scenarios.traded(Observation(at_ns, price, price, price, price, at_ns), self.balance)
         return self
 
     def bar(self, low: int, high: int) -> "Session":
         """The last minute of the bracket under way."""
         end = (self.bracket + 1) * HALF_HOUR
-        self.scenarios.traded(Observation(end, low, high, low, end - NANOS_PER_MINUTE), self.balance)
+        self.scenarios.traded(Observation(end, low, low, high, low, end - NANOS_PER_MINUTE), self.balance)
         return self
 
     def close(self, *closes: int | None) -> "Session":

@@ -66,7 +66,7 @@ def tell(scenarios: Scenarios, event: Event, ib: tuple[int, int] | None) -> None
     if isinstance(event, Close):
         scenarios.bracket_closed(event.index, event.at_ns, event.price)
     else:
-        seen = Observation(event.at_ns, event.price, event.price, event.price, event.at_ns)
+        seen = Observation(event.at_ns, event.price, event.price, event.price, event.price, event.at_ns)
         scenarios.traded(seen, ib if event.at_ns >= HOUR else None)
 
 

@@ -37,8 +37,8 @@ def test_the_first_trade_beyond_the_balance_fires() -> None:
     assert (alert.type, alert.ref, alert.price_ticks, alert.bracket) == (UP, "IBH", 986, 2)
     assert alert.type.severity == "critical"
     assert alert.params == {
-        "ibHigh": 985, "ibLow": 970, "ibRange": 15, "breakTicks": 1, "otherSideBroken": False, "ext150": 993,
-        "ext200": 1000,
+        "level": 985, "reached": 986, "observed": "trade", "ibHigh": 985, "ibLow": 970, "ibRange": 15, "breakTicks": 1,
+        "otherSideBroken": False, "ext150": 993, "ext200": 1000,
     }  # fmt: skip
 
 
@@ -48,8 +48,8 @@ def test_the_other_side_says_that_both_are_broken() -> None:
     (alert,) = tape.trade(70, 968)
     assert (alert.type, alert.ref) == (DOWN, "IBL")
     assert alert.params == {
-        "ibHigh": 985, "ibLow": 970, "ibRange": 15, "breakTicks": 2, "otherSideBroken": True, "ext150": 962,
-        "ext200": 955,
+        "level": 970, "reached": 968, "observed": "trade", "ibHigh": 985, "ibLow": 970, "ibRange": 15, "breakTicks": 2,
+        "otherSideBroken": True, "ext150": 962, "ext200": 955,
     }  # fmt: skip
 
 
@@ -133,19 +133,38 @@ def test_a_trade_at_a_naked_poc_fires_once() -> None:
     (alert,) = tape.trade(2, 985)
     assert (alert.type, alert.ref, alert.price_ticks) == ("naked-poc", "2025-12-30", 985)
     assert alert.type.severity == "warn"
-    assert alert.params == {"formedOn": "2025-12-30", "ageSessions": 2, "basis": "tpo", "distanceAtOpen": 10}
+    assert alert.params == {
+        "level": 985, "reached": 985, "observed": "trade", "formedOn": "2025-12-30", "ageSessions": 2, "basis": "tpo",
+        "distanceAtOpen": 10,
+    }  # fmt: skip
     assert [tape.trade(3, 985), tape.trade(200, 975), tape.trade(300, 985)] == [[], [], []]
 
 
-def test_the_distance_at_the_open_is_from_either_side_and_to_the_close_of_a_first_bar() -> None:
+def test_the_distance_at_the_open_is_from_either_side_and_from_the_open_of_a_first_bar() -> None:
     above = Tape(opening(pocs=(level(985, 30),)))
     above.trade(0, 997)
     (alert,) = above.trade(1, 985)
     assert alert.params["distanceAtOpen"] == 12
     bars = Tape(opening(pocs=(level(985, 30),)))
-    bars.bar(1, 990, 999, 995)
+    bars.bar(1, 990, 999, 995, opened=992)
     (alert,) = bars.bar(2, 985, 995, 990)
-    assert alert.params["distanceAtOpen"] == 10
+    assert alert.params["distanceAtOpen"] == 7
+
+
+def test_a_bar_names_the_level_and_that_it_reached_it_not_its_close() -> None:
+    """Each bar closes on the near side of the level its range reached."""
+    tape = Tape(opening(pocs=(level(985, 30),)))
+    tape.bar(1, 970, 972, 972)
+    (alert,) = tape.bar(2, 980, 990, 983)
+    assert alert.price_ticks == 983
+    assert [alert.params[name] for name in ("level", "reached", "observed")] == [985, 985, "bar"]
+    broken = Tape(opening(prior=None))
+    broken.bar(30, 970, 985, 980)
+    (up,) = broken.bar(62, 982, 987, 984)
+    assert up.price_ticks == 984  # below the level it broke
+    assert [up.params[name] for name in ("level", "reached", "observed")] == [985, 987, "bar"]
+    (down,) = broken.bar(63, 967, 984, 975)
+    assert [down.params[name] for name in ("level", "reached", "observed")] == [970, 967, "bar"]
 
 
 def test_a_gap_over_it_is_no_test() -> None:
@@ -189,7 +208,8 @@ def test_a_poor_high_is_revisited() -> None:
     assert (alert.type, alert.ref, alert.price_ticks) == ("poor-high", "2025-12-29", 988)
     assert alert.type.severity == "info"
     assert alert.params == {
-        "formedOn": "2025-12-29", "event": "revisit", "extremeTpos": 4, "tailRows": 1, "repairTicks": 0,
+        "level": 990, "reached": 988, "observed": "trade", "formedOn": "2025-12-29", "event": "revisit",
+        "extremeTpos": 4, "tailRows": 1, "repairTicks": 0,
     }  # fmt: skip
 
 
@@ -283,6 +303,13 @@ def test_a_bar_repairs_with_its_range() -> None:
     tape = far(highs=(level(990, 29),))
     (alert,) = tape.bar(1, 980, 995, 985)
     assert (alert.price_ticks, alert.params["event"], alert.params["repairTicks"]) == (985, "repaired", 5)
+    assert [alert.params[name] for name in ("level", "reached", "observed")] == [990, 995, "bar"]
+
+
+@pytest.mark.parametrize(("high", "reached"), [(988, 988), (990, 990)])
+def test_a_revisit_by_a_bar_names_its_price_nearest_to_the_level(high: int, reached: int) -> None:
+    (alert,) = far(highs=(level(990, 29),)).bar(1, 980, high, 982)
+    assert [alert.params[name] for name in ("event", "level", "reached")] == ["revisit", 990, reached]
 
 
 def test_a_bar_arms_again_with_its_close() -> None:

@@ -69,7 +69,7 @@ def _walk(start: int, steps: list[tuple[int, int, bool]], bars: bool) -> Iterato
             low = high = price
         if when > OPEN_NS + 390 * MINUTE - (not bars):
             return
-        yield Observation(when, low, high, price, when - MINUTE if bars else when), stale
+        yield Observation(when, before, low, high, price, when - MINUTE if bars else when), stale
 
 
 def _laid_out(walk: list[tuple[Observation, bool]]) -> Iterator[Event]:

@@ -24,8 +24,8 @@ def test_two_closes_beyond_fire() -> None:
     )
     assert alert.type.severity == "warn"
     assert alert.params == {
-        "vah": 1000, "val": 960, "poc": 980, "tolTicks": None, "approach": None, "probeExtreme": None,
-        "probeTicks": None, "secondsOutside": None, "brackets": [0, 1],
+        "level": 1000, "reached": None, "observed": None, "vah": 1000, "val": 960, "poc": 980, "tolTicks": None,
+        "approach": None, "probeExtreme": None, "probeTicks": None, "secondsOutside": None, "brackets": [0, 1],
     }  # fmt: skip
 
 

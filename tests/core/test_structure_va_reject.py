@@ -27,8 +27,8 @@ def test_a_poke_and_a_close_back_fire() -> None:
     assert alert.key_ms == 1_767_623_700_000
     assert alert.type.severity == "critical"
     assert alert.params == {
-        "vah": 1000, "val": 960, "poc": 980, "tolTicks": None, "approach": "inside", "probeExtreme": 1004,
-        "probeTicks": 4, "secondsOutside": 180, "brackets": None,
+        "level": 1000, "reached": None, "observed": None, "vah": 1000, "val": 960, "poc": 980, "tolTicks": None,
+        "approach": "inside", "probeExtreme": 1004, "probeTicks": 4, "secondsOutside": 180, "brackets": None,
     }  # fmt: skip
 
 
@@ -315,8 +315,8 @@ def test_a_bar_comes_back_with_its_close() -> None:
 
 def test_a_bar_that_entered_value_and_closed_beyond_has_not_come_in() -> None:
     tape = Tape()
-    tape.bar(1, 1005, 1010, 1006)
-    tape.bar(2, 998, 1006, 1003)
+    tape.bar(1, 1005, 1010, 1006, opened=1008)
+    tape.bar(2, 998, 1006, 1003, opened=1006)
     tape.bar(3, 1001, 1004, 1001)
     assert tape.five(5, 999) == []
 
@@ -329,8 +329,18 @@ def test_a_bar_that_closed_in_value_has_come_in_wherever_its_range_ended() -> No
     assert rejects(tape.five(5, 999)) == [(HIGH, 999)]
 
 
-@pytest.mark.parametrize(("low", "fires"), [(1000, True), (1001, False)])
-def test_a_first_bar_that_reached_the_edge_did_not_stay_beyond(low: int, fires: bool) -> None:
+@pytest.mark.parametrize(("opened", "fires"), [(1000, True), (1001, False)])
+def test_the_open_of_a_first_bar_says_whether_the_session_opened_beyond(opened: int, fires: bool) -> None:
+    """The range straddles the edge either way: what counts is where the session opened, and then the close of the
+    bar, which is beyond."""
     tape = Tape()
-    tape.bar(1, low, 1004, 1002)
+    tape.bar(1, 990, 1004, 1002, opened=opened)
     assert bool(rejects(tape.five(5, 999))) is fires
+
+
+def test_a_first_bar_opened_beyond_that_closes_in_value_has_come_in_and_not_poked() -> None:
+    tape = Tape()
+    tape.bar(1, 990, 1004, 999, opened=1003)
+    assert rejects(tape.five(5, 998)) == []
+    tape.bar(6, 998, 1001, 999, opened=999)
+    assert rejects(tape.five(10, 999)) == [(HIGH, 999)]

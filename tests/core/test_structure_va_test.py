@@ -17,7 +17,8 @@ def test_the_first_touch_after_being_away_fires() -> None:
     assert alert.key_ms == alert.at_ns // 1_000_000 == 1_767_623_520_000
     assert alert.type.severity == "info"
     assert alert.params == {
-        "vah": 1000, "val": 960, "poc": 980, "tolTicks": 2, "approach": "inside", "probeExtreme": None,
+        "level": 1000, "reached": 998, "observed": "trade", "vah": 1000, "val": 960, "poc": 980, "tolTicks": 2,
+        "approach": "inside", "probeExtreme": None,
         "probeTicks": None, "secondsOutside": None, "brackets": None,
     }  # fmt: skip
 
@@ -216,12 +217,14 @@ def test_a_bar_that_ends_a_tick_short_does_not_touch() -> None:
     assert tape.bar(3, 1003, 1010, 1004) == []
 
 
-def test_a_first_bar_that_reached_into_value_did_not_stay_beyond() -> None:
+def test_the_open_of_a_first_bar_says_whether_the_session_opened_beyond() -> None:
     tape = Tape()
-    tape.bar(1, 1000, 1012, 1010)  # 10 away: arms
-    assert told(tape.bar(2, 1002, 1010, 1005)) == [(HIGH, 1005)]
+    tape.bar(1, 998, 1012, 1010, opened=1000)  # opened in value, and 10 away: arms
+    (alert,) = tape.bar(2, 1002, 1010, 1005)
+    assert (alert.type, alert.price_ticks) == (HIGH, 1005)
+    assert [alert.params[name] for name in ("level", "reached", "observed")] == [1000, 1002, "bar"]
     other = Tape()
-    other.bar(1, 1001, 1012, 1010)
+    other.bar(1, 998, 1012, 1010, opened=1001)
     assert other.bar(2, 1002, 1010, 1005) == []
 
 
@@ -240,6 +243,6 @@ def test_the_close_of_a_bar_says_from_which_side_it_comes(
     low: int, high: int, close: int, approach: str
 ) -> None:
     tape = Tape()
-    tape.bar(1, low, high, close)
+    tape.bar(1, low, high, close, opened=998)
     (alert,) = tape.bar(2, 1000, 1000, 1000)
     assert alert.params["approach"] == approach

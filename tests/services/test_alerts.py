@@ -248,6 +248,10 @@ def test_without_a_store_there_is_no_past() -> None:
 # -- wording
 
 
+def bar(level: int, reached: int) -> dict[str, object]:
+    return {"level": level * 1_000_000_000, "reached": reached * 1_000_000_000, "observed": "bar"}
+
+
 @pytest.mark.parametrize(
     ("kind", "ref", "params", "said"),
     [
@@ -270,6 +274,17 @@ def test_without_a_store_there_is_no_past() -> None:
          "ES traded at 6912, near the unfinished high of 2026-01-02."),
         (AlertType.POOR_LOW, "2026-01-02", {"event": "repaired"},
          "ES traded at 6912, beyond the unfinished low of 2026-01-02."),
+        (AlertType.POOR_HIGH, "2026-01-02", {"event": "revisit", "level": 6912_250_000_000, "observed": "trade"},
+         "ES traded at 6912, near the unfinished high of 2026-01-02 (6912.25)."),
+        # a bar that closed at 6912
+        (AlertType.VA_TEST_HIGH, "VAH", {"vah": 6913_000_000_000, **bar(6913, 6913)},
+         "ES reached 6913 within a bar, at the upper edge of prior value (VAH 6913)."),
+        (AlertType.IB_BREAK_UP, "IBH", {"ibHigh": 6913_000_000_000, **bar(6913, 6914)},
+         "ES reached 6914 within a bar, above the initial balance (IBH 6913)."),
+        (AlertType.NAKED_POC, "2026-01-02", bar(6913, 6913),
+         "ES reached 6913 within a bar, the point of control of 2026-01-02, untouched since."),
+        (AlertType.POOR_LOW, "2026-01-02", {"event": "repaired", **bar(6911, 6910)},
+         "ES reached 6910 within a bar, beyond the unfinished low of 2026-01-02 (6911)."),
     ],
 )  # fmt: skip
 def test_messages_are_plain_facts(kind: AlertType, ref: str, params: Any, said: str) -> None:

@@ -1,16 +1,20 @@
 """What one stream meets stays with it: entries that poison, snapshots that cannot be read, a store that refuses."""
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
+import msgspec
+from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
 
-from outcry.ports.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, Trades
+from outcry.core.held import VERSION
+from outcry.ports.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, RowFlag, Trades
 from outcry.ports.files import FileRefused
 from outcry.ports.live import Frame
 from outcry.ports.records import Quality
+from outcry.services.live import held
 from outcry.wiring import House
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
@@ -85,14 +89,53 @@ def test_a_snapshot_that_cannot_be_read_is_done_without(house: House) -> None:
         return volume(staged)
 
     async def ruin_after_the_end() -> None:
-        from tests.services.live_stage import stage
-
         staged = stage(house)
         with staged.log.exclusively():
             await ruin(staged)
 
     asyncio.run(ruin_after_the_end())
     assert run(house, look) == 4
+
+
+def older(snapshot: bytes) -> bytes:
+    """The same snapshot as the version before wrote it; its sessions are emptied, so that reading it would show."""
+    found = held.read(snapshot)
+    for part in found.sessions:
+        state = json.loads(part.data)
+        part.data = json.dumps(state | {"version": VERSION - 1, "ladder": None}).encode()
+    return msgspec.msgpack.encode(found)
+
+
+def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(house: House) -> None:
+    """On its second day, when the log of the first, and with it that the stream had caught up, has been dropped: the
+    session is whole again, and what was missed meanwhile fires."""
+    day = 24 * 60 * MINUTE
+    first_day = [Trades(rows((OPEN + n * 5 * MINUTE, 22_000, 1))) for n in range(81)]
+    second_day = [Trades(rows((OPEN + day, 22_000, 4), (OPEN + day + MINUTE, 22_010, 3)))]
+
+    async def before(staged: Stage) -> list[str]:
+        script = [CAUGHT, *first_day, Heartbeat(OPEN + day - 60 * MINUTE), 0.3, *second_day]
+        await played(staged, [*script, Ended(OPEN + day + MINUTE)])
+        assert next(staged.log.read(KEY, 0)).first > 0  # dropped
+        return [row.key for row in staged.live.alerts([0])]
+
+    async def upgrade() -> None:
+        staged = stage(house)
+        with staged.log.exclusively():
+            found = staged.live.snapshot(KEY)
+            assert found is not None
+            staged.live.forget_snapshot(KEY)
+            staged.live.save_snapshots([(KEY, found[0], older(found[1]))])
+
+    async def after(staged: Stage) -> tuple[int, list[str]]:
+        missed = rows((OPEN + day + 61 * MINUTE, 22_011, 2), flags=RowFlag.BACKFILL, delay_ns=600 * SECOND)
+        await played(staged, [Trades(missed), CAUGHT, Ended(OPEN + day + 62 * MINUTE)])
+        return volume(staged), [row.key for row in staged.live.alerts([0])]
+
+    fired = run(house, before)
+    asyncio.run(upgrade())
+    broken = f"ES:ib-break-up:{(OPEN + day + 61 * MINUTE) // 1_000_000}"
+    assert run(house, after) == (9, [*fired, broken])
 
 
 def test_what_the_store_cannot_take_stops_no_other_stream(house: House) -> None:

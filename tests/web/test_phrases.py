@@ -119,6 +119,7 @@ def test_every_text_has_german() -> None:
     tables = [
         phrases.BIASES, phrases.DAY_TYPES, phrases.OPEN_TYPES, phrases.VALUE_PLACES, alert_phrases.SEVERITIES,
         alert_phrases.EVENTS, alert_phrases.REPAIRED, alert_phrases.SENTENCES, alert_phrases.SENTENCES_REPAIRED,
+        alert_phrases.BAR_SENTENCES, alert_phrases.BAR_SENTENCES_REPAIRED,
         playbook_words.TITLES, playbook_words.STATUSES,
         playbook_words.THENS, playbook_words.REFERENCES, playbook_words.CONDITIONS, playbook_words.CONDITIONS_IN_A_ROW,
     ]  # fmt: skip
@@ -161,19 +162,35 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
             "darin, bei 6,990.50.",
         ),
         (
-            alert(AlertType.NAKED_POC, "2026-11-17", 7000.25), 7000.25,
+            alert(AlertType.NAKED_POC, "2026-11-17", 7000.25, level=7000.25), 7000.25,
             "Traded at 7,000.25, the POC of Tue, Nov 17, untouched since.",
             "Gehandelt bei 7,000.25, dem POC vom Di., 17. Nov., seither unberührt.",
         ),
         (
-            alert(AlertType.POOR_HIGH, "2026-11-17", 7050.75, event="repaired", repairTicks=3), 7050.0,
-            "Traded at 7,050.75, beyond the unfinished high of Tue, Nov 17.",
-            "Gehandelt bei 7,050.75, jenseits des unfertigen Hochs vom Di., 17. Nov.",
+            alert(AlertType.POOR_HIGH, "2026-11-17", 7050.75, event="repaired", repairTicks=3, level=7050.0), 7050.0,
+            "Traded at 7,050.75, beyond the unfinished high of Tue, Nov 17 (7,050.00).",
+            "Gehandelt bei 7,050.75, jenseits des unfertigen Hochs vom Di., 17. Nov. (7,050.00).",
         ),
         (
             alert(AlertType.POOR_LOW, "2026-11-17", 6950.5, event="revisit", repairTicks=0), None,
             "Traded at 6,950.50, near the unfinished low of Tue, Nov 17.",
             "Gehandelt bei 6,950.50, nahe dem unfertigen Tief vom Di., 17. Nov.",
+        ),
+        (
+            alert(AlertType.NAKED_POC, "2026-11-17", 6999.0, level=7000.25, reached=7000.25, observed="bar"), 7000.25,
+            "A bar reached 7,000.25, the POC of Tue, Nov 17, untouched since.",
+            "Eine Bar erreichte 7,000.25, den POC vom Di., 17. Nov., seither unberührt.",
+        ),
+        (
+            alert(AlertType.IB_BREAK_DOWN, "IBL", 7012.0, level=7011.25, reached=7011.0, observed="bar"), 7011.25,
+            "A bar reached 7,011.00, below the initial balance (IBL 7,011.25).",
+            "Eine Bar erreichte 7,011.00, unter der Initial Balance (IBL 7,011.25).",
+        ),
+        (
+            alert(AlertType.POOR_LOW, "2026-11-17", 6951.5, event="repaired", level=6950.75, reached=6950.5,
+                  observed="bar"), 6950.75,
+            "A bar reached 6,950.50, beyond the unfinished low of Tue, Nov 17 (6,950.75).",
+            "Eine Bar erreichte 6,950.50, jenseits des unfertigen Tiefs vom Di., 17. Nov. (6,950.75).",
         ),
     ],
 )  # fmt: skip

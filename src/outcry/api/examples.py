@@ -128,7 +128,13 @@ ANSWERS: dict[str, Answer] = {
                 trade_date="2026-01-05",
                 data_source="shared",
                 invented=True,
-                params={"vah": 6912.5, "val": 6889.75, "poc": 6900.25, "tolTicks": 2, "approach": "inside"},
+                params={
+                    "level": 6912.5,
+                    "reached": 6912,
+                    "observed": "trade",
+                    "tolTicks": 2,
+                    "approach": "inside",
+                },
                 recorded_at="2026-01-05T15:04:05.310Z",
             )
         ],

@@ -8,7 +8,7 @@ from typing import Any
 
 from outcry.core.snapshot import dump, load
 
-VERSION = 2
+VERSION = 3
 
 
 def encode(held: dict[str, Any]) -> bytes:

@@ -99,7 +99,7 @@ class LiveSession:
             return fired
         self._latest_ns, self._event_ns = start_ns, end_ns
         if watched:
-            fired += self._look(Observation(end_ns, low, high, close, start_ns))
+            fired += self._look(Observation(end_ns, opened, low, high, close, start_ns))
         return fired
 
     def advance(self, at_ns: int) -> list[Fired]:
@@ -257,7 +257,7 @@ class LiveSession:
         if not watched:
             self._watch.settle(at_ns, self._fold)
             return []
-        return self._look(Observation(at_ns, price, price, price, at_ns))
+        return self._look(Observation(at_ns, price, price, price, price, at_ns))
 
     def _opened(self, price: int) -> None:
         self.empty = False

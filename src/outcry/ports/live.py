@@ -113,6 +113,8 @@ class TradeLog(Protocol):
 PRICE_PARAMS = frozenset(
     {
         "tick",
+        "level",
+        "reached",
         "vah",
         "val",
         "poc",

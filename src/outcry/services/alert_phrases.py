@@ -36,7 +36,8 @@ EVENTS: Mapping[str, str] = {
 }
 REPAIRED: Mapping[str, str] = {"poor-high": "Poor high repaired", "poor-low": "Poor low repaired"}
 
-#: The same as a sentence. `at`: price of the alert; `level`: what it was measured against.
+#: The same as a sentence. `at`: price of the alert; `level`: what it was measured against; `day`: when a level was
+#: made, with its price.
 SENTENCES: Mapping[str, str] = {
     "ib-break-up": "Traded at %(at)s, above the initial balance (IBH %(level)s).",
     "ib-break-down": "Traded at %(at)s, below the initial balance (IBL %(level)s).",
@@ -64,9 +65,23 @@ SENTENCES_REPAIRED: Mapping[str, str] = {
     "poor-high": "Traded at %(at)s, beyond the unfinished high of %(day)s.",
     "poor-low": "Traded at %(at)s, beyond the unfinished low of %(day)s.",
 }
+#: The same where a bar and not a trade met the level. `at`: the price the bar reached; its close may be elsewhere.
+BAR_SENTENCES: Mapping[str, str] = {
+    "ib-break-up": "A bar reached %(at)s, above the initial balance (IBH %(level)s).",
+    "ib-break-down": "A bar reached %(at)s, below the initial balance (IBL %(level)s).",
+    "naked-poc": "A bar reached %(at)s, the POC of %(day)s, untouched since.",
+    "va-test-high": "A bar reached %(at)s, at the upper edge of prior value (VAH %(level)s).",
+    "va-test-low": "A bar reached %(at)s, at the lower edge of prior value (VAL %(level)s).",
+    "poor-high": "A bar reached %(at)s, near the unfinished high of %(day)s.",
+    "poor-low": "A bar reached %(at)s, near the unfinished low of %(day)s.",
+}
+BAR_SENTENCES_REPAIRED: Mapping[str, str] = {
+    "poor-high": "A bar reached %(at)s, beyond the unfinished high of %(day)s.",
+    "poor-low": "A bar reached %(at)s, beyond the unfinished low of %(day)s.",
+}
 BOTH_SIDES = "Both sides of the initial balance have been broken."
 
-#: Under which parameter an alert names the level it was measured against.
+#: Under which parameter an alert without `level`, recorded by an older version, names it.
 _LEVEL_PARAMS = {"IBH": "ibHigh", "IBL": "ibLow", "VAH": "vah", "VAL": "val"}
 
 
@@ -79,16 +94,20 @@ def event(alert: AlertEntry, words: Words) -> str:
 def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[str], str]) -> str:
     """What happened, as a sentence. day: writes a date given as `YYYY-MM-DD`."""
     repaired = alert.params.get("event") == "repaired"
-    said = (SENTENCES_REPAIRED if repaired else SENTENCES).get(alert.type)
+    by_bar = alert.params.get("observed") == "bar"
+    if by_bar:
+        said = (BAR_SENTENCES_REPAIRED if repaired else BAR_SENTENCES).get(alert.type)
+    else:
+        said = (SENTENCES_REPAIRED if repaired else SENTENCES).get(alert.type)
     if said is None:
         return alert.message
-    level = level_of(alert)
-    reached = alert.params.get("probeExtreme")
+    level, at = level_of(alert), _number(alert, "reached") if by_bar else None
+    probe = _number(alert, "probeExtreme")
     text = words(said) % {
-        "at": price(alert.price),
+        "at": price(alert.price if at is None else at),
         "level": "" if level is None else price(level),
-        "reached": price(reached) if isinstance(reached, int | float) else "",
-        "day": day(alert.ref),
+        "reached": "" if probe is None else price(probe),
+        "day": _made(alert, level, price, day) if "%(day)s" in said else "",
     }
     text = text.replace("..", ".")  # a day that ends in an abbreviation ends the sentence too
     both = alert.params.get("otherSideBroken") is True
@@ -96,14 +115,20 @@ def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[s
 
 
 def level_of(alert: AlertEntry) -> float | None:
-    """The price of the level an alert was measured against; None where the alert does not name it: of a poor extreme
-    it tells only how far beyond it a repair went."""
-    if alert.type == "naked-poc":
-        return alert.price
-    value = alert.params.get(_LEVEL_PARAMS.get(alert.ref, ""))
-    if isinstance(value, int | float):
-        return float(value)
-    beyond, tick = alert.params.get("repairTicks"), alert.params.get("tick")
-    if alert.params.get("event") == "repaired" and isinstance(beyond, int) and isinstance(tick, int | float):
-        return alert.price - beyond * tick if alert.type == "poor-high" else alert.price + beyond * tick
-    return None
+    """Return the price of the level an alert was measured against.
+
+    None for poor extremes and naked POCs recorded by versions that did not name it.
+    """
+    level = _number(alert, "level")
+    return _number(alert, _LEVEL_PARAMS.get(alert.ref, "")) if level is None else level
+
+
+def _number(alert: AlertEntry, name: str) -> float | None:
+    value = alert.params.get(name)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _made(alert: AlertEntry, level: float | None, price: PriceText, day: Callable[[str], str]) -> str:
+    """The day a level was made, and its price unless the sentence names that already."""
+    made = day(alert.ref)
+    return made if level is None or alert.type == "naked-poc" else f"{made} ({price(level)})"

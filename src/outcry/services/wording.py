@@ -49,6 +49,19 @@ def _price(row: AlertRow) -> str:
     return price_text(row.price_e9)
 
 
+def _traded(row: AlertRow) -> str:
+    """Where price met the level: at a trade, or within a bar, whose close may be somewhere else."""
+    if row.params.get("observed") == "bar":
+        return f"{row.symbol} reached{_level(row, 'reached')} within a bar"
+    return f"{row.symbol} traded at {_price(row)}"
+
+
+def _made(row: AlertRow) -> str:
+    """The day a level was made, and its price; alerts of older versions do not name that."""
+    level = _level(row, "level")
+    return f"{row.ref} ({level.strip()})" if level else row.ref
+
+
 def _level(row: AlertRow, name: str) -> str:
     """A price among the parameters, with a blank before it; nothing where it is not there."""
     found = row.params.get(name)
@@ -58,7 +71,7 @@ def _level(row: AlertRow, name: str) -> str:
 def _test(side: str, name: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
         edge = f"the {side} edge of prior value ({row.ref}{_level(row, name)})"
-        return f"{row.symbol} traded at {_price(row)}, at {edge}."
+        return f"{_traded(row)}, at {edge}."
 
     return said
 
@@ -88,19 +101,19 @@ def _accept(side: str, name: str) -> Callable[[AlertRow], str]:
 def _break(side: str, name: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
         both = "; both sides have been broken" if row.params.get("otherSideBroken") is True else ""
-        return f"{row.symbol} traded at {_price(row)}, {side} the initial balance ({row.ref}{_level(row, name)}){both}."
+        return f"{_traded(row)}, {side} the initial balance ({row.ref}{_level(row, name)}){both}."
 
     return said
 
 
 def _naked(row: AlertRow) -> str:
-    return f"{row.symbol} traded at {_price(row)}, the point of control of {row.ref}, untouched since."
+    return f"{_traded(row)}, the point of control of {row.ref}, untouched since."
 
 
 def _poor(side: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
         where = "beyond" if row.params.get("event") == "repaired" else "near"
-        return f"{row.symbol} traded at {_price(row)}, {where} the unfinished {side} of {row.ref}."
+        return f"{_traded(row)}, {where} the unfinished {side} of {_made(row)}."
 
     return said
 

@@ -78,6 +78,7 @@ def _late(alert: AlertEntry, at_ns: int) -> str:
 
 
 def _listed(alert: AlertEntry, answer: LevelsAnswer) -> float | None:
-    """The level of an alert that names only the day it was made, while it is still listed."""
-    dated = {"poor-high": answer.poor_highs, "poor-low": answer.poor_lows}.get(alert.type, [])
+    """The level of an alert of an older version, which names only the day it was made, while it is still listed."""
+    lists = {"naked-poc": answer.naked_pocs, "poor-high": answer.poor_highs, "poor-low": answer.poor_lows}
+    dated = lists.get(alert.type, [])
     return next((level.price for level in dated if level.date == alert.ref), None)

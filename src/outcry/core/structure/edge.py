@@ -18,7 +18,8 @@ ALERT = Quiet(0, 0, 0)
 LONG_AGO_NS = -NEVER_NS
 
 VA_PARAMS = (
-    "vah", "val", "poc", "tolTicks", "approach", "probeExtreme", "probeTicks", "secondsOutside", "brackets",
+    "level", "reached", "observed", "vah", "val", "poc", "tolTicks", "approach", "probeExtreme", "probeTicks",
+    "secondsOutside", "brackets",
 )  # fmt: skip
 
 
@@ -47,6 +48,10 @@ class Edge:
     def nearest(self, seen: Observation) -> int:
         """Ticks beyond of the innermost price traded."""
         return seen.low - self.ticks if self.sign > 0 else self.ticks - seen.high
+
+    def opened_beyond(self, first: Observation) -> bool:
+        """Whether a session whose first observation is this one opened beyond: its open decides, not its range."""
+        return self.beyond(first.opened) > 0
 
     def touched(self, seen: Observation) -> bool:
         """Whether anything traded within the tolerance."""
@@ -82,14 +87,21 @@ class ValueEdge(Edge):
     def params(
         self,
         *,
+        seen: Observation | None = None,
         tolerance: int | None = None,
         approach: str | None = None,
         extreme: int | None = None,
         seconds: int | None = None,
         brackets: list[int] | None = None,
     ) -> dict[str, Value]:
-        """What an alert at this edge measured. `extreme`: ticks beyond the edge that a probe reached."""
+        """Return the parameters of an alert at this edge.
+
+        seen: the observation that touched it. extreme: ticks beyond the edge that a probe reached.
+        """
         return {
+            "level": self.ticks,
+            "reached": seen and seen.nearest(self.ticks),
+            "observed": seen and seen.kind,
             "vah": self.prior.vah,
             "val": self.prior.val,
             "poc": self.prior.poc,

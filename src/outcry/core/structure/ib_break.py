@@ -19,7 +19,9 @@ from outcry.core.structure.machine import (
 )
 from outcry.core.units import NANOS_PER_HOUR
 
-PARAMS = ("ibHigh", "ibLow", "ibRange", "breakTicks", "otherSideBroken", "ext150", "ext200")
+PARAMS = (
+    "level", "reached", "observed", "ibHigh", "ibLow", "ibRange", "breakTicks", "otherSideBroken", "ext150", "ext200",
+)  # fmt: skip
 
 
 class Phase(StrEnum):
@@ -111,6 +113,9 @@ class BalanceBreak:
             -(high - low) // 2
         )  # half of an odd number of ticks: away from the balance, to a price that can trade
         return {
+            "level": high if self._upper else low,
+            "reached": seen.high if self._upper else seen.low,
+            "observed": seen.kind,
             "ibHigh": high,
             "ibLow": low,
             "ibRange": high - low,

@@ -46,16 +46,27 @@ class AlertType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was traded at an instant (ns UTC, ticks): a trade, all three prices being one, or a completed bar.
+    """A trade, whose four prices are one, or a completed bar. Times ns UTC, prices ticks.
 
-    `slot_ns`: the instant that says which bracket it belongs to: a trade's own, a bar's start.
+    at_ns: time of the trade, or end of the bar. slot_ns: the instant that decides its bracket: time of the trade, or
+    start of the bar.
     """
 
     at_ns: int
+    opened: int
     low: int
     high: int
     close: int
     slot_ns: int
+
+    @property
+    def kind(self) -> str:
+        """`trade` or `bar`, as `params.observed` reports it."""
+        return "bar" if self.slot_ns < self.at_ns else "trade"
+
+    def nearest(self, price_ticks: int) -> int:
+        """Return the traded price nearest to a price: that price itself where the range of a bar holds it."""
+        return min(max(price_ticks, self.low), self.high)
 
 
 @dataclass(frozen=True, slots=True)

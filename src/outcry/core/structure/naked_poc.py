@@ -20,7 +20,7 @@ from outcry.core.structure.machine import (
     move,
 )
 
-PARAMS = ("formedOn", "ageSessions", "basis", "distanceAtOpen")
+PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "distanceAtOpen")
 
 
 class Phase(StrEnum):
@@ -78,7 +78,7 @@ class NakedPoc:
         if self._phase is Phase.TESTED:
             return None
         if self._phase is Phase.UNOPENED:
-            self._at_open = abs(level.price_ticks - seen.close)
+            self._at_open = abs(level.price_ticks - seen.opened)
         said = None
         if seen.high < level.price_ticks:
             if self._phase is not Phase.PRICE_BELOW:
@@ -89,6 +89,9 @@ class NakedPoc:
         else:
             self._move(Sign.AT)
             said = {
+                "level": level.price_ticks,
+                "reached": level.price_ticks,
+                "observed": seen.kind,
                 "formedOn": self.ref,
                 "ageSessions": level.age_sessions,
                 "basis": "tpo",

@@ -15,7 +15,7 @@ from outcry.core.structure.machine import SILENCE, AlertType, Observation, Quiet
 from outcry.core.units import NANOS_PER_HOUR
 
 REST_NS = NANOS_PER_HOUR
-PARAMS = ("formedOn", "event", "extremeTpos", "tailRows", "repairTicks")
+PARAMS = ("level", "reached", "observed", "formedOn", "event", "extremeTpos", "tailRows", "repairTicks")
 
 
 class Phase(StrEnum):
@@ -77,7 +77,7 @@ class PoorExtreme:
         if self._phase is Phase.ARMED and edge.touched(seen):
             self._fired_ns = seen.at_ns
             self._move(Sign.REPAIRED if furthest >= 1 else Sign.REVISITED)
-            said = self._measured(max(0, furthest))
+            said = self._measured(seen, max(0, furthest))
         elif self._phase is not Phase.REPAIRED and furthest >= 1:
             self._move(Sign.PASSED)
         if self._phase is Phase.RESTING and seen.at_ns >= self._fired_ns + REST_NS:
@@ -87,8 +87,12 @@ class PoorExtreme:
         self.quiet = self._band()
         return said
 
-    def _measured(self, beyond: int) -> Mapping[str, Value]:
+    def _measured(self, seen: Observation, beyond: int) -> Mapping[str, Value]:
+        edge = self._edge
         return {
+            "level": edge.ticks,
+            "reached": edge.ticks + edge.sign * beyond if beyond else seen.nearest(edge.ticks),
+            "observed": seen.kind,
             "formedOn": self.ref,
             "event": "repaired" if beyond else "revisit",
             "extremeTpos": self._level.tpos,

@@ -117,7 +117,7 @@ class EdgeReject:
         """A poke is seen by the range of an observation, every return by its close; nothing fires here."""
         edge = self._edge
         if self._phase is Phase.UNOPENED:
-            self._move(Sign.OPENED_BEYOND if edge.nearest(seen) > 0 else Sign.OPENED)
+            self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)
         furthest, close = edge.furthest(seen), edge.beyond(seen.close)
         if self._phase is Phase.INSIDE and furthest >= 1:
             self._move(Sign.POKED)

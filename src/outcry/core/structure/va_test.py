@@ -89,7 +89,7 @@ class EdgeTest:
         edge = self._edge
         said = None
         if self._phase is Phase.UNOPENED:
-            self._move(Sign.OPENED_BEYOND if edge.nearest(seen) > 0 else Sign.OPENED)
+            self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)
         if self._phase is Phase.ARMED:
             said = self._approached(seen)
         if self._phase is Phase.OUTSIDE and edge.in_value(seen.close):
@@ -119,7 +119,9 @@ class EdgeTest:
             return None
         self._count += 1
         self._move(Sign.TOUCHED_LAST if self._count == MOST else Sign.TOUCHED)
-        return edge.params(tolerance=TOLERANCE_TICKS, approach="outside" if self._from > 0 else "inside")
+        return edge.params(
+            seen=seen, tolerance=TOLERANCE_TICKS, approach="outside" if self._from > 0 else "inside"
+        )
 
     def _side(self, seen: Observation) -> int:
         return 1 if self._edge.beyond(seen.close) > 0 else -1

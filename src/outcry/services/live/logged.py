@@ -120,6 +120,8 @@ class LoggedStream:
             if not isinstance(entry, entries.Began | entries.Opened):
                 return
             stream.position = frame.first
+            # The dropped days had completed, so the stream had caught up: without a snapshot nothing else says so.
+            stream.warm = True
         self._applied(stream.apply(entry))
         self._past = None
 

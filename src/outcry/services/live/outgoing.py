@@ -6,7 +6,7 @@ from outcry.core.structure.machine import Fired
 from outcry.ports.live import PRICE_PARAMS, AlertRow, StreamKey
 
 #: Which edition of the rules of `docs/alerts.md` fired it.
-RULE = "v1"
+RULE = "v2"
 
 
 def alert_row(key: StreamKey, tick_e9: int, opening: Opening, fired: Fired, *, invented: bool) -> AlertRow:
