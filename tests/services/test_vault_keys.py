@@ -230,7 +230,7 @@ def test_a_key_lost_for_good_is_given_up_and_its_owners_sign_in_again(
     (folder / VAULT_FILE).write_text(f"k1 {B}\n")
     assert vaulting.status(data=str(folder)) == 1
     assert vaulting.forget(data=str(folder)) == 0
-    assert "1 connections would lose their entries; --yes does it" in capsys.readouterr().out
+    assert "1 connection would lose its entries; --yes does it" in capsys.readouterr().out
     assert vaulting.forget(yes=True, data=str(folder)) == 0
     assert (folder / "vault.key.unusable").read_text() == f"k1 {B}\n"
     with opened(folder) as (house, vault):
@@ -249,7 +249,7 @@ def test_a_key_lost_for_good_is_given_up_and_its_owners_sign_in_again(
 def test_a_key_file_that_is_gone_is_given_up_too(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / VAULT_FILE).unlink()
     assert vaulting.forget(yes=True, data=str(folder)) == 0
-    assert "1 connections lost their entries" in capsys.readouterr().out
+    assert "1 connection lost its entries" in capsys.readouterr().out
     with opened(folder) as (_, vault):
         assert vault.keys.kids == ("k2",)
 

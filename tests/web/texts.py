@@ -14,7 +14,14 @@ WEB = Path(outcry.web.__file__).parent
 TEMPLATES = sorted((WEB / "templates").rglob("*.html"))
 MODULES = sorted(WEB.rglob("*.py"))
 #: What texts go through in Python: `words("…")`, and `later("…")` for those that are worded elsewhere.
-_PYTHON: dict[str, Any] = {"words": None, "gettext": None, "ngettext": (1, 2), "_": None, "later": None}
+_PYTHON: dict[str, Any] = {
+    "words": None,
+    "gettext": None,
+    "ngettext": (1, 2),
+    "plural_forms": (1, 2),
+    "_": None,
+    "later": None,
+}
 _TEMPLATE = ("_", "gettext", "ngettext")
 
 #: A text, or the two of a text that depends on a number; and where it stands.

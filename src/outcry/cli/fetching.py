@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from gettext import NullTranslations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -128,7 +129,8 @@ def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "
 def _agreed(parts: "Sequence[Part]", dollars: float, *, yes: bool) -> bool:
     contracts = ", ".join(dict.fromkeys(part.contract.key for part in parts))
     days = sorted(part.trade_date for part in parts)
-    dates = f"{len(parts)} trade date{'s' if len(parts) > 1 else ''} of {contracts}, {days[0]} to {days[-1]}"
+    count = NullTranslations().ngettext("%d trade date", "%d trade dates", len(parts)) % len(parts)
+    dates = f"{count} of {contracts}, {days[0]} to {days[-1]}"
     print(f"{dates}: ${dollars:,.2f} by Databento's estimate", file=sys.stderr)
     if yes:
         return True

@@ -5,6 +5,7 @@ Rule kept: no key is ever printed; what is begun can be begun again, whatever in
 
 import sys
 from collections.abc import Mapping
+from gettext import NullTranslations
 
 from cyclopts import App
 
@@ -28,6 +29,7 @@ from outcry.wiring.vault import (
 
 #: Why a connection whose entries were destroyed with their key needs its owner.
 ENTRIES_LOST = "entries_lost"
+_ENGLISH = NullTranslations()
 vault = App(
     name="vault", help="Look after the key that what people entered for their connections is sealed under."
 )
@@ -107,7 +109,8 @@ def _finish(house: House, settings: Settings, store: SqlVaultStore) -> int:
     newest = vault_of(settings, store, house.clock)
     broken = 0
     for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last word on it is wanted below
-        print(f"{brought} connections are under {newest.keys.newest} now", file=sys.stderr)
+        text = _ENGLISH.ngettext("%d connection is under %s now", "%d connections are under %s now", brought)
+        print(text % (brought, newest.keys.newest), file=sys.stderr)
     kept = read_keys(settings)
     used = [kid for kid in _older(store, kept) if not store.retire(kid, house.clock.now_ns())]
     if not settings.vault_keys:
@@ -151,11 +154,14 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
         uses = store.uses()
         count = sum(uses.get(kid, 0) for kid in gone)
         if not yes or not gone:
-            print(f"{count} connections would lose their entries{'; --yes does it' if gone else ''}")
+            text = _ENGLISH.ngettext(
+                "%d connection would lose its entries", "%d connections would lose their entries", count
+            )
+            print(text % count + ("; --yes does it" if gone else ""))
             return 0
-        print(
-            f"{store.forget_under(gone, ENTRIES_LOST, house.clock.now_ns())} connections lost their entries"
-        )
+        lost = store.forget_under(gone, ENTRIES_LOST, house.clock.now_ns())
+        text = _ENGLISH.ngettext("%d connection lost its entries", "%d connections lost their entries", lost)
+        print(text % lost)
         if not settings.vault_keys and (not kept or next(iter(kept)) in gone):
             set_aside(settings)
             good = {kid: key for kid, key in kept.items() if kid not in gone}

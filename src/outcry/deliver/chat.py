@@ -8,6 +8,7 @@ comes from data can begin a line, or turn one round.
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from gettext import NullTranslations
 
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.deliver.payload import Body
@@ -23,6 +24,8 @@ MOST_SHOWN = 10
 NOT_ADVICE = "Educational context, not advice."
 _SEVERITIES: tuple[Severity, ...] = ("critical", "warn", "info")
 MARKS = {severity: f"{SHAPES[severity]} {severity.upper()}" for severity in _SEVERITIES}
+#: Chats are written to in English.
+_ENGLISH = NullTranslations()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +61,12 @@ def told(parcel: Parcel, body: Body, now_ns: int) -> Told:
     if more:
         notes.append(f"and {more} more")
     if missed:
-        name = "1 alert" if missed == 1 else f"{missed} alerts"
-        notes.append(f"{name} missed while nothing could be delivered here")
+        text = _ENGLISH.ngettext(
+            "%d alert missed while nothing could be delivered here",
+            "%d alerts missed while nothing could be delivered here",
+            missed,
+        )
+        notes.append(text % missed)
     headline = shown[0].title if len(alerts) == 1 else one_line(body.text)
     return Told(headline, shown, tuple(notes), url)
 

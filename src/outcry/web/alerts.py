@@ -4,7 +4,7 @@ Rules kept: newest first; what is filtered is in the address; a filter that cann
 kept; a row that comes later is made by the same template as those of the page.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -234,7 +234,7 @@ def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> 
     return {
         "live": live, "newest": found.newest, "rows": f"/alerts/rows?{urlencode(filters.entries())}",
         "words": {
-            "new": words("%(count)s new", count="{count}"),
+            "new": _forms(words.plural_forms("%(count)s new", "%(count)s new"), count="{count}"),
             "pause": words("Pause"), "resume": words("Resume"),
             "paused": words("Paused: new alerts are counted and not shown."),
             "arrived": words("New: %(symbol)s, %(event)s", symbol="{symbol}", event="{event}"),
@@ -244,6 +244,11 @@ def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> 
             "lost_none": words("The connection to Outcry is lost; new alerts come when it is back."),
         },
     }  # fmt: skip
+
+
+def _forms(forms: Mapping[str, str], **values: str) -> dict[str, str]:
+    """The forms of a text with values put in."""
+    return {category: text % values for category, text in forms.items()}
 
 
 def _scope(visit: Visit) -> Scope:

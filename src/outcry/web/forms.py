@@ -39,7 +39,11 @@ def line(form: Mapping[str, str], name: str, faults: Faults, words: Words, most:
     """One line of a form; longer than `most`, or with what cannot be printed, it is a fault."""
     text = said(form, name, most + 1)
     if len(text) > most:
-        faults[name] = words("This is too long: %(most)d characters at most.", most=most)
+        faults[name] = words.ngettext(
+            "This is too long: %(most)d character at most.",
+            "This is too long: %(most)d characters at most.",
+            most,
+        ) % {"most": most}
     elif not text.isprintable():
         faults[name] = words("This holds characters that cannot be printed.")
     return text

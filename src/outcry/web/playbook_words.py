@@ -86,12 +86,28 @@ CONDITIONS: Mapping[tuple[str, str], str] = {
     ("bracket_close", "<="): "A half-hour closes at %(price)s or below",
     ("bracket_close", "in"): "A half-hour closes between %(price)s and %(to)s",
 }
-CONDITIONS_IN_A_ROW: Mapping[str, str] = {
-    ">": "%(times)s half-hours in a row close above %(price)s",
-    ">=": "%(times)s half-hours in a row close at %(price)s or above",
-    "<": "%(times)s half-hours in a row close below %(price)s",
-    "<=": "%(times)s half-hours in a row close at %(price)s or below",
-    "in": "%(times)s half-hours in a row close between %(price)s and %(to)s",
+#: The forms for one and for several, as a catalogue has them.
+CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
+    ">": (
+        "%(times)s half-hour closes above %(price)s",
+        "%(times)s half-hours in a row close above %(price)s",
+    ),
+    ">=": (
+        "%(times)s half-hour closes at %(price)s or above",
+        "%(times)s half-hours in a row close at %(price)s or above",
+    ),
+    "<": (
+        "%(times)s half-hour closes below %(price)s",
+        "%(times)s half-hours in a row close below %(price)s",
+    ),
+    "<=": (
+        "%(times)s half-hour closes at %(price)s or below",
+        "%(times)s half-hours in a row close at %(price)s or below",
+    ),
+    "in": (
+        "%(times)s half-hour closes between %(price)s and %(to)s",
+        "%(times)s half-hours in a row close between %(price)s and %(to)s",
+    ),
 }
 
 
@@ -137,9 +153,9 @@ def condition(text: str, words: Words, price: PriceText) -> str:
         return text
     observable, op, low, high, times = found.groups()
     in_a_row = observable == "bracket_close" and times is not None
-    said = CONDITIONS_IN_A_ROW[op] if in_a_row else CONDITIONS[observable, op]
-    values = {"price": price(float(low)), "times": times or "1", "to": price(float(high or low))}
-    return words(said) % values
+    count = int(times or 1)
+    said = words.ngettext(*CONDITIONS_IN_A_ROW[op], count) if in_a_row else words(CONDITIONS[observable, op])
+    return said % {"price": price(float(low)), "times": count, "to": price(float(high or low))}
 
 
 def reference(text: str, words: Words, price: PriceText, day: Callable[[str], str]) -> str:

@@ -4,7 +4,7 @@
  * are fetched at most once a second; what was read is known to this browser only; silent unless sound was switched on.
  */
 
-import { language, filled, say, words } from "./page.js";
+import { counted, filled, say, words } from "./page.js";
 import { formatPoints } from "./prices.js";
 import { follow } from "./stream.js";
 
@@ -134,7 +134,7 @@ const waiting = () => held.reduce((sum, body) => sum + body.querySelectorAll("tr
 function showPill() {
   const count = waiting();
   pill.hidden = count === 0;
-  pill.textContent = filled(data.words.new, { count: new Intl.NumberFormat(language).format(count) });
+  pill.textContent = counted(data.words.new, count);
 }
 
 /** Put in what was held back, the newest on top, each under its day. */

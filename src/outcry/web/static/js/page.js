@@ -19,6 +19,12 @@ export function filled(text, values) {
 /** The page's language, for numbers and times. */
 export const language = document.documentElement.lang || "en";
 
+/** A sentence with a number in it, in the form that number takes: of the forms by plural category, `{count}` filled in. */
+export function counted(forms, count) {
+  const form = forms[new Intl.PluralRules(language).select(count)] ?? forms.other;
+  return filled(form, { count: new Intl.NumberFormat(language).format(count) });
+}
+
 const EVERY_MS = 5000;
 let waiting = "";
 let timer = 0;

@@ -1,0 +1,90 @@
+"""Texts that depend on a number take the form their language's rule gives: Polish has three, where English has two."""
+
+from pathlib import Path
+
+import pytest
+from browsing import Opened
+
+from outcry.http.words import Vocabulary
+
+HEADER = """msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"""
+RULE = '"Plural-Forms: nplurals=3; plural=(n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<12 || n%100>14) ? 1 : 2);\\n"\n'
+KEYS = """
+msgid "%(num)s key"
+msgid_plural "%(num)s keys"
+msgstr[0] "%(num)s klucz"
+msgstr[1] "%(num)s klucze"
+msgstr[2] "%(num)s kluczy"
+"""
+#: As a Polish grammar has them: 1 klucz; 2 to 4, 22, 102 klucze; 0, 5 to 21, 25, 112 kluczy.
+CASES = {
+    0: "kluczy", 1: "klucz", 2: "klucze", 4: "klucze", 5: "kluczy", 11: "kluczy", 12: "kluczy", 14: "kluczy",
+    21: "kluczy", 22: "klucze", 25: "kluczy", 102: "klucze", 112: "kluczy",
+}  # fmt: skip
+
+
+def polish(folder: Path, *texts: str) -> Vocabulary:
+    (folder / "pl").mkdir()
+    for number, text in enumerate(texts):
+        (folder / "pl" / f"{number}.po").write_text(text, encoding="utf-8")
+    return Vocabulary("pl", [folder])
+
+
+@pytest.mark.parametrize("rule", [RULE, ""], ids=["its header", "Babel's rule"])
+def test_a_number_takes_the_form_of_the_rule(tmp_path: Path, rule: str) -> None:
+    words = polish(tmp_path, HEADER + rule + KEYS)
+    assert {n: words.ngettext("%(num)s key", "%(num)s keys", n) for n in CASES} == {
+        n: f"%(num)s {word}" for n, word in CASES.items()
+    }
+
+
+def test_each_file_has_the_rule_of_its_own_header(tmp_path: Path) -> None:
+    """The second file writes its two forms the other way round."""
+    other = """
+msgid "%(num)s alert"
+msgid_plural "%(num)s alerts"
+msgstr[0] "many"
+msgstr[1] "one"
+"""
+    words = polish(
+        tmp_path, HEADER + RULE + KEYS, HEADER + '"Plural-Forms: nplurals=2; plural=(n==1);\\n"\n' + other
+    )
+    assert words.ngettext("%(num)s key", "%(num)s keys", 3) == "%(num)s klucze"
+    assert [words.ngettext("%(num)s alert", "%(num)s alerts", n) for n in (1, 3)] == ["one", "many"]
+
+
+def test_a_text_that_lacks_a_form_is_said_in_english(tmp_path: Path) -> None:
+    words = polish(tmp_path, HEADER + RULE + KEYS.replace('msgstr[2] "%(num)s kluczy"\n', ""))
+    assert [words.ngettext("%(num)s key", "%(num)s keys", n) for n in (1, 5)] == [
+        "%(num)s key",
+        "%(num)s keys",
+    ]
+
+
+def test_a_script_is_given_a_form_for_each_category(tmp_path: Path) -> None:
+    words = polish(tmp_path, HEADER + RULE + KEYS)
+    assert words.plural_forms("%(num)s key", "%(num)s keys") == {
+        "one": "%(num)s klucz", "few": "%(num)s klucze", "many": "%(num)s kluczy", "other": "%(num)s klucze",
+    }  # fmt: skip
+    assert Vocabulary("en", []).plural_forms("%(num)s key", "%(num)s keys") == {
+        "one": "%(num)s key", "other": "%(num)s keys",
+    }  # fmt: skip
+
+
+def test_a_script_chooses_the_form_that_the_server_would(tmp_path: Path, opened: Opened) -> None:
+    """In the browser, over the same numbers."""
+    forms = polish(tmp_path, HEADER + RULE + KEYS).plural_forms("%(num)s key", "%(num)s keys")
+    with opened() as tab:
+        tab.go("/docs")
+        said = tab.page.evaluate(
+            """async ([forms, numbers]) => {
+                document.documentElement.lang = "pl";
+                const { counted } = await import(document.querySelector('script[src*="/page"]').src + "#pl");
+                return numbers.map((n) => counted(forms, n));
+            }""",
+            [{name: text % {"num": "{count}"} for name, text in forms.items()}, list(CASES)],
+        )
+    assert said == [f"{n} {word}" for n, word in CASES.items()]
