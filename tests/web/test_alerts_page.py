@@ -263,6 +263,58 @@ def test_what_a_filter_leaves_out_does_not_arrive(own_stage: WebStage, tabs: Any
     assert set(severities) == {"critical"}
 
 
+#: Counts tones, and hides the page when told so: a tab of a headless browser is never hidden by itself.
+_LISTENING = """
+window.__tones = 0;
+const start = AudioScheduledSourceNode.prototype.start;
+AudioScheduledSourceNode.prototype.start = function (...given) {
+  window.__tones += 1;
+  return start.apply(this, given);
+};
+window.__hide = (hidden) => {
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  Object.defineProperty(document, "visibilityState", { configurable: true, get: () => (hidden ? "hidden" : "visible") });
+  document.dispatchEvent(new Event("visibilitychange"));
+};
+"""
+#: As on plain http under a name: no tab shares its stream.
+_NO_LOCKS = "delete Navigator.prototype.locks;"
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one stream for all tabs", "a stream of its own"])
+def test_the_bell_rings_in_a_hidden_tab_once_sound_is_on(
+    own_stage: WebStage, tabs: Any, *, shared: bool
+) -> None:
+    tab = tabs(own_stage)
+    tab.context.add_init_script(_LISTENING + ("" if shared else _NO_LOCKS))
+    tab.go("/alerts")
+    page = tab.page
+
+    def tones() -> int:
+        return page.evaluate("window.__tones")
+
+    # Silent, a hidden tab fetches nothing.
+    page.evaluate("window.__hide(true)")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/alerts/rows" in request.url else None)
+    seq = own_stage.alert_seq()
+    own_stage.forward(3600)
+    until(page, lambda: own_stage.alert_seq() > seq, "the market fires nothing")
+    page.wait_for_timeout(1500)
+    assert asked == []
+    page.evaluate("window.__hide(false)")
+    until(page, lambda: max(numbers(page), default=0) > seq, "no alert arrives")
+
+    page.get_by_role("button", name="Sound").click()
+    until(page, lambda: tones() == 1, "switching it on is not heard")
+    page.evaluate("window.__hide(true)")
+    seq = own_stage.alert_seq()
+    own_stage.forward(2 * 3600)
+    until(page, lambda: own_stage.alert_seq() > seq, "the market fires nothing more")
+    until(page, lambda: tones() > 1, "a hidden tab does not ring")
+    assert tab.ear.heard(page) == {}
+
+
 def test_a_lost_connection_is_told_and_what_was_missed_arrives(own_stage: WebStage, tabs: Any) -> None:
     tab = tabs(own_stage)
     tab.go("/alerts")

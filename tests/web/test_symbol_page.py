@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -351,6 +351,36 @@ def test_keys_lead_to_the_table_and_through_its_sessions(opened: Opened) -> None
         tab.page.keyboard.press("t")
         tab.page.wait_for_url(lambda url: "view=table" not in url)
         assert tab.ear.heard(tab.page) == {}
+
+
+def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) -> None:
+    """Without a moment going by; an update has to wait until five seconds after the last reading."""
+    with opened() as tab:
+        tab.go(f"/s/{SHOWS['delayed'][0]}")
+        page, said = tab.page, tab.page.locator("#said")
+        page.locator("#chart canvas").first.wait_for()
+        page.clock.install()
+        page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
+        page.locator("#chart").focus()
+        read: list[str] = []
+        for key in ("End", "ArrowLeft", "ArrowUp", "ArrowUp", "ArrowDown", "v"):
+            page.keyboard.press(key)
+            read.append(said.inner_text())
+            assert read[-1] == page.locator(".chart-readout").inner_text()
+        assert read[1].count("open ") == 1
+        assert len(set(read)) >= 5
+        page.evaluate(
+            """async () => {
+                const { say } = await import(document.querySelector('script[src*="js/page"]').src);
+                say("an older update");
+                say("the newest update");
+            }"""
+        )
+        assert said.inner_text() == read[-1]
+        page.clock.run_for(4_999)
+        assert said.inner_text() == read[-1]
+        page.clock.run_for(1)
+        assert said.inner_text() == "the newest update"
 
 
 def test_how_the_chart_is_drawn_is_kept_in_the_address(opened: Opened) -> None:

@@ -2,6 +2,7 @@
  *
  * Rules kept: the list never jumps under the reader: while it is paused or scrolled, what came is counted in a pill; rows
  * are fetched at most once a second; what was read is known to this browser only; silent unless sound was switched on.
+ * With sound on, a hidden tab goes on fetching rows, because it has to ring for those that the filters let through.
  */
 
 import { counted, filled, say, words } from "./page.js";
@@ -70,7 +71,7 @@ let asked = -Infinity;
 const scrolled = () => table.getBoundingClientRect().top < 0;
 
 async function fetchRows() {
-  if (asking || document.hidden) {
+  if (asking || (document.hidden && !soundOn())) {
     again = true;
     return;
   }
@@ -126,7 +127,7 @@ function announce(came) {
   const row = critical ?? came[0];
   const event = row.querySelector(".alert-said strong").textContent;
   say(filled(data.words.arrived, { symbol: row.dataset.symbol, event }), { urgent: Boolean(critical) });
-  if (sound.getAttribute("aria-pressed") === "true") ring(Boolean(critical));
+  if (soundOn()) ring(Boolean(critical));
 }
 
 const waiting = () => held.reduce((sum, body) => sum + body.querySelectorAll("tr[data-seq]").length, 0);
@@ -179,7 +180,7 @@ function setPaused(value) {
   paused = value;
   pause.setAttribute("aria-pressed", String(value));
   pause.textContent = value ? data.words.resume : data.words.pause;
-  if (value) say(data.words.paused);
+  if (value) say(data.words.paused, { asked: true });
   else if (!scrolled()) showHeld();
 }
 
@@ -189,8 +190,20 @@ pause.addEventListener("click", () => setPaused(!paused));
 
 let audio = null;
 
-function ring(urgent) {
+function soundOn() {
+  return sound.getAttribute("aria-pressed") === "true";
+}
+
+/** Start audio, or resume it: browsers allow that only after a gesture on the page, and pause it as they like. */
+async function startAudio() {
   audio ??= new AudioContext();
+  if (audio.state === "running") return;
+  await Promise.race([audio.resume(), new Promise((done) => setTimeout(done, 1000))]);
+}
+
+async function ring(urgent) {
+  await startAudio();
+  if (audio.state !== "running") return; // there was no gesture yet
   const [start, tone, volume] = [audio.currentTime, audio.createOscillator(), audio.createGain()];
   tone.frequency.value = urgent ? 880 : 587;
   volume.gain.setValueAtTime(0.12, start);
@@ -202,11 +215,15 @@ function ring(urgent) {
 
 sound.setAttribute("aria-pressed", String(kept(SOUND) === "on"));
 sound.addEventListener("click", () => {
-  const on = sound.getAttribute("aria-pressed") !== "true";
+  const on = !soundOn();
   sound.setAttribute("aria-pressed", String(on));
   keep(SOUND, on ? "on" : "off");
   if (on) ring(false);
 });
+// After a reload sound may be on without a gesture on this page: the first one starts audio.
+for (const gesture of ["pointerdown", "keydown"]) {
+  addEventListener(gesture, () => soundOn() && startAudio(), { capture: true, once: true });
+}
 
 // -- the stream
 
@@ -226,7 +243,7 @@ function showLost() {
   table.classList.add("is-stale");
 }
 
-follow(null, (name, event) => {
+function hear(name, event) {
   if (name === "snapshot") {
     for (const levels of event.levels) showNow(levels.symbol, levels.lastPrice);
     if (data.live) fetchRows();
@@ -241,7 +258,9 @@ follow(null, (name, event) => {
     table.classList.remove("is-stale");
     if (data.live) fetchRows();
   }
-});
+}
+
+follow(null, hear, { whileHidden: () => data.live && soundOn() });
 
 for (const button of data.live ? [pause, sound] : []) button.hidden = false;
 markUnread();

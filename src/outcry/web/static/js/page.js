@@ -29,22 +29,23 @@ const EVERY_MS = 5000;
 let waiting = "";
 let timer = 0;
 
-/** Have something read aloud: at most one polite message in five seconds, the newest; what is urgent at once. */
-export function say(text, { urgent = false } = {}) {
-  if (urgent) {
-    document.getElementById("said-now").textContent = text;
-    return;
-  }
-  waiting = text;
-  if (!timer) speak();
+/** Announce a text to screen readers. An update waits until five seconds have passed since the text before it, and the
+ * newest replaces one that waits. `asked`: the reader's own key or click called for it, so it is announced at once.
+ * `urgent`: at once, and interrupting what is being read. */
+export function say(text, { urgent = false, asked = false } = {}) {
+  if (urgent) document.getElementById("said-now").textContent = text;
+  else if (asked || !timer) speak(text);
+  else waiting = text;
 }
 
-function speak() {
-  document.getElementById("said").textContent = waiting;
-  waiting = "";
+function speak(text) {
+  document.getElementById("said").textContent = text;
+  clearTimeout(timer);
   timer = setTimeout(() => {
     timer = 0;
-    if (waiting) speak();
+    const next = waiting;
+    waiting = "";
+    if (next) speak(next);
   }, EVERY_MS);
 }
 
@@ -102,7 +103,7 @@ async function copy(button) {
   const said = words("base-words");
   try {
     await navigator.clipboard.writeText(source.value ?? source.textContent);
-    say(said.copied);
+    say(said.copied, { asked: true });
     const label = button.textContent;
     button.textContent = "✓";
     setTimeout(() => (button.textContent = label), 1200);

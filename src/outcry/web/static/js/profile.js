@@ -75,7 +75,7 @@ export function showProfile(box, symbol, said, moved) {
           moved();
         }, SETTLED_MS);
       },
-      say: (text) => say(text),
+      say: (text) => say(text, { asked: true }),
     });
     count(answer, view.sessions);
     if (since) chart.pause(since);

@@ -8,7 +8,7 @@
  * How: among tabs of one sign-in (`<html data-line>`), for what one person was told is not for the next, whoever gets the
  * lock leads: holds the stream of all symbols wanted by any tab and tells every tab what it hears (BroadcastChannel). Every
  * tab remembers what was told, so any can lead next, from the last event on, and a late follower is served from memory.
- * Without locks (plain http under a name) a tab holds its own, while it is seen.
+ * Without locks (plain http under a name) a tab holds its own: while it is visible, or a follower needs it while hidden.
  */
 
 import { Line } from "./line.js";
@@ -28,9 +28,10 @@ let line = null;
 let giveUp = null;
 let settling = 0;
 
-/** Follow symbols (tickers as an answer gives them), or everything; returns what stops it. */
-export function follow(symbols, listener) {
-  const follower = { symbols: symbols === null ? null : new Set(symbols), listener, served: false };
+/** Follow symbols (tickers as an answer gives them), or everything; returns what stops it. `whileHidden`: whether the
+ * follower needs events in a hidden tab too. */
+export function follow(symbols, listener, { whileHidden = () => false } = {}) {
+  const follower = { symbols: symbols === null ? null : new Set(symbols), listener, whileHidden, served: false };
   followers.add(follower);
   if (followers.size === 1) begin();
   else want();
@@ -198,12 +199,17 @@ function settle(delay = 30) {
 function beginAlone() {
   line = new Line(known, hear);
   want();
-  if (document.hidden) line.close();
+  if (idle()) line.close();
+}
+
+/** Whether nobody needs events: the tab is hidden, and no follower listens meanwhile. */
+function idle() {
+  return document.hidden && ![...followers].some((each) => each.whileHidden());
 }
 
 document.addEventListener("visibilitychange", () => {
   if (shared || !line) return;
-  if (document.hidden) line.close();
+  if (idle()) line.close();
   else line.want(wanted());
 });
 addEventListener("pagehide", () => followers.size && end());

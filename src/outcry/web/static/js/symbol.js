@@ -220,7 +220,7 @@ async function copyFrom(button) {
   try {
     const answer = await fetch(button.dataset.copyFrom);
     await navigator.clipboard.writeText(await answer.text());
-    say(data.words.copied);
+    say(data.words.copied, { asked: true });
     const label = button.textContent;
     button.textContent = "✓";
     setTimeout(() => (button.textContent = label), 1200);
