@@ -272,8 +272,9 @@ AudioScheduledSourceNode.prototype.start = function (...given) {
   return start.apply(this, given);
 };
 window.__hide = (hidden) => {
-  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-  Object.defineProperty(document, "visibilityState", { configurable: true, get: () => (hidden ? "hidden" : "visible") });
+  const show = (name, value) => Object.defineProperty(document, name, { configurable: true, get: () => value });
+  show("hidden", hidden);
+  show("visibilityState", hidden ? "hidden" : "visible");
   document.dispatchEvent(new Event("visibilitychange"));
 };
 """

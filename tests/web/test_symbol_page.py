@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -359,8 +359,8 @@ def test_what_a_key_reads_is_announced_at_once_and_updates_wait(opened: Opened) 
         tab.go(f"/s/{SHOWS['delayed'][0]}")
         page, said = tab.page, tab.page.locator("#said")
         page.locator("#chart canvas").first.wait_for()
-        page.clock.install()
-        page.clock.pause_at(datetime.now(UTC) + timedelta(minutes=1))
+        page.clock.install(time=datetime(2026, 11, 20, 16, tzinfo=UTC))
+        page.clock.pause_at(datetime(2026, 11, 20, 16, 1, tzinfo=UTC))
         page.locator("#chart").focus()
         read: list[str] = []
         for key in ("End", "ArrowLeft", "ArrowUp", "ArrowUp", "ArrowDown", "v"):
