@@ -80,7 +80,7 @@ def outcome_of(house: House, owners: Mapping[str, int]) -> Outcome:
     for row in house.store.all_recordings():
         if row.owner not in names or row.source == SOURCE:
             continue
-        rows = b"".join(part.tobytes() for part in house.tape.read(row.path, row.quality))
+        rows = b"".join(part.tobytes() for part in house.tape.read(row.file, row.quality))
         plain = replace(row, owner=0, received_ns=0, path="", spans=_of_its_day(house, row))
         found.tape[f"{names[row.owner]}/{row.contract}"].append(f"{_line(plain)} {_digest(rows)}")
     for number, name in names.items():

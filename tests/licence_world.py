@@ -161,6 +161,11 @@ class World:
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
         return [_row(one) for one in self.recordings if one.owner in owners and one.root == root]
 
+    def sessions_and_damaged(
+        self, owners: Sequence[int], root: str
+    ) -> tuple[Sequence[SessionRow], list[Any]]:
+        return self.sessions(owners, root), []
+
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
         return sorted({one.root for one in self.recordings if one.owner in owners})
 

@@ -171,6 +171,11 @@ class MemorySessions:
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
         return [row for row in self.rows if row.owner in owners and row.root == root]
 
+    def sessions_and_damaged(
+        self, owners: Sequence[int], root: str
+    ) -> tuple[Sequence[SessionRow], list[Any]]:
+        return self.sessions(owners, root), []
+
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
         return sorted({row.root for row in self.rows if row.owner in owners})
 

@@ -229,7 +229,7 @@ class Stage:
             chunk
             for row in self.house.store.all_recordings()
             if (row.owner, row.contract, row.quality) == (self.user, contract.key, quality)
-            for chunk in self.house.tape.read(row.path, row.quality)
+            for chunk in self.house.tape.read(row.file, row.quality)
         ]
         return in_window(np.concatenate(parts), *SESSIONS[kind])
 

@@ -107,7 +107,7 @@ def test_what_is_fetched_is_what_was_traded_and_is_not_paid_for_twice(
         kept = [
             chunk
             for row in sorted(house.store.all_recordings(), key=lambda one: one.trade_date)
-            for chunk in house.tape.read(row.path, row.quality)
+            for chunk in house.tape.read(row.file, row.quality)
         ]
     names = ["ts_event", "price", "size", "side", "sequence"]
     assert np.concatenate(kept)[names].tolist() == tape()[names].tolist()

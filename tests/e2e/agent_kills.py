@@ -177,7 +177,7 @@ def stored(folder: Path) -> tuple[list[Any], Rows]:
     with open_house(Settings(data=str(folder))) as house:
         sessions = [replace(row, received_ns=0) for row in house.store.sessions([1], "ES")]
         parts = [
-            rows for row in house.store.all_recordings() for rows in house.tape.read(row.path, row.quality)
+            rows for row in house.store.all_recordings() for rows in house.tape.read(row.file, row.quality)
         ]
     rows = np.concatenate(parts) if parts else np.zeros(0, TRADE)
     return sessions, np.sort(rows, order=["ts_event", "price", "size", "side"])

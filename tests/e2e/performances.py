@@ -142,7 +142,7 @@ def outcome(house: House, engine: Engine) -> dict[str, Any]:
     tape = [
         (
             replace(row, received_ns=0, path=""),
-            b"".join(r.tobytes() for r in house.tape.read(row.path, row.quality)),
+            b"".join(r.tobytes() for r in house.tape.read(row.file, row.quality)),
         )
         for row in recordings
     ]

@@ -113,7 +113,7 @@ def stored(house: House) -> Rows:
     found = [
         rows
         for row in house.store.all_recordings()
-        for rows in house.tape.read(row.path, row.quality)
+        for rows in house.tape.read(row.file, row.quality)
         if rows.dtype == TRADE
     ]
     return in_window(np.concatenate(found), OPEN_NS, CLOSE_NS) if found else np.zeros(0, TRADE)

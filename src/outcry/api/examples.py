@@ -244,6 +244,7 @@ ANSWERS: dict[str, Answer] = {
         naked_pocs=[_POC],
         poor_highs=[_HIGH],
         poor_lows=[],
+        damaged_sessions=[],
     ),
 }
 

@@ -106,6 +106,11 @@ def tell(report: FileReport, console: Console) -> None:
         )  # fmt: skip
         print("\t".join(str(value) for value in values), flush=True)
     notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
+    for path in report.damaged:
+        console.print(
+            f"{path}: damaged, replaced by {shown(report.path.name)}; the damaged file was renamed to end in .damaged",
+            style="yellow", markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
     if report.outside:
         notes.append(f"{report.outside:,} outside trading hours")
     words = {
@@ -128,14 +133,22 @@ def refold(*, data: str | None = None) -> int:
     """Compute every session anew from the tape, after session tables, settings or rules have changed.
 
     Prints a line for each contract: the contract and its sessions, tab-separated. A contract that an interrupted
-    refold has not reached keeps its earlier levels; run it again.
+    refold has not reached keeps its earlier levels; run it again. A damaged tape file is named on standard error, the
+    sessions it holds a part of stay as stored, and the exit status is 1.
 
     Parameters
     ----------
     data
         The data folder; otherwise OUTCRY_DATA.
     """
+    faults = 0
     with open_house(read_settings(data=data)) as house:
-        for contract, sessions in house.importer.refold(house.clock.now_ns()):
-            print(f"{contract}\t{sessions}", flush=True)
-    return 0
+        for done in house.importer.refold(house.clock.now_ns()):
+            print(f"{done.contract}\t{done.sessions}", flush=True)
+            for fault in done.faults:
+                print(f"fault: {fault}", file=sys.stderr, flush=True)
+            faults += len(done.faults)
+        for row in house.store.damaged():
+            print(f"fault: {row.text()}", file=sys.stderr, flush=True)
+            faults += 1
+    return 1 if faults else 0

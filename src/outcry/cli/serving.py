@@ -172,7 +172,7 @@ def doctor(*, data: str | None = None) -> int:
         recordings = house.store.all_recordings()
         for row in recordings:
             try:
-                found = sum(len(chunk) for chunk in house.tape.read(row.path, row.quality))
+                found = sum(len(chunk) for chunk in house.tape.read(row.file, row.quality))
             except TapeDamaged as problem:
                 faults += 1
                 print(f"fault\t{problem}")

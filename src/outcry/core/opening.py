@@ -37,7 +37,8 @@ class Opening:
     they stood when `prior` completed. overnight: high and low (ticks) of the ETH session before an RTH session; None
     for an ETH session, or where nothing traded. average_range: ticks, of up to 20 RTH sessions before; None: none.
     rolled_from: key of the contract this one took the front from, if it did since `prior`. front: whether it is the
-    front contract; another one's levels are answered when it is named, and it fires no alert.
+    front contract; another one's levels are answered when it is named, and it fires no alert. damaged: contract, date
+    and kind of stored sessions that were left out because they are damaged.
     """
 
     contract: str
@@ -52,6 +53,7 @@ class Opening:
     average_range: int | None = None
     rolled_from: str | None = None
     front: bool = True
+    damaged: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def session(self) -> Session:
@@ -71,7 +73,7 @@ class Opening:
     def dump(self) -> bytes:
         """Write as canonical JSON."""
         prior = self.prior
-        whole = {
+        whole: dict[str, object] = {
             "version": VERSION,
             "contract": self.contract,
             "root": self.root,
@@ -90,6 +92,8 @@ class Opening:
             "rolled_from": self.rolled_from,
             "front": self.front,
         }
+        if self.damaged:
+            whole["damaged"] = self.damaged
         return json.dumps(whole, separators=(",", ":")).encode()
 
     @staticmethod
@@ -116,4 +120,5 @@ class Opening:
             average_range=whole["average_range"],
             rolled_from=whole["rolled_from"],
             front=whole["front"],
+            damaged=tuple((contract, day, kind) for contract, day, kind in whole.get("damaged", ())),
         )

@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
+from outcry.ports.tape import TapeFile
 
 Tier = Literal["free", "pro", "admin"]
 #: What a key is for: asking, or sending trades, as its user's feed or as the operator's. No key is for both.
@@ -85,12 +86,17 @@ class GrantEvent:
     attested: str
 
 
+#: Contract, trade date, source and quality: what no two recordings of an owner share.
+RecordingId = tuple[str, str, str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingRow:
     """One tape file: what one source said of one contract on one trade date. `owner` 0 is the operator.
 
     `first_ns` and `last_ns` are the first and last event; counts are rows; `path` is relative to the tape folder;
-    `spans`: from and until (ns UTC) which the files it came from held all there was.
+    `spans`: from and until (ns UTC) which the files it came from held all there was; `digest`: the file's SHA-256 in
+    hexadecimal, empty where it was written before digests were stored.
     """
 
     owner: int
@@ -107,6 +113,17 @@ class RecordingRow:
     last_ns: int
     received_ns: int
     spans: tuple[tuple[int, int], ...]
+    digest: str = ""
+
+    @property
+    def file(self) -> TapeFile:
+        """The tape file, to be read."""
+        return TapeFile(self.path, self.digest)
+
+    @property
+    def id(self) -> "RecordingId":
+        """What no two recordings of an owner share."""
+        return self.contract, str(self.trade_date), self.source, self.quality.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +153,17 @@ class SessionRow:
     last_ns: int
     received_ns: int
     profile: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedSession:
+    """A stored session that does not match its checksum, by what its row says now: it is answered nowhere."""
+
+    owner: int
+    root: str
+    contract: str
+    trade_date: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,16 +271,29 @@ class SessionStore(Protocol):
         """Whether a file of these bytes was imported for this owner before."""
         ...
 
+    def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
+        """The recordings that import brought rows of; none where it was before this was stored."""
+        ...
+
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
         """Recordings of a contract between two trade dates, both included."""
         ...
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
-        """Sessions of one contract between two trade dates, both included."""
+        """Sessions of one contract between two trade dates, both included; none that is damaged."""
         ...
 
     def all_recordings(self) -> Sequence[RecordingRow]:
-        """Every recording there is."""
+        """Every recording there is, but those whose row is damaged."""
+        ...
+
+    def has_damaged_recordings(self) -> bool:
+        """Whether the row of any recording is damaged: `all_recordings` lacks it then."""
+        ...
+
+    def add_digest(self, recording: RecordingRow, digest: str) -> None:
+        """Store the digest of a recording's file, unless another file has taken its place. Does not move the
+        revision."""
         ...
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
@@ -275,10 +316,15 @@ class SessionStore(Protocol):
         recordings: Sequence[RecordingRow],
         sessions: Sequence[SessionRow],
         now_ns: int,
+        *,
+        brought: Sequence[RecordingId] = (),
+        fresh: Sequence[RecordingId] = (),
     ) -> None:
         """Keep all of one file's recordings and sessions in one transaction, replacing those of the same identity.
 
-        `digest` empty: what it came from is no file, and need not be known again."""
+        `digest` empty: what it came from is no file, and need not be known again. `brought`: recordings that hold rows
+        of the file; `fresh`: those that hold rows of no other file now, so that an import which once brought some has
+        to be taken in again."""
         ...
 
     def forget_source(self, source: str) -> list[str]:
@@ -288,7 +334,13 @@ class SessionStore(Protocol):
         ...
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
-        """All sessions of a product of these owners, oldest first."""
+        """All sessions of a product of these owners, oldest first; none that is damaged."""
+        ...
+
+    def sessions_and_damaged(
+        self, owners: Sequence[int], root: str
+    ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
+        """The same, and the damaged ones, from one reading."""
         ...
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:

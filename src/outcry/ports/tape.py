@@ -6,18 +6,30 @@ A file is written whole, then named by a recording in the store; what no recordi
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import date
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from outcry.core.instruments import Contract
 from outcry.ports.records import Quality, Rows
 
 
 class TapeDamaged(Exception):
-    """A tape file is missing or cannot be read: names the file and what to do."""
+    """A tape file is missing, cannot be read or is not the file that was stored: names the file and what to do."""
 
 
 class TapeInUse(Exception):
     """Another process is writing to the tape."""
+
+
+class TapeFile(NamedTuple):
+    """A finished file: its path relative to the tape folder, and the SHA-256 of its bytes in hexadecimal.
+
+    The digest is empty for a file written before Outcry stored digests; nothing is compared then."""
+
+    path: str
+    digest: str
+
+
+NO_FILE = TapeFile("", "")
 
 
 class TapeWriter(Protocol):
@@ -27,8 +39,8 @@ class TapeWriter(Protocol):
         """Add rows of the quality's dtype, in order of time. Raises `OSError` (a full disk)."""
         ...
 
-    def close(self) -> str:
-        """Finish: the bytes are on disk when this returns. Returns the path relative to the tape folder."""
+    def close(self) -> TapeFile:
+        """Finish: the bytes are on disk when this returns."""
         ...
 
     def abandon(self) -> None:
@@ -45,8 +57,16 @@ class Tape(Protocol):
         """Start a new file; it replaces no other."""
         ...
 
-    def read(self, path: str, quality: Quality) -> Iterator[Rows]:
-        """Yield the rows of a file, chunk by chunk. Raises `TapeDamaged`."""
+    def read(self, file: TapeFile, quality: Quality) -> Iterator[Rows]:
+        """Yield the rows of a file, chunk by chunk, after comparing its digest. Raises `TapeDamaged`."""
+        ...
+
+    def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file's bytes. Raises `TapeDamaged`."""
+        ...
+
+    def set_aside(self, path: str) -> None:
+        """Rename a damaged file, so that no later sweep removes it and a person can still look at it."""
         ...
 
     def remove(self, path: str) -> None:

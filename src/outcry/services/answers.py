@@ -265,11 +265,20 @@ class BiasVotes(Answer, frozen=True, kw_only=True):
     total: int
 
 
+class DamagedData(Answer, frozen=True, kw_only=True):
+    """A stored session that does not match its checksum. No answer uses it; import its recording again."""
+
+    contract: str
+    date: str
+    session: str
+
+
 class ContextAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/context`: everything behind a levels answer.
 
     `state`: `live`, or the stable code of why the answer is delayed; `reason` says it to a person. `feed`: name of
-    the live feed. `invented`: computed from trades nobody made.
+    the live feed. `invented`: computed from trades nobody made. `damaged_sessions`: stored sessions of the product that
+    were found damaged and are used in no answer.
     """
 
     symbol: str
@@ -293,3 +302,4 @@ class ContextAnswer(Answer, frozen=True, kw_only=True):
     naked_pocs: list[DatedLevel]
     poor_highs: list[DatedLevel]
     poor_lows: list[DatedLevel]
+    damaged_sessions: list[DamagedData]

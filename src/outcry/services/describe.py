@@ -1,6 +1,6 @@
 """Turns what the core computed into the parts of answers: ticks into prices, instants into text."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TypedDict
 from zoneinfo import ZoneInfo
@@ -20,6 +20,7 @@ from outcry.ports.feed import INVENTED_SOURCES
 from outcry.ports.live import AlertRow
 from outcry.services.answers import (
     BiasVotes,
+    DamagedData,
     DataQuality,
     DatedLevel,
     Developing,
@@ -73,6 +74,18 @@ def spent(
     }
     pocs, highs, lows = carried(core_levels.spent(opening.carried, view.ladder), tick_e9)
     return [TouchedPoc(price=poc.price, date=poc.date, at=times.get(poc.date)) for poc in pocs], highs, lows
+
+
+def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
+    """Damaged sessions from contract, date and kind, as their rows say now: whatever cannot be shown is escaped."""
+    return [
+        DamagedData(contract=_shown(contract), date=_shown(date), session=_shown(kind))
+        for contract, date, kind in rows
+    ]
+
+
+def _shown(text: str) -> str:
+    return text.encode("unicode_escape").decode()
 
 
 def value(poc: int, vah: int, val: int, tick_e9: int) -> PriorLevels:

@@ -18,14 +18,15 @@ from outcry.core.ladder import RangeTooWide
 from outcry.core.units import NANOS_PER_SECOND, price_text
 from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
 from outcry.ports.records import Batch, Quality
-from outcry.ports.store import RecordingRow, SessionRow, SessionStore
-from outcry.ports.tape import Tape
+from outcry.ports.store import RecordingId, RecordingRow, SessionRow, SessionStore
+from outcry.ports.tape import Tape, TapeDamaged
 from outcry.services import listed
 from outcry.services.coverage import Span
 from outcry.services.plausible import MOST_BAR_LOTS
 from outcry.services.rows import fold_rows, in_order, on_tick, volume_of
-from outcry.services.settling import Folding, Parts, Settling, begin, best_of
+from outcry.services.settling import Folding, Parts, Settling, begin, best_of, touches
 from outcry.services.spool import Counts, Spool, SpooledDay
+from outcry.services.verification import verified
 
 MAX_OFF_TICK_SHARE = (
     10  # a tenth: a stray print is set aside, another product's prices are not ours to sort out
@@ -35,6 +36,15 @@ MOST_VOLUME = 2**62  # lots in one file: what is summed and stored stays a numbe
 
 Progress = Callable[[int, int], None]
 State = Literal["imported", "unchanged", "no trades"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refolded:
+    """A contract computed anew: how many sessions it has, and a line for each tape file that is damaged."""
+
+    contract: str
+    sessions: int
+    faults: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +66,8 @@ class SessionReport:
 
 @dataclass(slots=True)
 class FileReport:
-    """What became of one file. `skipped`: reasons against rows; `outside`: rows in no session's hours."""
+    """What became of one file. `skipped`: reasons against rows; `outside`: rows in no session's hours; `damaged`: tape
+    files that were damaged, and that its rows have replaced."""
 
     path: Path
     state: State
@@ -66,6 +77,7 @@ class FileReport:
     outside: int = 0
     skipped: dict[str, int] = field(default_factory=dict[str, int])
     sessions: list[SessionReport] = field(default_factory=list[SessionReport])
+    damaged: list[str] = field(default_factory=list[str])
 
 
 class Importer:
@@ -93,7 +105,7 @@ class Importer:
             if reading is None:
                 return FileReport(path, "no trades")
             digest = _digest(path, options)
-            if store.import_known(owner, digest):
+            if store.import_known(owner, digest) and self._is_whole(owner, store.imported(owner, digest)):
                 return FileReport(path, "unchanged", reading.format, reading.source)
 
             def unchanged() -> None:
@@ -103,6 +115,22 @@ class Importer:
                     )
 
             return self._take(reading, owner, digest, now_ns, progress, unchanged)
+
+    def _is_whole(self, owner: int, brought: Sequence[RecordingId]) -> bool:
+        """Whether all that an earlier import brought is still what was stored: else it is taken in again. False too
+        where it is not known what it brought, or a file of it has no digest yet."""
+        store, tape = self._parts.store, self._parts.tape
+        for contract, day, source, quality in brought:
+            trade_date = date.fromisoformat(day)
+            stored = store.recordings(owner, contract, trade_date, trade_date)
+            kept = next((row for row in stored if row.id == (contract, day, source, quality)), None)
+            try:
+                if kept is None or not kept.digest or tape.digest(kept.path) != kept.digest:
+                    return False
+            except TapeDamaged:
+                return False
+        roots = {self._parts.universe.contract(contract).root for contract, *_ in brought}
+        return bool(brought) and not any(store.sessions_and_damaged([owner], root)[1] for root in roots)
 
     def record(
         self, reading: Reading, owner: int, settled_ns: int, may_still: Callable[[], None]
@@ -126,28 +154,55 @@ class Importer:
         except BaseException:
             intake.spool.abandon()
             raise
+        report.damaged = intake.spool.set_damaged_aside()
         self._parts.tape.sweep(self._parts.store.tape_named)
         return report
 
-    def refold(self, now_ns: int) -> Iterator[tuple[str, int]]:
+    def refold(self, now_ns: int) -> Iterator[Refolded]:
         """Compute every session anew from the tape: after the tables of sessions, or the rules, have changed.
 
-        Yields each contract and its number of sessions as it is done. Raises `TapeDamaged`, `StoreBusy`, `TapeInUse`.
+        Yields each contract as it is done. A damaged file is named; sessions it holds a part of stay as stored. Raises
+        `StoreBusy`, `TapeInUse`.
         """
         store = self._parts.store
         with self._parts.tape.exclusively():
             ordered = sorted(
                 store.all_recordings(), key=lambda r: (r.owner, r.contract, r.source, r.quality.rank)
             )
+            whole = not store.has_damaged_recordings()
             for (owner, key), of_contract in groupby(ordered, key=lambda r: (r.owner, r.contract)):
-                contract = self._parts.universe.contract(key)
-                rows: list[SessionRow] = []
-                for (source, _), group in groupby(of_contract, key=lambda r: (r.source, r.quality)):
-                    recordings: Sequence[RecordingRow] = sorted(group, key=lambda r: r.trade_date)
-                    rows += Settling(self._parts, owner, source, now_ns).refold(contract, recordings)
-                best = best_of(rows)
-                store.replace_sessions(owner, key, best)
-                yield key, len(best)
+                yield self._refolded(owner, key, list(of_contract), now_ns, whole=whole)
+
+    def _refolded(
+        self, owner: int, key: str, of_contract: Sequence[RecordingRow], now_ns: int, *, whole: bool
+    ) -> Refolded:
+        """Fold one contract anew. `whole`: the store has lost the row of no recording."""
+        store, contract = self._parts.store, self._parts.universe.contract(key)
+        checked = {row.id: verified(row, self._parts.tape) for row in of_contract}
+        faults = [fault for _, fault in checked.values() if fault]
+        rows: list[SessionRow] = []
+        damaged: list[RecordingRow] = []
+        for (source, _), group in groupby(of_contract, key=lambda r: (r.source, r.quality)):
+            recordings = sorted(group, key=lambda r: r.trade_date)
+            unread = [row for row in recordings if checked[row.id][1]]
+            readable = [row for row in recordings if not checked[row.id][1]]
+            rows += Settling(self._parts, owner, source, now_ns).refold(contract, readable, unread)
+            damaged += unread
+        for row in of_contract:
+            found, fault = checked[row.id]
+            if not row.digest and not fault:
+                store.add_digest(row, found)
+        if damaged or not whole:
+            known = {(row.trade_date, row.kind, row.source, row.quality) for row in rows}
+            rows += [
+                row
+                for row in store.sessions_of(owner, key, date.min, date.max)
+                if (row.trade_date, row.kind, row.source, row.quality) not in known
+                and (not whole or any(touches(one, row) for one in damaged))
+            ]
+        best = best_of(rows)
+        store.replace_sessions(owner, key, best)
+        return Refolded(key, len(best), faults)
 
 
 class _Intake:
@@ -177,7 +232,10 @@ class _Intake:
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
         self.spool.retire()
-        store.commit_import(self._owner, digest, _plain(reading.path.name), recordings, sessions, now_ns)
+        store.commit_import(
+            self._owner, digest, _plain(reading.path.name), recordings, sessions, now_ns,
+            brought=[day.id for day in days], fresh=[day.id for day in days if day.fresh],
+        )  # fmt: skip
         return self._report_file("imported" if recordings else "unchanged", reports)
 
     def _report_file(self, state: State, sessions: list[SessionReport]) -> FileReport:
@@ -294,9 +352,10 @@ class _Intake:
                 place = f"{folding.session.trade_date}, with the rows already on tape"
                 raise self._too_wide(problem, folding.contract, place) from problem
             best, changed = settling.is_best(row), any(day.changed for day in mine)
-            if best and changed:
+            mended = not changed and settling.stored(row) is None
+            if best and (changed or mended):
                 sessions.append(row)
-            state = "unchanged" if not changed else "new" if best else "second best"
+            state = "unchanged" if not changed and not mended else "new" if best else "second best"
             reports.append(_report(folding, mine, row, state))
         return sessions, reports
 

@@ -137,7 +137,7 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
         overnight=describe.high_low(view.overnight, tick_e9),
         ib_extensions=describe.ib_extensions(view.profile, tick_e9),
         bias=view.bias.bias.value, bias_votes=describe.votes(view.bias.votes),
-        naked_pocs=pocs, poor_highs=highs, poor_lows=lows,
+        naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(opening.damaged),
     )  # fmt: skip
 
 

@@ -132,6 +132,9 @@ class Query:
             session=self._session(place, asked.shelf, tick), overnight=describe.overnight(overnight, tick),
             ib_extensions=describe.ib_extensions(profile, tick), bias=None, bias_votes=None,
             naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2],
+            damaged_sessions=describe.damaged(
+                (row.contract, row.trade_date, row.kind) for row in asked.shelf.damaged
+            ),
         )  # fmt: skip
         return Found(answer, asked.fresh_until_ns)
 

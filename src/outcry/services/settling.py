@@ -15,7 +15,7 @@ from outcry.core.ladder import BRACKET_MINUTES, bracket_windows
 from outcry.core.snapshot import dump
 from outcry.ports.records import Quality, Rows
 from outcry.ports.store import RecordingRow, SessionRow, SessionStore
-from outcry.ports.tape import Tape
+from outcry.ports.tape import Tape, TapeDamaged, TapeFile
 from outcry.services.coverage import GRACE_NS, Span, covers
 from outcry.services.grid import Cell, Grid
 from outcry.services.rows import Column, fold_rows, on_tick, volume_of
@@ -60,6 +60,8 @@ class Settling:
 
     def __init__(self, parts: Parts, owner: int, source: str, now_ns: int) -> None:
         self._parts, self._owner, self._source, self._now_ns = parts, owner, source, now_ns
+        #: Sessions of which a damaged file holds a part: by contract and open (ns UTC).
+        self._in_part: set[tuple[str, int]] = set()
 
     def row(self, folding: Folding, days: Sequence[SpooledDay]) -> SessionRow:
         """The session as all recordings of the source make it; `days` are those just spooled.
@@ -69,13 +71,13 @@ class Settling:
         others = self._others(folding, days)
         spans = [span for part in (*days, *others) for span in part.spans]
         if others or not all(day.pure for day in days):
-            paths = [part.path for part in (*days, *others)]
+            files = [part.file for part in (*days, *others)]
             again = begin(folding.contract, folding.session, folding.quality)
             again.counts.off_tick, again.counts.out_of_order = (
                 folding.counts.off_tick,
                 folding.counts.out_of_order,
             )
-            for cell, rows, ticks in self._pieces(folding.contract, folding.quality, paths):
+            for cell, rows, ticks in self._pieces(folding.contract, folding.quality, files):
                 if cell.session == folding.session:
                     self._fold(again, rows, ticks)
             folding = again
@@ -83,15 +85,26 @@ class Settling:
 
     def is_best(self, row: SessionRow) -> bool:
         """Whether the row answers for its session, given what is kept of it."""
-        found = self._parts.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
-        kept = next((session for session in found if session.kind is row.kind), None)
-        return kept is None or _same_source(row, kept) or _standing(row) >= _standing(kept)
+        kept = self.stored(row)
+        if kept is None or _standing(row) >= _standing(kept):
+            return True
+        return _same_source(row, kept) and (row.contract, row.open_ns) not in self._in_part
 
-    def refold(self, contract: Contract, recordings: Sequence[RecordingRow]) -> list[SessionRow]:
-        """Every session that recordings of one contract, source and quality hold, folded from the tape."""
+    def stored(self, row: SessionRow) -> SessionRow | None:
+        """The same session as the store has it; None where it has none, or a damaged one."""
+        found = self._parts.store.sessions_of(row.owner, row.contract, row.trade_date, row.trade_date)
+        return next((session for session in found if session.kind is row.kind), None)
+
+    def refold(
+        self, contract: Contract, recordings: Sequence[RecordingRow], damaged: Sequence[RecordingRow]
+    ) -> list[SessionRow]:
+        """Every session that recordings of one contract, source and quality hold, folded from the tape; but none of
+        which a damaged recording holds a part."""
+        if not recordings:
+            return []
         quality = recordings[0].quality
         foldings: dict[int, Folding] = {}
-        for cell, rows, ticks in self._pieces(contract, quality, [row.path for row in recordings]):
+        for cell, rows, ticks in self._pieces(contract, quality, [row.file for row in recordings]):
             if cell.session.open_ns not in foldings:
                 foldings[cell.session.open_ns] = begin(contract, cell.session, quality)
             self._fold(foldings[cell.session.open_ns], rows, ticks)
@@ -109,6 +122,7 @@ class Settling:
                 folding, [span for row in _touching(recordings, folding.session) for span in row.spans]
             )
             for folding in foldings.values()
+            if not _touching(damaged, folding.session)
         ]
 
     def _others(self, folding: Folding, days: Sequence[SpooledDay]) -> list[RecordingRow]:
@@ -117,14 +131,26 @@ class Settling:
         found = self._parts.store.recordings(self._owner, folding.contract.key, last - LONGEST_SESSION, last)
         mine = {day.trade_date for day in days}
         same = [r for r in found if (r.source, r.quality) == (self._source, folding.quality)]
-        return [row for row in _touching(same, folding.session) if row.trade_date not in mine]
+        touching = [row for row in _touching(same, folding.session) if row.trade_date not in mine]
+        readable = [row for row in touching if self._is_readable(row)]
+        if len(readable) < len(touching):
+            self._in_part.add((folding.contract.key, folding.session.open_ns))
+        return readable
+
+    def _is_readable(self, row: RecordingRow) -> bool:
+        """Whether a tape file is the one that was stored: a damaged one is mended by its own recording only."""
+        try:
+            found = self._parts.tape.digest(row.path)
+        except TapeDamaged:
+            return False
+        return row.digest in {"", found}
 
     def _pieces(
-        self, contract: Contract, quality: Quality, paths: Iterable[str]
+        self, contract: Contract, quality: Quality, files: Iterable[TapeFile]
     ) -> Iterator[tuple[Cell, Rows, list[Column]]]:
         grid, tick_e9 = self._parts.grid(contract.root), self._parts.universe.products[contract.root].tick_e9
-        for path in paths:
-            for chunk in self._parts.tape.read(path, quality):
+        for file in files:
+            for chunk in self._parts.tape.read(file, quality):
                 for cell, first, last in grid.cut(chunk["ts_event"])[0]:
                     rows, ticks, _ = on_tick(chunk[first:last], tick_e9, quality)
                     yield cell, rows, ticks
@@ -155,6 +181,12 @@ def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
         if key not in best or _standing(row) > _standing(best[key]):
             best[key] = row
     return list(best.values())
+
+
+def touches(recording: RecordingRow, row: SessionRow) -> bool:
+    """Whether a recording holds a part of a stored session."""
+    same = (recording.source, recording.quality) == (row.source, row.quality)
+    return same and recording.first_ns < row.close_ns and recording.last_ns >= row.open_ns
 
 
 def _touching(recordings: Iterable[RecordingRow], session: Session) -> list[RecordingRow]:

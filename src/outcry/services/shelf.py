@@ -21,7 +21,7 @@ from outcry.core.profile import SessionProfile, profile_of
 from outcry.core.roll import Front, RollRule, Volumes, fronts
 from outcry.core.snapshot import load
 from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.store import SessionRow, SessionStore
+from outcry.ports.store import DamagedSession, SessionRow, SessionStore
 
 ADR_SESSIONS = 20
 _KEPT_PRODUCTS = 256
@@ -114,8 +114,13 @@ class Place:
 class Shelf:
     """What one scope may see of one product at one instant."""
 
-    def __init__(self, product: Product, universe: Universe, visible: Iterable[StoredSession]) -> None:
+    def __init__(
+        self, product: Product, universe: Universe, visible: Iterable[StoredSession],
+        damaged: Sequence[DamagedSession] = (),
+    ) -> None:  # fmt: skip
         self.product, self._universe = product, universe
+        #: Stored sessions that no answer uses, as their rows do not match their checksums.
+        self.damaged = damaged
         self._by_contract: dict[Contract, list[StoredSession]] = {}
         self._overnight: dict[tuple[Contract, date], StoredSession] = {}
         self._partial: dict[Contract, list[StoredSession]] = {}
@@ -205,14 +210,16 @@ def next_midnight(now_ns: int) -> int:
     return (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY
 
 
+#: Sound sessions of owners and a product, and the damaged ones.
+_Kept = tuple[list[StoredSession], Sequence[DamagedSession]]
+
+
 class Shelves:
     """The shelf of any scope and product. Safe to call from several threads."""
 
     def __init__(self, store: SessionStore, universe: Universe) -> None:
         self._store, self._universe = store, universe
-        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, list[StoredSession]]] = (
-            OrderedDict()
-        )
+        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, _Kept]] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int]:
@@ -220,7 +227,11 @@ class Shelves:
         seen, next_ns = visible(self._sessions(scope.owners, product.root), scope, now_ns)
         midnight = next_midnight(now_ns)  # a contract's one-digit year may mean another from then on
         fresh = midnight if next_ns is None else min(midnight, next_ns)
-        return Shelf(product, self._universe, seen), fresh
+        return Shelf(product, self._universe, seen, self.damaged(scope, product.root)), fresh
+
+    def damaged(self, scope: Scope, root: str) -> list[DamagedSession]:
+        """The damaged sessions of a product, of owners the scope may see any session of."""
+        return [row for row in self._kept(scope.owners, root)[1] if row.owner in scope.owners]
 
     def why_nothing(
         self, scope: Scope, product: Product, contract: Contract | None, now_ns: int
@@ -252,6 +263,9 @@ class Shelves:
         return reasons, next_ns
 
     def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
+        return self._kept(owners, root)[0]
+
+    def _kept(self, owners: Sequence[int], root: str) -> _Kept:
         key = (tuple(owners), root)
         revision = self._store.revision()
         with self._lock:
@@ -259,10 +273,10 @@ class Shelves:
             if held and held[0] == revision:
                 self._stored.move_to_end(key)
                 return held[1]
-        rows = self._store.sessions(owners, root)
-        sessions = [StoredSession(row, self._universe.contract(row.contract)) for row in rows]
+        rows, damaged = self._store.sessions_and_damaged(owners, root)
+        kept = [StoredSession(row, self._universe.contract(row.contract)) for row in rows], damaged
         with self._lock:
-            self._stored[key] = (revision, sessions)
+            self._stored[key] = (revision, kept)
             while len(self._stored) > _KEPT_PRODUCTS:
                 self._stored.popitem(last=False)
-        return sessions
+        return kept

@@ -12,8 +12,8 @@ import numpy as np
 from outcry.core.calendar import Session
 from outcry.core.instruments import Contract
 from outcry.ports.records import Quality, Rows
-from outcry.ports.store import RecordingRow, SessionStore
-from outcry.ports.tape import Tape, TapeWriter
+from outcry.ports.store import RecordingId, RecordingRow, SessionStore
+from outcry.ports.tape import NO_FILE, Tape, TapeDamaged, TapeFile, TapeWriter
 from outcry.services.coverage import Span, joined
 from outcry.services.joining import Times, join
 
@@ -46,7 +46,8 @@ class Counts:
 class SpooledDay:
     """What a file brought to one contract and trade date, as one tape file at the end.
 
-    pure: the tape had nothing of it, and it came in order; then what was folded on the way is the session.
+    pure: the tape had nothing of it, and it came in order; then what was folded on the way is the session. fresh: no
+    readable recording was joined. damaged: the path of the unreadable file that this one takes the place of.
     """
 
     owner: int
@@ -55,15 +56,22 @@ class SpooledDay:
     source: str
     quality: Quality
     counts: Counts = field(default_factory=Counts)
-    parts: list[str] = field(default_factory=list[str])
+    parts: list[TapeFile] = field(default_factory=list[TapeFile])
     writer: TapeWriter | None = None
     disordered: bool = False
-    path: str = ""
+    file: TapeFile = NO_FILE
     pure: bool = True
+    fresh: bool = False
+    damaged: str = ""
     changed: bool = True
     spans: tuple[Span, ...] = ()
     duplicates: Times = field(default_factory=lambda: np.zeros(0, np.int64))
     replaced: str = ""
+
+    @property
+    def id(self) -> RecordingId:
+        """See `RecordingRow.id`."""
+        return self.contract.key, str(self.trade_date), self.source, self.quality.value
 
     def overlaps(self, session: Session) -> bool:
         """Whether any of its time lies in a session."""
@@ -77,8 +85,8 @@ class SpooledDay:
         """The row that names the finished file."""
         c = self.counts
         return RecordingRow(
-            self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.path, c.rows, c.volume,
-            c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns, self.spans,
+            self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.file.path, c.rows,
+            c.volume, c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns, self.spans, self.file.digest,
         )  # fmt: skip
 
 
@@ -136,21 +144,35 @@ class Spool:
             kept = next(
                 (row for row in found if (row.source, row.quality) == (day.source, day.quality)), None
             )
-            if (kept is None or replace) and len(day.parts) == 1 and not day.disordered:
-                day.path, day.replaced = day.parts[0], kept.path if kept else ""
+            old = self._readable(day, kept) if kept and not replace else None
+            day.fresh = kept is None or bool(day.damaged)
+            if old is None and len(day.parts) == 1 and not day.disordered:
+                day.file = day.parts[0]
             else:
-                self._join(day, None if replace else kept)
-                day.replaced = day.replaced or (kept.path if kept and replace else "")
+                self._join(day, kept, old)
+            if kept and day.file.path != kept.path and not day.damaged:
+                day.replaced = kept.path
         return list(self._days.values())
 
-    def _join(self, day: SpooledDay, kept: RecordingRow | None) -> None:
+    def _readable(self, day: SpooledDay, kept: RecordingRow) -> Rows | None:
+        """The rows the tape has of a day; None, and a note to set the file aside, where it is damaged."""
+        try:
+            return self._load([kept.file], day.quality)
+        except TapeDamaged:
+            day.damaged = kept.path
+            return None
+
+    def _join(self, day: SpooledDay, kept: RecordingRow | None, old: Rows | None) -> None:
         day.pure = False
         new = self._load(day.parts, day.quality)
-        old = self._load([kept.path], day.quality) if kept else new[:0]
+        if old is None:
+            kept, old = None, new[:0]
         rows, day.duplicates = join(old, new, day.quality)
         day.spans = joined((*kept.spans, *day.spans)) if kept else day.spans
         if kept and np.array_equal(rows, old):
-            day.changed, day.path = day.spans != kept.spans, kept.path
+            # a file without a digest holds what its recording brings again: now it can have one
+            day.file = kept.file if kept.digest else TapeFile(kept.path, self._tape.digest(kept.path))
+            day.changed = day.spans != kept.spans or not kept.digest
             day.counts = Counts(
                 kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns
             )
@@ -164,8 +186,7 @@ class Spool:
         self._remove(day.parts)
         day.parts = []
         self._close(day)
-        day.path = day.parts[0]
-        day.replaced = kept.path if kept else ""
+        day.file = day.parts[0]
         self._recount(day, rows, kept)
 
     def _recount(self, day: SpooledDay, rows: Rows, kept: RecordingRow | None) -> None:
@@ -177,13 +198,20 @@ class Spool:
             len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1])
         )
 
-    def _load(self, paths: list[str], quality: Quality) -> Rows:
-        chunks = [chunk for path in paths for chunk in self._tape.read(path, quality)]
+    def _load(self, files: list[TapeFile], quality: Quality) -> Rows:
+        chunks = [chunk for file in files for chunk in self._tape.read(file, quality)]
         return np.concatenate(chunks) if chunks else np.zeros(0, quality.dtype)
 
-    def _remove(self, paths: list[str]) -> None:
-        for path in paths:
-            self._tape.remove(path)
+    def _remove(self, files: list[TapeFile]) -> None:
+        for file in files:
+            self._tape.remove(file.path)
+
+    def set_damaged_aside(self) -> list[str]:
+        """Rename damaged files whose place others have taken, and return their former names."""
+        damaged = [day.damaged for day in self._days.values() if day.damaged]
+        for path in damaged:
+            self._tape.set_aside(path)
+        return damaged
 
     def retire(self) -> None:
         """Have removed what the store is about to name no more."""

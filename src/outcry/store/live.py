@@ -17,14 +17,15 @@ from sqlalchemy.dialects import postgresql, sqlite
 from outcry.core.calendar import SessionKind
 from outcry.core.structure.machine import AlertType
 from outcry.ports.live import AlertRow, FanOut, StreamKey
-from outcry.store import schema
+from outcry.store import checksums, schema
 from outcry.store.database import Database
 from outcry.store.fan_out import enter_alerts, forget_alerts
 from outcry.store.turns import to_record
 
 #: An alert may be for a hundred thousand, and others wait for their turn meanwhile.
 _PATIENCE_S = 30.0
-ALERT_COLUMNS = tuple(schema.alerts.c[field.name] for field in fields(AlertRow))
+_ALERT_FIELDS = tuple(field.name for field in fields(AlertRow))
+ALERT_COLUMNS = tuple(schema.alerts.c[name] for name in _ALERT_FIELDS)
 
 
 class SqlLiveStore:
@@ -109,10 +110,20 @@ class SqlLiveStore:
         if before_seq is not None:
             wanted.append(column.seq < before_seq)
         order = column.seq.desc() if newest_first else column.seq
-        query = select(*ALERT_COLUMNS).where(*wanted).order_by(order).limit(limit)
+        found: list[AlertRow] = []
         with self._database.reading() as connection:
-            rows = connection.execute(query).mappings()
-            return [read_alert(row) for row in rows]
+            while True:  # damaged alerts must not make a page look like the last one
+                most = limit - len(found)
+                read = checksums.read(
+                    connection,
+                    schema.alerts,
+                    lambda query, most=most: query.where(*wanted).order_by(order).limit(most),
+                )
+                found += checksums.built(read, schema.alerts.name, read_alert)[0]
+                seqs = [row["seq"] for row in (*read.sound, *(one.values for one in read.damaged))]
+                if len(seqs) < most or len(found) == limit:
+                    return found
+                wanted.append(column.seq < min(seqs) if newest_first else column.seq > max(seqs))
 
     def last_seq(self) -> int:
         """See `LiveStore`."""
@@ -163,7 +174,7 @@ def _insert(dialect: str) -> Any:
 def _plain(alert: AlertRow) -> dict[str, Any]:
     row = {field.name: getattr(alert, field.name) for field in fields(AlertRow) if field.name != "seq"}
     params = json.dumps(dict(alert.params), separators=(",", ":"))
-    return row | {"params": params, "invented": int(alert.invented)}
+    return checksums.with_checksum(row | {"params": params, "invented": int(alert.invented)})
 
 
 def read_alert(row: Mapping[Any, Any]) -> AlertRow:
@@ -171,5 +182,6 @@ def read_alert(row: Mapping[Any, Any]) -> AlertRow:
     changed: dict[str, Any] = {
         "type": AlertType(row["type"]), "session": SessionKind(row["session"]),
         "params": json.loads(row["params"]), "invented": bool(row["invented"]),
+        "trade_date": date.fromisoformat(str(row["trade_date"])),
     }  # fmt: skip
-    return AlertRow(**{**row, **changed})
+    return AlertRow(**{name: row[name] for name in _ALERT_FIELDS} | changed)

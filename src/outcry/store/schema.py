@@ -185,6 +185,7 @@ imports = Table(
 
 _COUNTS = ("rows", "volume", "off_tick", "out_of_order", "first_ns", "last_ns", "received_ns")
 
+#: `digest`: the SHA-256 of the tape file, empty until it was verified; `checksum`: see `store.checksums`.
 recordings = Table(
     "recordings",
     metadata,
@@ -196,6 +197,21 @@ recordings = Table(
     Column("path", Text, nullable=False, unique=True),
     *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
     Column("spans", Text, nullable=False),
+    Column("digest", Text, nullable=False, server_default=""),
+    Column("checksum", LargeBinary),
+)
+
+#: Which recordings each import brought rows of: an import known by its digest is taken in again where one is damaged.
+import_recordings = Table(
+    "import_recordings",
+    metadata,
+    Column("owner", Integer, primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("contract", Text, primary_key=True),
+    Column("trade_date", Date, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("quality", Text, primary_key=True),
+    Index("ix_import_recordings_owner_contract_trade_date", "owner", "contract", "trade_date"),
 )
 
 sessions = Table(
@@ -214,6 +230,7 @@ sessions = Table(
     Column("short", Integer, nullable=False),
     *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
     Column("profile", LargeBinary, nullable=False),
+    Column("checksum", LargeBinary),
     Index("ix_sessions_owner_root", "owner", "root"),
 )
 
@@ -239,6 +256,7 @@ alerts = Table(
     Column("invented", Integer, nullable=False),
     Column("recorded_ns", BigInteger),
     Column("written_ns", BigInteger),
+    Column("checksum", LargeBinary),
     UniqueConstraint("owner", "feed", "key"),
     Index("ix_alerts_owner_seq", "owner", "seq"),
     Index("ix_alerts_owner_symbol_trade_date", "owner", "symbol", "trade_date"),

@@ -5,21 +5,23 @@ Rule kept: each write is one transaction that also moves `revision` on.
 
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import date
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, func, select, tuple_
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, exists, func, or_, select, tuple_, update
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import DatasetRow, RecordingRow, SessionRow
-from outcry.store import schema
+from outcry.ports.store import DamagedSession, DatasetRow, RecordingId, RecordingRow, SessionRow
+from outcry.store import checksums, schema
+from outcry.store.checksums import Damaged, with_checksum
 from outcry.store.database import new_id
 from outcry.store.fan_out import forget_alerts
 from outcry.store.grants import SqlGrants
 from outcry.store.keys import SqlKeys
+from outcry.store.live import read_alert
 
 _AT_ONCE = 500  # values in one statement: fewer than any database takes
 _PATIENCE_S = 30.0  # a source may have years of alerts
@@ -65,21 +67,73 @@ class SqlStore(SqlKeys, SqlGrants):
         with self._database.reading() as connection:
             return connection.execute(query).first() is not None
 
+    def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
+        """See `SessionStore`."""
+        table = schema.import_recordings
+        query = select(table.c.contract, table.c.trade_date, table.c.source, table.c.quality)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.where(table.c.owner == owner, table.c.digest == digest))
+            return [(contract, str(day), source, quality) for contract, day, source, quality in rows]
+
     def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
         """See `SessionStore`."""
         table = schema.recordings
-        query = select(table).where(
-            table.c.owner == owner, table.c.contract == contract, table.c.trade_date.between(first, last)
+        wanted = (
+            table.c.owner == owner,
+            table.c.contract == contract,
+            table.c.trade_date.between(first, last),
         )
-        with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(table.c.trade_date)).mappings()
-            return [_recording(row) for row in rows]
+        return self._recordings(lambda query: query.where(*wanted).order_by(table.c.trade_date))[0]
 
     def all_recordings(self) -> Sequence[RecordingRow]:
         """See `SessionStore`."""
+        return self._recordings(lambda query: query.order_by(schema.recordings.c.path))[0]
+
+    def has_damaged_recordings(self) -> bool:
+        """See `SessionStore`."""
+        return bool(self._recordings(_all)[1])
+
+    def _recordings(
+        self, narrowed: Callable[[Select[Any]], Select[Any]]
+    ) -> tuple[list[RecordingRow], list[Damaged]]:
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.recordings).order_by(schema.recordings.c.path)).mappings()
-            return [_recording(row) for row in rows]
+            found = checksums.read(connection, schema.recordings, narrowed)
+        return checksums.built(found, schema.recordings.name, _recording)
+
+    def _sessions(
+        self, narrowed: Callable[[Select[Any]], Select[Any]]
+    ) -> tuple[list[SessionRow], list[Damaged]]:
+        with self._database.reading() as connection:
+            found = checksums.read(connection, schema.sessions, narrowed)
+        return checksums.built(found, schema.sessions.name, _session)
+
+    def damaged(self) -> list[Damaged]:
+        """Recordings, sessions and alerts that do not match their checksums."""
+        with self._database.reading() as connection:
+            alerts = checksums.read(connection, schema.alerts, lambda query: query)
+        whole = [
+            self._recordings(_all)[1],
+            self._sessions(_all)[1],
+            checksums.built(alerts, "alerts", read_alert)[1],
+        ]
+        return [row for rows in whole for row in rows]
+
+    def add_digest(self, recording: RecordingRow, digest: str) -> None:
+        """See `SessionStore`."""
+        table = schema.recordings
+        values = _plain_recording(replace(recording, digest=digest))
+        with self._database.write(moves="nothing") as connection:
+            connection.execute(
+                update(table)
+                .where(table.c.path == recording.path, table.c.digest == "")
+                .values(digest=digest, checksum=values["checksum"])
+            )
+
+    def add_checksums(self) -> int:
+        """Give rows written by an earlier Outcry their checksums; return how many."""
+        with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
+            tables = (schema.recordings, schema.sessions, schema.alerts)
+            return sum(checksums.add_missing(connection, table) for table in tables)
 
     def tape_paths(self) -> frozenset[str]:
         """See `SessionStore`."""
@@ -100,15 +154,18 @@ class SqlStore(SqlKeys, SqlGrants):
 
     def commit_import(
         self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],
-        sessions: Sequence[SessionRow], now_ns: int,
+        sessions: Sequence[SessionRow], now_ns: int, *, brought: Sequence[RecordingId] = (),
+        fresh: Sequence[RecordingId] = (),
     ) -> None:  # fmt: skip
         """See `SessionStore`."""
         done = {"owner": owner, "digest": digest}
         with self._database.write() as connection:
             _replace(connection, schema.recordings, [_plain_recording(row) for row in recordings])
             _replace(connection, schema.sessions, [_plain(row) for row in sessions])
+            _forget_imports(connection, owner, fresh)
             if digest:
                 _replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
+                _replace(connection, schema.import_recordings, [done | _identity(one) for one in brought])
 
     def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
         """See `SessionStore`."""
@@ -133,19 +190,26 @@ class SqlStore(SqlKeys, SqlGrants):
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
         """See `SessionStore`."""
+        return self.sessions_and_damaged(owners, root)[0]
+
+    def sessions_and_damaged(
+        self, owners: Sequence[int], root: str
+    ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
+        """See `SessionStore`."""
         table = schema.sessions
-        query = select(table).where(table.c.owner.in_(owners), table.c.root == root).order_by(table.c.open_ns)
-        with self._database.reading() as connection:
-            return [_session(row) for row in connection.execute(query).mappings()]
+        wanted = (table.c.owner.in_(owners), table.c.root == root)
+        sound, damaged = self._sessions(lambda query: query.where(*wanted).order_by(table.c.open_ns))
+        return sound, [_damaged_session(row) for row in damaged]
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
         """See `SessionStore`."""
         table = schema.sessions
-        query = select(table).where(
-            table.c.owner == owner, table.c.contract == contract, table.c.trade_date.between(first, last)
+        wanted = (
+            table.c.owner == owner,
+            table.c.contract == contract,
+            table.c.trade_date.between(first, last),
         )
-        with self._database.reading() as connection:
-            return [_session(row) for row in connection.execute(query).mappings()]
+        return self._sessions(lambda query: query.where(*wanted))[0]
 
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
         """See `SessionStore`."""
@@ -175,18 +239,50 @@ def _user(email: str) -> Any:
     return select(schema.users.c.id).where(schema.users.c.email == email.strip().lower())
 
 
-def _recording(row: RowMapping) -> RecordingRow:
+def _all(query: Select[Any]) -> Select[Any]:
+    return query
+
+
+def _recording(row: Mapping[str, Any]) -> RecordingRow:
     spans = tuple((first, last) for first, last in json.loads(row["spans"]))
-    values: dict[str, Any] = {**row, "quality": Quality(row["quality"]), "spans": spans}
-    return RecordingRow(**values)
+    changed: dict[str, Any] = {"quality": Quality(row["quality"]), "spans": spans, **_day(row)}
+    return RecordingRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
 
 
-def _session(row: RowMapping) -> SessionRow:
+def _session(row: Mapping[str, Any]) -> SessionRow:
     changed: dict[str, Any] = {
         "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
-        "complete": bool(row["complete"]), "short": bool(row["short"]),
+        "complete": bool(row["complete"]), "short": bool(row["short"]), **_day(row),
     }  # fmt: skip
-    return SessionRow(**{**row, **changed})
+    return SessionRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
+
+
+def _day(row: Mapping[str, Any]) -> dict[str, date]:
+    return {"trade_date": date.fromisoformat(str(row["trade_date"]))}
+
+
+def _damaged_session(row: Damaged) -> DamagedSession:
+    of = {name: str(row.values[name]) for name in ("root", "contract", "trade_date", "kind")}
+    owner = row.values["owner"]
+    return DamagedSession(owner=owner if isinstance(owner, int) else 0, **of)
+
+
+def _identity(recording: RecordingId) -> dict[str, Any]:
+    contract, trade_date, source, quality = recording
+    day = date.fromisoformat(trade_date)
+    return {"contract": contract, "trade_date": day, "source": source, "quality": quality}
+
+
+def _forget_imports(connection: Connection, owner: int, fresh: Sequence[RecordingId]) -> None:
+    """Forget the imports that once brought rows of recordings which hold them no more."""
+    imports, known = schema.imports, schema.import_recordings
+    for start in range(0, len(fresh), 50):
+        part = fresh[start : start + 50]
+        of_them = or_(
+            *(and_(*(known.c[name] == value for name, value in _identity(one).items())) for one in part)
+        )
+        again = exists().where(known.c.owner == imports.c.owner, known.c.digest == imports.c.digest, of_them)
+        connection.execute(imports.delete().where(imports.c.owner == owner, again))
 
 
 def _dataset(row: RowMapping) -> DatasetRow:
@@ -196,11 +292,11 @@ def _dataset(row: RowMapping) -> DatasetRow:
 
 
 def _plain_recording(row: RecordingRow) -> dict[str, Any]:
-    return asdict(row) | {"spans": json.dumps(row.spans)}
+    return with_checksum(asdict(row) | {"spans": json.dumps(row.spans)})
 
 
 def _plain(row: SessionRow) -> dict[str, Any]:
-    return asdict(row) | {"complete": int(row.complete), "short": int(row.short)}
+    return with_checksum(asdict(row) | {"complete": int(row.complete), "short": int(row.short)})
 
 
 def _replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:

@@ -1,10 +1,13 @@
 """The tape as DBN files, compressed with zstd: the field's open format, so that other tools read it too.
 
 Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades are DBN `trades`, bars `ohlcv-1s` and
-`ohlcv-1m`. Rule kept: a file is finished and on disk before anything names it, and is never changed afterwards.
+`ohlcv-1m`. Rules kept: a file is finished and on disk before anything names it, and is never changed afterwards; a
+file whose SHA-256 is stored is compared with it each time it is opened, before any of its rows is used.
 """
 
 import fcntl
+import hashlib
+import io
 import os
 import secrets
 from collections import deque
@@ -14,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import date, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any, cast
 
 import databento_dbn as dbn
 import numpy as np
@@ -22,7 +25,8 @@ import zstandard
 
 from outcry.core.instruments import Contract
 from outcry.ports.records import BAR, TRADE, Quality, Rows
-from outcry.ports.tape import TapeDamaged, TapeInUse
+from outcry.ports.tape import TapeDamaged, TapeFile, TapeInUse
+from outcry.services.set_aside import unused_name
 
 _TRADE_RECORD = np.dtype(dbn.TradeMsg._dtypes)  # noqa: SLF001 - the library's own record layout, for numpy
 _BAR_RECORD = np.dtype(dbn.OHLCVMsg._dtypes)  # noqa: SLF001
@@ -58,19 +62,43 @@ class TapeFolder:
             path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing
         )
 
-    def read(self, path: str, quality: Quality) -> Iterator[Rows]:
+    def read(self, file: TapeFile, quality: Quality) -> Iterator[Rows]:
         """See `Tape`."""
-        whole = self._folder / path
-        try:
-            with whole.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+        record = _TRADE_RECORD if quality is Quality.TICKS else _BAR_RECORD
+        with self._reading(file.path) as opened:
+            if file.digest and (found := hashlib.file_digest(opened, "sha256").hexdigest()) != file.digest:
+                raise ValueError(
+                    f"its SHA-256 begins with {found[:12]}, the stored one with {file.digest[:12]}"
+                )
+            opened.seek(0)
+            with zstandard.ZstdDecompressor().stream_reader(opened) as stream:
                 _skip_metadata(stream)
-                record = _TRADE_RECORD if quality is Quality.TICKS else _BAR_RECORD
                 while data := _fill(stream, record.itemsize * _CHUNK_RECORDS):
                     yield _rows(np.frombuffer(data, record), quality)
+
+    def digest(self, path: str) -> str:
+        """See `Tape`."""
+        with self._reading(path) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+
+    @contextmanager
+    def _reading(self, path: str) -> Generator[io.BufferedReader]:
+        """Open a file; whatever is wrong with it leaves as `TapeDamaged`."""
+        whole = self._folder / path
+        try:
+            with whole.open("rb") as opened:
+                yield opened
         except (OSError, ValueError, zstandard.ZstdError) as problem:
+            reason = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
             raise TapeDamaged(
-                f"tape file {whole} cannot be read ({problem}): restore it from a backup or import its data again"
+                f"tape file {whole} is damaged ({reason}): import its recording again, or restore it from a backup"
             ) from problem
+
+    def set_aside(self, path: str) -> None:
+        """See `Tape`."""
+        whole = self._folder / path
+        with suppress(FileNotFoundError):
+            whole.rename(unused_name(whole, "damaged"))
 
     def remove(self, path: str) -> None:
         """See `Tape`."""
@@ -112,6 +140,34 @@ class TapeFolder:
             yield
 
 
+class _HashedFile(io.RawIOBase):
+    """A new file that hashes what is written to it: the digest is of the bytes we meant, not of what the disk holds."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("xb")
+        self.hash = hashlib.sha256()
+
+    def writable(self) -> bool:
+        """See `io.RawIOBase`."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """See `io.RawIOBase`."""
+        written = self._file.write(data)
+        self.hash.update(data)
+        return written
+
+    def sync(self) -> None:
+        """Put all of it on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """See `io.RawIOBase`."""
+        self._file.close()
+        super().close()
+
+
 class DbnWriter:
     """Implements `ports.tape.TapeWriter`."""
 
@@ -120,8 +176,9 @@ class DbnWriter:
     ) -> None:
         self._path, self._relative, self._quality, self._thread = path, relative, quality, thread
         self._waiting: deque[Future[None]] = deque()
-        self._file = path.open("xb")
-        self._stream = zstandard.ZstdCompressor(level=_LEVEL).stream_writer(self._file, closefd=False)
+        self._file = _HashedFile(path)
+        compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        self._stream = compressor.stream_writer(cast("IO[bytes]", self._file), closefd=False)
         self._stream.write(metadata)
 
     def append(self, rows: Rows) -> None:
@@ -133,16 +190,15 @@ class DbnWriter:
     def _compress(self, rows: Rows) -> None:
         self._stream.write(_records(rows, self._quality).data.cast("B"))
 
-    def close(self) -> str:
+    def close(self) -> TapeFile:
         """See `TapeWriter`."""
         while self._waiting:
             self._waiting.popleft().result()
         self._stream.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._file.sync()
         self._file.close()
         _sync_folder(self._path.parent)
-        return self._relative
+        return TapeFile(self._relative, self._file.hash.hexdigest())
 
     def abandon(self) -> None:
         """See `TapeWriter`."""

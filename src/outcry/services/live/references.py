@@ -14,7 +14,7 @@ from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening, Prior
 from outcry.core.roll import Front, RollRule, front_on
 from outcry.ports.clock import Clock
-from outcry.ports.store import SessionRow, SessionStore
+from outcry.ports.store import DamagedSession, SessionRow, SessionStore
 from outcry.services.shelf import Past, StoredSession, rth_volumes, visible
 
 #: Sessions kept worked out: those of a whole universe for a month.
@@ -27,9 +27,11 @@ ScopeOf = Callable[[int], Scope]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is stored from before a session opens: RTH sessions of its contract, its front, its whole overnight."""
+    """What is stored from before a session opens: RTH sessions of its contract, its front, its whole overnight; and the
+    damaged sessions that were left out."""
 
     past: Past
+    damaged: Sequence[DamagedSession]
     front: Front | None
     overnight: StoredSession | None
 
@@ -61,14 +63,16 @@ class References:
             overnight=overnight if session.kind is SessionKind.RTH else None,
             average_range=known.past.average_range_ticks(),
             rolled_from=rolled_from, front=front,
+            damaged=tuple((row.contract, row.trade_date, row.kind) for row in known.damaged),
         )  # fmt: skip
 
     def _known(
         self, owner: int, contract: Contract, session: Session, streamed: Sequence[Contract]
     ) -> _Known:
+        stored, damaged = self._rows(owner, contract.root)
         rows = [
             self._stored(row)
-            for row in self._rows(owner, contract.root)
+            for row in stored
             if row.trade_date <= session.trade_date and row.open_ns < session.open_ns
         ]
         best = sorted(self._best(owner, rows), key=lambda stored: stored.row.open_ns)
@@ -84,7 +88,7 @@ class References:
         past = Past([stored for stored in mine if stored.row.kind is SessionKind.RTH])
         rule = RollRule.of(self._universe, contract.root)
         front = front_on(rth_volumes(regular), session.trade_date, {*streamed, contract}, rule)
-        return _Known(past, front, nights[-1] if nights else None)
+        return _Known(past, damaged, front, nights[-1] if nights else None)
 
     def _stored(self, row: SessionRow) -> StoredSession:
         """The session of a row, with what was worked out of it when it was last asked for."""
@@ -97,9 +101,9 @@ class References:
             self._worked_out.popitem(last=False)
         return known
 
-    def _rows(self, owner: int, root: str) -> Sequence[SessionRow]:
+    def _rows(self, owner: int, root: str) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
         owners = (OPERATOR,) if owner == OPERATOR else self._scope_of(owner).owners
-        return self._store.sessions(owners, root)
+        return self._store.sessions_and_damaged(owners, root)
 
     def _best(self, owner: int, rows: Sequence[StoredSession]) -> Sequence[StoredSession]:
         """One row for each session: the operator uses all of the operator's, a user what a user may see now. What day

@@ -1,0 +1,156 @@
+"""Checksums of rows: SQLite notices a damaged page's structure, but not a flipped bit inside a number, text or BLOB.
+
+Rule kept: recordings, sessions and alerts have a checksum over every value an answer may rest on; a row that does not
+match it is left out of what is read, and named. A row of an earlier Outcry has none until `add_missing` gives it one.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from hashlib import blake2b
+from typing import Any, NamedTuple, TypeVar, cast
+
+import msgspec
+from sqlalchemy import Connection, Select, Table, select, text, type_coerce
+from sqlalchemy.types import NullType
+
+CHECKSUM = "checksum"
+_BYTES = 16
+#: Columns no answer rests on, or that the database fills in: SQLite's own check compares `seq` with the indexes.
+_CHOSEN = frozenset({"seq", "written_ns", CHECKSUM})
+_AT_ONCE = 1000
+
+T = TypeVar("T")
+
+
+class Damaged(NamedTuple):
+    """A row that is not what was stored: the table, and whatever its columns say now."""
+
+    table: str
+    values: Mapping[str, Any]
+
+    def text(self) -> str:
+        """Name the row and what to do, in one line."""
+        named = {
+            "recordings": ("contract", "trade_date", "source", "quality"),
+            "sessions": ("contract", "trade_date", "kind"),
+            "alerts": ("seq", "key"),
+        }[self.table]
+        what = " ".join(str(self.values[name]) for name in named).encode("unicode_escape").decode()
+        remedy = (
+            "restore the database from a backup"
+            if self.table == "alerts"
+            else "import its recording again, or run outcry refold if the tape is in order"
+        )
+        return (
+            f"database: the row {what} of {self.table} does not match its checksum and is not used: {remedy}"
+        )
+
+
+class Checked(NamedTuple):
+    """Rows of a query: those that match their checksum, and those that do not."""
+
+    sound: Sequence[Mapping[str, Any]]
+    damaged: Sequence[Damaged]
+
+
+def checksum(values: Mapping[str, Any]) -> bytes:
+    """Return the checksum of a row's values, by column. Raises `ValueError` for text that is not Unicode."""
+    named = [(name, _plain(values[name])) for name in sorted(values) if name not in _CHOSEN]
+    return blake2b(msgspec.msgpack.encode(named), digest_size=_BYTES).digest()
+
+
+def with_checksum(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a row's values with their checksum."""
+    return values | {CHECKSUM: checksum(values)}
+
+
+def read(connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]) -> Checked:
+    """Read whole rows and compare each with its checksum. `narrowed`: adds conditions and order to the query."""
+    sound: list[Mapping[str, Any]] = []
+    damaged: list[Damaged] = []
+    for values in _rows(connection, table, narrowed):
+        if is_sound(values):
+            sound.append(values)
+        else:
+            damaged.append(Damaged(table.name, values))
+    return Checked(sound, damaged)
+
+
+def is_sound(values: Mapping[str, Any]) -> bool:
+    """Whether a row matches its checksum; one without any counts as sound."""
+    stored = values[CHECKSUM]
+    try:
+        return stored is None or stored == checksum(values)
+    except (ValueError, TypeError, OverflowError):
+        return False
+
+
+def built(
+    found: Checked, table: str, build: Callable[[Mapping[str, Any]], T]
+) -> tuple[list[T], list[Damaged]]:
+    """Build a record of each sound row; a row without a checksum that makes none is damaged too."""
+    records: list[T] = []
+    damaged = list(found.damaged)
+    for values in found.sound:
+        try:
+            records.append(build(values))
+        except (ValueError, TypeError, LookupError):
+            damaged.append(Damaged(table, values))
+    return records, damaged
+
+
+def add_missing(connection: Connection, table: Table) -> int:
+    """Give rows of an earlier Outcry the checksum of what they hold now; return how many."""
+    identity = [str(column.name) for column in table.primary_key.columns]
+    same = " AND ".join(f"{name} = :{name}" for name in identity)
+    filled = text(f"UPDATE {table.name} SET {CHECKSUM} = :{CHECKSUM} WHERE {same}")  # noqa: S608 - names of ours
+    added = 0
+    while True:
+        rows = list(
+            _rows(connection, table, lambda query: query.where(table.c[CHECKSUM].is_(None)).limit(_AT_ONCE))
+        )
+        for values in rows:
+            connection.execute(
+                filled, {name: values[name] for name in identity} | {CHECKSUM: _or_never(values)}
+            )
+        added += len(rows)
+        if len(rows) < _AT_ONCE:
+            return added
+
+
+def _or_never(values: Mapping[str, Any]) -> bytes:
+    """The checksum of a row; of one that cannot have any, a value that never matches."""
+    try:
+        return checksum(values)
+    except (ValueError, TypeError, OverflowError):
+        return b""
+
+
+def _rows(
+    connection: Connection, table: Table, narrowed: Callable[[Select[Any]], Select[Any]]
+) -> Iterator[Mapping[str, Any]]:
+    """Rows as the driver returns them: a damaged date or text must not end the reading of all the others."""
+    columns: list[Any] = [type_coerce(column, NullType()).label(column.name) for column in table.columns]
+    query = cast("Select[Any]", select(*columns))
+    driver: Any = connection.connection.driver_connection
+    lenient = connection.dialect.name == "sqlite"
+    if lenient:
+        driver.text_factory = _lenient
+    try:
+        for row in connection.execute(narrowed(query)).mappings().all():
+            yield {str(name): value for name, value in row.items()}
+    finally:
+        if lenient:
+            driver.text_factory = str
+
+
+def _lenient(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, int | float):
+        return int(value) if isinstance(value, bool) else value
+    if isinstance(value, bytes | memoryview):
+        return bytes(value)
+    return str(value.value if isinstance(value, Enum) else value)
