@@ -68,7 +68,7 @@ PROFILE = SessionProfile(
     poc=27643, val=27641, vah=27648, poc_candidates=(27643,), vpoc=27651, volume_va=(27645, 27652), high=27653,
     low=27638, open=27640, close=27652, ib_high=27654, ib_low=27637,
     tpos=(1, 1, 1, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1), upper_tail_rows=9, lower_tail_rows=3,
-    upper_tail_provisional=True, lower_tail_provisional=False, single_prints=(),
+    upper_tail_provisional=True, lower_tail_provisional=False, single_prints=(), brackets=2,
 )  # fmt: skip
 
 VIEW = LiveView(

@@ -45,9 +45,109 @@ def test_trend_opens_at_one_end_and_closes_at_the_other(flip: bool, want: DayTyp
     assert named(*day) is want
 
 
+#: ES of 8 October 2013, 14 half-hours as (open, high, low, close) in ticks above its low. The range is 92 ticks, that of
+#: the first hour 24. It opened at 83 (0.90) and closed at 5 (0.05). Nine half-hours printed the widest rows.
+ES_2013_10_08 = (
+    (83, 92, 68, 88), (88, 90, 73, 83), (83, 83, 53, 57), (57, 60, 45, 54), (53, 54, 29, 41), (41, 41, 25, 30),
+    (31, 41, 20, 37), (37, 42, 24, 35), (35, 40, 21, 23), (23, 30, 10, 27), (28, 31, 13, 22), (22, 36, 13, 33),
+    (34, 36, 0, 5), (6, 14, 2, 5),
+)  # fmt: skip
+
+
+def test_a_one_sided_day_from_end_to_end_is_a_trend_though_nine_of_14_half_hours_met() -> None:
+    assert named(*ES_2013_10_08) is DayType.TREND_DOWN
+    assert (
+        named(*ES_2013_10_08[:-1]) is DayType.TREND_DOWN
+    )  # the cash session has 13: nine are still fewer than ten
+    assert named(*((-o, -low, -high, -c) for o, high, low, c in ES_2013_10_08)) is DayType.TREND_UP
+
+
+@pytest.mark.parametrize(("meet", "want"), [(10, DayType.TREND_UP), (11, DayType.NORMAL_VARIATION)])
+def test_a_day_that_balances_most_of_the_time_is_no_trend(meet: int, want: DayType) -> None:
+    """14 half-hours: A and B at 0 to 20, then `meet` of them at 21 to 40, and the rest goes up to 100. Three quarters
+    of 14 are ten and a half."""
+    rest = [(40, 100, 41, 90), (90, 100, 70, 100)] if meet == 10 else [(40, 100, 41, 100)]
+    day = [(0, 20, 0, 15), (15, 20, 0, 20), *[(30, 40, 21, 35)] * meet, *rest]
+    assert len(day) == 14
+    assert named(*day) is want
+
+
+def test_a_profile_shaped_like_a_b_is_no_trend() -> None:
+    """A and B at 80 to 100, C falls to 0, and eleven half-hours stay at 0 to 20: it closed low, and balanced there."""
+    day = [(100, 100, 80, 90), (90, 100, 80, 82), (82, 82, 0, 10), *[(10, 20, 0, 10)] * 11]
+    assert named(*day) is DayType.NORMAL_VARIATION
+
+
+def test_six_half_hours_that_meet_are_few_on_a_short_day() -> None:
+    """Six of eight are three quarters; six of seven are more, and six all the same."""
+    stair = [(0, 10, 0, 8), (8, 12, 2, 12), *[(12, 20, 12, 18)] * 4]
+    for more in ([(20, 40, 20, 40)], [(20, 30, 20, 28), (28, 40, 28, 40)]):
+        assert named(*stair, *more) is DayType.TREND_UP
+
+
 def test_a_wide_row_is_no_trend() -> None:
     day = [(0, 12, 0, 10), (10, 20, 8, 20)] + [(20, 60, 16, 59)] * 7
     assert named(*day) is DayType.NORMAL_VARIATION
+
+
+# -- borders of a trend: A and B at 0 to 20, C to F upwards in steps
+
+
+def stairs(*, opened: int = 0, close: int = 100) -> DayType:
+    return named(
+        (opened, 20, 0, 15), (15, 20, 0, 20), (20, 45, 18, 42), (42, 62, 38, 60), (60, 82, 55, 80), (80, 100, 76, close)
+    )  # fmt: skip
+
+
+def test_it_opens_and_closes_in_the_outer_fifths_and_these_include_their_edge() -> None:
+    assert stairs() is DayType.TREND_UP
+    assert (stairs(close=80), stairs(close=79)) == (DayType.TREND_UP, DayType.NORMAL_VARIATION)
+    assert stairs(opened=20) is DayType.TREND_UP
+    wider = ((21, 22, 0, 15), (15, 20, 0, 20), (20, 45, 18, 42), (42, 62, 38, 60), (60, 100, 55, 100))
+    assert named(*wider) is DayType.NORMAL_VARIATION  # opened at 21 of 100
+
+
+@pytest.mark.parametrize(("high", "want"), [(40, DayType.NORMAL_VARIATION), (41, DayType.TREND_UP)])
+def test_it_goes_more_than_twice_the_balance(high: int, want: DayType) -> None:
+    assert named((0, 20, 0, 15), (15, 20, 0, 20), (20, high, 18, high)) is want
+
+
+def test_a_tick_beyond_the_other_side_makes_it_neutral() -> None:
+    """C trades one tick below the balance before the rise."""
+    day = ((0, 20, 0, 15), (15, 20, 0, 10), (10, 45, -1, 42), (42, 62, 38, 60), (60, 82, 55, 80))
+    assert named(*day, (80, 100, 76, 100)) is DayType.NEUTRAL_EXTREME
+    assert named(*day, (80, 100, 76, 79)) is DayType.NEUTRAL  # 80 of 101 is less than four fifths
+
+
+# -- borders of the others
+
+
+@pytest.mark.parametrize(("high", "want"), [(100, DayType.NORMAL), (101, DayType.NORMAL_VARIATION)])
+def test_normal_while_the_balance_is_85_of_100(high: int, want: DayType) -> None:
+    """85 of 101 are less than 85 %."""
+    assert named((40, 85, 0, 40), (40, 80, 0, 60), (60, high, 50, 70)) is want
+
+
+@pytest.mark.parametrize(
+    ("adr20", "want"), [(100, DayType.NON_TREND), (99, DayType.NORMAL), (None, DayType.NORMAL)]
+)
+def test_non_trend_up_to_60_of_100(adr20: int | None, want: DayType) -> None:
+    assert named((30, 60, 0, 30), (30, 50, 10, 40), (40, 55, 20, 30), adr20=adr20) is want
+
+
+@pytest.mark.parametrize(("high", "want"), [(55, DayType.NON_TREND), (56, DayType.NORMAL)])
+def test_non_trend_goes_at_most_a_tenth_of_the_balance_beyond_it(high: int, want: DayType) -> None:
+    """A balance of 50: five ticks beyond are a tenth. Fifty of 56 are more than 85 %."""
+    assert named((30, 50, 0, 30), (30, 50, 10, 40), (40, high, 20, 30), adr20=1000) is want
+
+
+@pytest.mark.parametrize(("upper", "want"), [(3, DayType.DOUBLE_DISTRIBUTION), (1, DayType.TREND_UP)])
+def test_each_body_of_a_double_distribution_holds_a_quarter(upper: int, want: DayType) -> None:
+    """C alone trades at 21 to 44. With three half-hours after it, 45 to 60 holds 64 of 133 TPOs, and 0 to 20 holds 45.
+    With one after it and three more before it, 45 to 60 holds 32 of 164, less than a quarter."""
+    below = [] if upper == 3 else [(10, 20, 0, 18)] * 3
+    day = [(0, 20, 0, 10), (10, 20, 0, 20), *below, (18, 60, 18, 55), *[(55, 60, 45, 60)] * upper]
+    assert named(*day) is want
 
 
 def test_double_distribution_has_two_bodies_and_single_prints_between() -> None:

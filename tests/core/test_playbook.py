@@ -27,7 +27,7 @@ OPENING = Opening(
 PROFILE = SessionProfile(
     poc=1400, val=1380, vah=1420, poc_candidates=(1400,), vpoc=1410, volume_va=(1380, 1420), high=1440, low=1360,
     open=1400, close=1400, ib_high=1435, ib_low=1365, tpos=(1,) * 81, upper_tail_rows=1, lower_tail_rows=1,
-    upper_tail_provisional=False, lower_tail_provisional=False, single_prints=(),
+    upper_tail_provisional=False, lower_tail_provisional=False, single_prints=(), brackets=2,
 )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""What kind of day it was, and how it opened (rules §7). Ratios are compared as whole numbers, in ticks.
+"""What kind of day it was, and how it opened (rules §7; trend days: decision 0044). Ratios are compared as whole
+numbers, in ticks.
 
 `final` only when the session has closed; the open type is provisional at the close of bracket A, final at that of B.
 """
@@ -9,6 +10,9 @@ from itertools import pairwise
 
 from outcry.core.ladder import Ladder
 from outcry.core.profile import SessionProfile
+
+#: A profile no wider than this is thin, however short the session.
+TREND_WIDTH_TPOS = 6
 
 
 class DayType(StrEnum):
@@ -56,9 +60,10 @@ def day_type(profile: SessionProfile, adr20_ticks: int | None) -> DayType:
 
 
 def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
-    """One-sided, more than twice the initial balance, opened near one end and closed near the other, and narrow."""
+    """One-sided, more than twice the initial balance, opened near one end and closed near the other, and not balanced
+    about one price for most of the day."""
     whole = profile.high - profile.low
-    if (up > 0) == (down > 0) or whole <= 2 * (profile.ib_high - profile.ib_low) or max(profile.tpos) > 6:
+    if (up > 0) == (down > 0) or whole <= 2 * (profile.ib_high - profile.ib_low) or _balanced(profile):
         return None
     opened, closed = profile.open - profile.low, profile.close - profile.low
     if up > 0 and 5 * opened <= whole and 5 * closed >= 4 * whole:
@@ -66,6 +71,16 @@ def _trend(profile: SessionProfile, up: int, down: int) -> DayType | None:
     if down > 0 and 5 * opened >= 4 * whole and 5 * closed <= whole:
         return DayType.TREND_DOWN
     return None
+
+
+def _balanced(profile: SessionProfile) -> bool:
+    """Whether more than three quarters of the brackets, and more than six, printed one row.
+
+    Books call a trend day's profile "usually" four or five TPOs wide. Usually is no limit, and the width grows with the
+    number of half-hours.
+    """
+    widest = max(profile.tpos)
+    return widest > TREND_WIDTH_TPOS and 4 * widest > 3 * profile.brackets
 
 
 def _double_distribution(profile: SessionProfile, balance: int) -> bool:

@@ -88,7 +88,7 @@ class SessionProfile:
     `poc`, `val`, `vah` are of the method's basis (TPOs by default), `vpoc` and `volume_va` of volume.
     `upper_tail_rows`: single prints from the high down; a tail made in the last bracket is `provisional`, for no
     bracket has yet closed without re-entering it. `single_prints`: interior zones of two rows or more.
-    `ib_*`: the range of the first 60 minutes.
+    `ib_*`: the range of the first 60 minutes. `brackets`: how many brackets traded.
     """
 
     poc: int
@@ -109,6 +109,7 @@ class SessionProfile:
     upper_tail_provisional: bool
     lower_tail_provisional: bool
     single_prints: tuple[tuple[int, int], ...]
+    brackets: int
 
     @property
     def poor_high(self) -> bool:
@@ -157,6 +158,7 @@ def profile_of(ladder: Ladder, ib_brackets: int, method: Method = DALTON) -> Ses
         upper_tail_provisional=upper > 0 and last.high_ticks == ladder.high_ticks,
         lower_tail_provisional=lower > 0 and last.low_ticks == low,
         single_prints=_interior(tpos, low),
+        brackets=len(ladder.brackets),
     )
 
 
