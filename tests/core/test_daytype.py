@@ -45,8 +45,8 @@ def test_trend_opens_at_one_end_and_closes_at_the_other(flip: bool, want: DayTyp
     assert named(*day) is want
 
 
-#: ES of 8 October 2013, 14 half-hours as (open, high, low, close) in ticks above its low. The range is 92 ticks, that of
-#: the first hour 24. It opened at 83 (0.90) and closed at 5 (0.05). Nine half-hours printed the widest rows.
+#: ES of 8 October 2013: 14 half-hours as (open, high, low, close), in ticks above its low. The range is 92 ticks, that
+#: of the first hour 24. It opened at 83 (0.90) and closed at 5 (0.05). Nine half-hours printed the widest rows.
 ES_2013_10_08 = (
     (83, 92, 68, 88), (88, 90, 73, 83), (83, 83, 53, 57), (57, 60, 45, 54), (53, 54, 29, 41), (41, 41, 25, 30),
     (31, 41, 20, 37), (37, 42, 24, 35), (35, 40, 21, 23), (23, 30, 10, 27), (28, 31, 13, 22), (22, 36, 13, 33),

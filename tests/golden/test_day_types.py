@@ -36,5 +36,5 @@ def test_stored_sessions_have_the_kind_of_day_the_rule_gives_before_and_after_a_
             for path in house.importer.files(shared / "data" / "lean" / folder):
                 house.importer.run(path, 0, ReadOptions(), house.clock.now_ns())
         assert days(house) == WANT
-        assert sum(sessions for _, sessions in house.importer.refold(house.clock.now_ns())) > 0
+        assert sum(done.sessions for done in house.importer.refold(house.clock.now_ns())) > 0
         assert days(house) == WANT
