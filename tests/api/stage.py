@@ -234,6 +234,8 @@ class Stage:
     keys: KeyRing
     clock: HandClock
     log: io.BytesIO
+    #: The monotonic clock that limits go by.
+    steady: HandClock = field(default_factory=HandClock)
     port: int = 0
 
     def key(self, tier: Tier = "admin", email: str = "ann@example.com", role: Role = "read") -> str:
@@ -273,11 +275,12 @@ def build_stage(
     **options: Any,
 ) -> Stage:
     """`parts`: more of what the application answers from."""
-    accounts, clock, log = MemoryAccounts(), HandClock(), io.BytesIO()
+    accounts, clock, steady, log = MemoryAccounts(), HandClock(), HandClock(), io.BytesIO()
     query = make_query(accounts)
     keys = KeyRing(accounts, SERVER_SECRET, clock)
-    services = Services(query, keys, Licences(accounts), SlidingLog(), clock, board or Board(), **parts or {})
-    return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log)
+    limiter = SlidingLog(steady.now_ns)
+    services = Services(query, keys, Licences(accounts), limiter, clock, board or Board(), **parts or {})
+    return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log, steady)
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def test_the_31st_request_is_refused_and_the_refusal_not_counted(stage: Stage) -
     key = stage.key("free")
     for left in range(29, -1, -1):
         assert stage.get(LEVELS, key).headers["x-ratelimit-remaining"] == str(left)
-    stage.clock.at_ns += 20 * SECOND + 1
+    stage.steady.at_ns += 20 * SECOND + 1
     for _ in range(3):
         got = stage.get(LEVELS, key)
         assert (got.status, code(got)) == (429, "rate_limited")
@@ -121,15 +121,28 @@ def test_the_31st_request_is_refused_and_the_refusal_not_counted(stage: Stage) -
         assert got.headers["retry-after"] == "40"
         assert got.headers["x-api-tier"] == "free"
         assert got.headers["x-ratelimit-remaining"] == "0"
-    stage.clock.at_ns += 40 * SECOND - 1
+    stage.steady.at_ns += 40 * SECOND - 1
     assert stage.get(LEVELS, key).status == 200
+
+
+@pytest.mark.parametrize("step_s", [70, -70])
+def test_a_step_of_the_machines_clock_opens_no_new_window_and_closes_none(stage: Stage, step_s: int) -> None:
+    """30 requests, a step, 30 more, a step back: 30 pass in all. A minute after they came 30 more do."""
+    key, passed = stage.key("free"), 0
+    for number in range(90):
+        if number % 30 == 0:
+            stage.clock.at_ns += step_s * SECOND * (1 if number != 60 else -2)
+        passed += stage.get(LEVELS, key).status == 200
+    assert passed == 30
+    stage.steady.at_ns += 60 * SECOND
+    assert [stage.get(LEVELS, key).status for _ in range(31)] == [200] * 30 + [429]
 
 
 def test_a_wait_below_a_second_is_announced_as_one(stage: Stage) -> None:
     key = stage.key("free")
     for _ in range(30):
         stage.get(LEVELS, key)
-    stage.clock.at_ns += 60 * SECOND - 1
+    stage.steady.at_ns += 60 * SECOND - 1
     got = stage.get(LEVELS, key)
     assert got.headers["retry-after"] == "1"
     assert json.loads(got.body)["retry_after_ms"] == 1

@@ -97,7 +97,7 @@ class Reader:
 def taking(stage: Stage, reader: Reader | None) -> Stage:
     """The stage, with a reader of pushed feeds behind it."""
     services = Services(
-        stage.query, stage.keys, Licences(stage.accounts), SlidingLog(), stage.clock,
+        stage.query, stage.keys, Licences(stage.accounts), SlidingLog(stage.steady.now_ns), stage.clock,
         pushes=reader.feeds if reader else None,
     )  # fmt: skip
     stage.app = create_app(services, Options(log=stage.log))

@@ -259,7 +259,7 @@ def test_prices_never_go_back_under_load(market: Market) -> None:
         last, count = 0.0, 0
         with Wire(market.stage) as wire:
             while not ended.is_set():
-                market.stage.clock.at_ns += 200_000_000  # so that the limit lets them
+                market.stage.steady.at_ns += 200_000_000  # so that the limit lets them
                 now = price(wire.ask(plain(key)))
                 if now < last:
                     wrong.append((last, now))

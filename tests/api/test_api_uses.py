@@ -36,26 +36,27 @@ def ring_of(accounts: MemoryAccounts, clock: HandClock) -> KeyRing:
     return ring
 
 
-def test_uses_are_written_by_this_machines_clock_whatever_the_market_goes_by() -> None:
-    accounts, machine, market = MemoryAccounts(), HandClock(), HandClock(5 * SECOND)
-    ring, limiter = ring_of(accounts, machine), SlidingLog()
-    limiter.take("key:1", 30, market.at_ns)
-    limiter.take("ip:192.0.2.1", 30, market.at_ns)
-    market.at_ns += 20 * SECOND
+def test_uses_are_written_by_this_machines_clock_whatever_the_limiter_goes_by() -> None:
+    accounts, machine, steady = MemoryAccounts(), HandClock(), HandClock(5 * SECOND)
+    ring, limiter = ring_of(accounts, machine), SlidingLog(steady.now_ns)
+    limiter.take("key:1", 30)
+    limiter.take("ip:192.0.2.1", 30)
+    steady.at_ns += 20 * SECOND
     moves = accounts.moves
-    asyncio.run(Uses(limiter, market, lambda: ["key:3", "visitor:192.0.2.1"], ring, None).write())
+    asyncio.run(Uses(limiter, lambda: ["key:3", "visitor:192.0.2.1"], ring, None).write())
     assert [row.last_used_ns for row in accounts.rows] == [START_NS - 20 * SECOND, None, START_NS]
     assert accounts.moves == moves
 
 
 def test_a_store_that_is_busy_is_told_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    accounts, clock, limiter = BusyOnce(), HandClock(), SlidingLog()
+    accounts, clock = BusyOnce(), HandClock()
+    limiter = SlidingLog(clock.now_ns)
     monkeypatch.setattr(uses, "EVERY_S", 0.01)
     ring = ring_of(accounts, clock)
-    limiter.take("key:2", 30, clock.at_ns)
+    limiter.take("key:2", 30)
 
     async def run() -> None:
-        writer = Uses(limiter, clock, list, ring, None)
+        writer = Uses(limiter, list, ring, None)
         writer.start()
         for _ in range(200):
             if accounts.rows[1].last_used_ns is not None:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 
 from tests.services.limiting_stage import HandTime, Here, Stage, patience
 
+from outcry.bus.inprocess import SlidingLog
 from outcry.bus.nats.calls import NatsCalls
 from outcry.bus.nats.link import Link
 from outcry.ports.limiter import WINDOW_NS, PromptLimiter, Verdict
@@ -19,11 +20,17 @@ Opened = AbstractAsyncContextManager[SharedLimiter]
 
 
 class Moved:
-    """A limiter that goes by its own clock, which an example moves on by what its times say has passed."""
+    """A limiter and the clock it goes by, which an example moves on by what its times say has passed."""
 
     def __init__(self, limiter: PromptLimiter, time: HandTime) -> None:
         self._limiter, self._time, self._latest_ns = limiter, time, -1
         time.at_ns += 3 * WINDOW_NS  # nothing is left of the last example
+
+    @property
+    def subjects(self) -> int:
+        """How many subjects are held in memory."""
+        assert isinstance(self._limiter, SlidingLog)
+        return self._limiter.subjects
 
     def _move(self, now_ns: int) -> None:
         if self._latest_ns >= 0:
@@ -32,18 +39,21 @@ class Moved:
 
     def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
         self._move(now_ns)
-        return self._limiter.take(subject, limit, now_ns)
+        return self._limiter.take(subject, limit)
 
     def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
         self._move(now_ns)
-        return self._limiter.recent(prefix, now_ns)
+        return self._limiter.recent(prefix)
 
     def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
         self._move(now_ns)
-        return self._limiter.peek(subject, limit, now_ns)
+        return self._limiter.peek(subject, limit)
 
-    def ask(self, subject: str, limit: int, now_ns: int) -> object:
-        raise NotImplementedError
+
+def alone(max_subjects: int = 50_000) -> Moved:
+    """The limiter of a single process."""
+    time = HandTime()
+    return Moved(SlidingLog(time, max_subjects=max_subjects), time)
 
 
 @asynccontextmanager
@@ -79,7 +89,7 @@ async def over_nats(urls: str, time: HandTime) -> AsyncIterator[SharedLimiter]:
 
 
 @contextmanager
-def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], PromptLimiter]]:
+def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], Moved]]:
     """Makes limiters of one that runs on a loop of its own until the block ends."""
     time, up, ended = HandTime(), threading.Event(), asyncio.Event()
     loop, limiters = asyncio.new_event_loop(), list[SharedLimiter]()
@@ -95,7 +105,7 @@ def moved(opened: Callable[[HandTime], Opened]) -> Iterator[Callable[[], PromptL
     assert up.wait(10)
     try:
         with patience():
-            yield lambda: Moved(LimiterFromThreads(limiters[0], lambda: loop), time)  # type: ignore[return-value]
+            yield lambda: Moved(LimiterFromThreads(limiters[0], lambda: loop), time)
     finally:
         loop.call_soon_threadsafe(ended.set)
         thread.join(10)

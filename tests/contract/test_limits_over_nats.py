@@ -55,7 +55,7 @@ async def owner(server: JetStream) -> AsyncIterator[None]:
 
 
 async def ask(limiter: SharedLimiter) -> Verdict:
-    return limiter.take(KEY, LIMIT, 0) or await limiter.ask(KEY, LIMIT, 0)
+    return limiter.take(KEY, LIMIT) or await limiter.ask(KEY, LIMIT)
 
 
 async def passed(limiter: SharedLimiter, requests: int) -> int:

@@ -37,8 +37,8 @@ class IdentityStage:
     def __post_init__(self) -> None:
         self.browsers = Browsers(self.store, SECRET, self.clock)
         self.identity = Identity(
-            self.store, self.browsers, SlidingLog(), self.clock, SECRET, self.post, SITE if self.post else "",
-            later=self._later, openid=self.openid,
+            self.store, self.browsers, SlidingLog(self.clock.now_ns), self.clock, SECRET, self.post,
+            SITE if self.post else "", later=self._later, openid=self.openid,
         )  # fmt: skip
         self.identity.report_to(self.reports.append)
         if not self.costly:

@@ -162,7 +162,7 @@ class Stage:
     async def ask(self, replica: int, subject: str, limit: int) -> Verdict:
         """As the edge does: take, or ask."""
         limiter = self.replicas[replica]
-        return limiter.take(subject, limit, 0) or await limiter.ask(subject, limit, 0)
+        return limiter.take(subject, limit) or await limiter.ask(subject, limit)
 
     async def passed(self, replica: int, subject: str, limit: int, requests: int) -> int:
         """How many of so many requests at once pass."""

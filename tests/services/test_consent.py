@@ -11,7 +11,7 @@ from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
 from outcry.ports.mailer import Mail, MailFailed
 from outcry.services.consent_links import ConsentLinks, Purpose
 from outcry.services.identity.letters import TEXTS
-from outcry.services.mail_consent import MailConsent
+from outcry.services.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.services.subscription_phases import Sign, moved_on
 from outcry.services.subscriptions import NoSubscription
 
@@ -57,13 +57,18 @@ class Post:
         self.mails.append(mail)
 
 
+def limiters(clock: HandClock) -> tuple[SlidingLog, SlidingLog]:
+    """What counts the questions of an hour and of a week."""
+    return SlidingLog(lambda: clock.now_ns() // HOURLY), SlidingLog(lambda: clock.now_ns() // WEEKLY)
+
+
 class Desk:
     """Everything, with a clock to move."""
 
     def __init__(self, *rows: SubscriptionRow) -> None:
         self.kept, self.post, self.clock, self.said = Kept(*rows), Post(), HandClock(), list[str]()
         self.links = ConsentLinks(b"a key of the tests", SITE, self.clock)
-        self.consent = MailConsent(self.kept, self.links, self.post, SlidingLog(), SlidingLog(), self.clock)  # type: ignore[arg-type]
+        self.consent = MailConsent(self.kept, self.links, self.post, *limiters(self.clock))  # type: ignore[arg-type]
         self.consent.report_to(self.said.append)
 
     def token(self, purpose: Purpose, row: SubscriptionRow = ROW) -> str:
@@ -262,9 +267,9 @@ def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
 
 def test_without_mail_nobody_is_asked() -> None:
     desk = Desk(ROW)
-    mute = MailConsent(desk.kept, desk.links, None, SlidingLog(), SlidingLog(), desk.clock)  # type: ignore[arg-type]
+    mute = MailConsent(desk.kept, desk.links, None, *limiters(desk.clock))  # type: ignore[arg-type]
     assert mute.ask(ROW, "en") == "mail_not_set_up"
     nowhere = ConsentLinks(b"a key", "", desk.clock)
-    homeless = MailConsent(desk.kept, nowhere, desk.post, SlidingLog(), SlidingLog(), desk.clock)  # type: ignore[arg-type]
+    homeless = MailConsent(desk.kept, nowhere, desk.post, *limiters(desk.clock))  # type: ignore[arg-type]
     assert homeless.ask(ROW, "en") == "mail_not_set_up"
     assert desk.post.mails == []

@@ -107,7 +107,7 @@ def test_a_refusal_holds_without_asking_again() -> None:
             assert await stage.passed(1, KEY, 30, 10) == 0
             stage.wires.asked.clear()
             for replica in range(2):
-                verdict = stage.replicas[replica].take(KEY, 30, 0)
+                verdict = stage.replicas[replica].take(KEY, 30)
                 assert verdict is not None
                 assert (verdict.allowed, verdict.retry_after_ms) == (False, 60_000)
             assert not stage.wires.asked
@@ -125,7 +125,7 @@ def test_what_is_lent_elsewhere_is_asked_back_before_anybody_is_refused() -> Non
         async with Stage(2, HandTime()) as stage:
             for _ in range(10):
                 await stage.ask(0, KEY, 120)
-            assert stage.replicas[0].take(KEY, 120, 0) is not None, "it holds some"
+            assert stage.replicas[0].take(KEY, 120) is not None, "it holds some"
             assert await stage.passed(1, KEY, 120, 150) == 109
             assert not (await stage.ask(0, KEY, 120)).allowed
 
@@ -147,7 +147,7 @@ def test_what_a_silent_replica_was_lent_counts_as_passed_for_a_window() -> None:
             assert asyncio.get_running_loop().time() - begun_s < 5, "each of 150 waited by itself"
             assert 98 <= passed < 110
             held = 0
-            while (verdict := stage.replicas[0].take(KEY, 120, 0)) is not None and verdict.allowed:
+            while (verdict := stage.replicas[0].take(KEY, 120)) is not None and verdict.allowed:
                 held += 1
             assert passed + held <= 110
             assert not await stage.passed(1, KEY, 120, 10)
@@ -326,11 +326,11 @@ def test_what_is_held_and_not_used_is_handed_back_before_it_ends() -> None:
             for second in range(40):
                 time.at_ns += 1_000_000_000
                 if second < 11:
-                    while stage.replicas[0].take(KEY, 120, 0) is None:  # it has asked for another
+                    while stage.replicas[0].take(KEY, 120) is None:  # it has asked for another
                         await asyncio.sleep(0.005)
                 stage.replicas[0]._renew_leases()
                 await asyncio.sleep(0.025)
-            assert stage.replicas[0].take(KEY, 120, 0) is None
+            assert stage.replicas[0].take(KEY, 120) is None
             assert (await stage.ask(0, KEY, 120)).remaining == 120 - 22
 
     running(test())

@@ -136,7 +136,10 @@ def doorstep(
 ) -> Iterator[Doorstep]:  # fmt: skip
     """Serve on a free port of this machine until the block ends."""
     clock, mailbox, log = MovableClock(DAY), Mailbox(), io.BytesIO()
-    with open_house(read_settings({}, data=str(folder), **settings), clock) as house, house.log.exclusively():
+    with (
+        open_house(read_settings({}, data=str(folder), **settings), clock, steady_ns=clock.now_ns) as house,
+        house.log.exclusively(),
+    ):
         identity = house.people.identity
         identity._mailer = mailbox if mail else None
         identity._openid = openid

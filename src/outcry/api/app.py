@@ -217,7 +217,7 @@ def _uses(services: Services, hub: Hub) -> Uses:
         return [follower.caller.subject for follower in hub.followers]
 
     browsers = services.browsers.browsers if services.browsers is not None else None
-    return Uses(services.limiter, services.clock, streaming, services.keys, browsers)
+    return Uses(services.limiter, streaming, services.keys, browsers)
 
 
 def _pulse(services: Services, journal: Journal) -> Pulse:

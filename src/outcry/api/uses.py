@@ -7,7 +7,6 @@ use is known to within a minute, and one of the last half minute before a crash 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from outcry.ports.clock import Clock
 from outcry.ports.limiter import Limiter
 from outcry.ports.store import StoreBusy
 from outcry.services.accounts import SUBJECT, KeyRing
@@ -19,13 +18,16 @@ _PATIENCE_S = 2.0
 
 
 class Uses:
-    """Writes uses down. `clock`: the limiter's; `streaming`: the limiter's names of those with a stream open."""
+    """Writes uses down. `streaming`: the limiter's names of those with a stream open."""
 
     def __init__(
-        self, limiter: Limiter, clock: Clock, streaming: Callable[[], Iterable[str]], keys: KeyRing,
+        self,
+        limiter: Limiter,
+        streaming: Callable[[], Iterable[str]],
+        keys: KeyRing,
         browsers: Browsers | None,
-    ) -> None:  # fmt: skip
-        self._limiter, self._clock, self._streaming = limiter, clock, streaming
+    ) -> None:
+        self._limiter, self._streaming = limiter, streaming
         self._keys, self._browsers = keys, browsers
         self._task: asyncio.Task[None] | None = None
 
@@ -41,7 +43,7 @@ class Uses:
 
     async def write(self) -> None:
         """Write down all there are. A store that is busy is given them the next time: whoever watches it tells."""
-        ages_ns = dict(self._limiter.recent(SUBJECT, self._clock.now_ns()))
+        ages_ns = dict(self._limiter.recent(SUBJECT))
         ages_ns |= {name: 0 for name in self._streaming() if name.startswith(SUBJECT)}
         await asyncio.to_thread(self._keep, ages_ns)
 

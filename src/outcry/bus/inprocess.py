@@ -4,7 +4,8 @@ Rule kept: in no half-open window of 60 seconds are more than `limit` requests l
 leaves no trace.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from time import monotonic_ns
 
 from outcry.ports.limiter import WINDOW_NS, Verdict
 from outcry.services.limiting.passes import PASSED, Passes, Subjects, passed, refused, until_ms
@@ -13,28 +14,23 @@ _PREPARED = len(PASSED)
 
 
 class SlidingLog:
-    """Implements `ports.limiter.PromptLimiter`, for one event loop or thread. `max_subjects`: see `Subjects`."""
+    """Implement `ports.limiter.PromptLimiter` for one event loop or thread. `now_ns`: a monotonic clock;
+    `max_subjects`: see `Subjects`."""
 
-    def __init__(self, max_subjects: int = 50_000) -> None:
+    def __init__(self, now_ns: Callable[[], int] = monotonic_ns, *, max_subjects: int = 50_000) -> None:
+        self._now_ns = now_ns
         self._logs = Subjects(_new_log, max_subjects)
         self._young = self._logs.young
         self._turn_ns = 0
-        self._latest_ns = 0
-        self._ahead_ns = 0
 
     @property
     def subjects(self) -> int:
         """How many subjects are held in memory."""
         return len(self._logs)
 
-    def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def take(self, subject: str, limit: int) -> Verdict:
         """Ask for one request of `subject`: at most `limit` in any 60 seconds ending now."""
-        now_ns += self._ahead_ns
-        if now_ns < self._latest_ns:  # the clock was set back: the log's own time goes on from where it was
-            self._ahead_ns += self._latest_ns - now_ns
-            now_ns = self._latest_ns
-        else:
-            self._latest_ns = now_ns
+        now_ns = self._now_ns()
         if now_ns >= self._turn_ns:
             self._logs.turn(now_ns)
             self._young, self._turn_ns = self._logs.young, now_ns + WINDOW_NS
@@ -51,21 +47,20 @@ class SlidingLog:
             return PASSED[left] if left < _PREPARED else passed(left)
         return refused(log, limit, now_ns)
 
-    async def ask(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    async def ask(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`: there is nobody else to ask."""
-        return self.take(subject, limit, now_ns)
+        return self.take(subject, limit)
 
-    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+    def recent(self, prefix: str) -> Mapping[str, int]:
         """See `Limiter`."""
-        now_ns = max(now_ns + self._ahead_ns, self._latest_ns)
+        now_ns = self._now_ns()
         ages_ns = {name: now_ns - log[-1] for name, log in self._logs if log and name.startswith(prefix)}
         return {name: age_ns for name, age_ns in ages_ns.items() if age_ns < WINDOW_NS}
 
-    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def peek(self, subject: str, limit: int) -> Verdict:
         """What `take` would say of the window now, counting nothing; `remaining` is without the request
         asked about."""
-        log = self._logs.find(subject)
-        now_ns = max(now_ns + self._ahead_ns, self._latest_ns)
+        log, now_ns = self._logs.find(subject), self._now_ns()
         live = 0 if log is None else log.live(now_ns)
         if log is None or not live:
             return Verdict(allowed=limit > 0, remaining=limit, reset_ms=0, retry_after_ms=0)

@@ -80,13 +80,12 @@ class Edge:
 
     async def counted(self, caller: Caller) -> Verdict:
         """Count a request of this caller, who may be refused."""
-        now_ns, limiter = self.clock.now_ns(), self.limiter
-        subject, limit = caller.subject, caller.limit
-        return limiter.take(subject, limit, now_ns) or await limiter.ask(subject, limit, now_ns)
+        limiter, subject, limit = self.limiter, caller.subject, caller.limit
+        return limiter.take(subject, limit) or await limiter.ask(subject, limit)
 
     def uncounted(self, caller: Caller) -> Verdict:
         """Where a caller stands, for a response that is not counted."""
-        return self.limiter.peek(caller.subject, caller.limit, self.clock.now_ns())
+        return self.limiter.peek(caller.subject, caller.limit)
 
     def failed(self, asked: Asked, route: str, error: Exception, caller: Caller | None = None) -> Reply:
         """Log an unexpected exception and return the reply that says nothing of it."""

@@ -99,7 +99,7 @@ class HotAnswers:
         encoded = kept.current()
         if encoded is None:  # it has moved: the application makes it anew, once for everyone
             return None
-        verdict = self._take(hot.subject, hot.limit, now_ns)
+        verdict = self._take(hot.subject, hot.limit)
         if (
             verdict is None or not verdict.allowed
         ):  # nothing was counted: the application asks, and words a refusal

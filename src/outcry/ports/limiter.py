@@ -26,24 +26,24 @@ class Verdict:
 
 
 class Limiter(Protocol):
-    """Counts requests. A refused request is not counted. `now_ns`: by the asker's clock; one that counts for several
-    processes goes by its own."""
+    """Count requests by a monotonic clock of its own, so that setting the machine's clock changes no window. A refused
+    request is not counted."""
 
-    def take(self, subject: str, limit: int, now_ns: int) -> Verdict | None:
+    def take(self, subject: str, limit: int) -> Verdict | None:
         """Ask for one request of `subject` (a key, or `ip:…`): at most `limit` in any 60 seconds ending now. None where
         that cannot be told without asking others: then `ask`."""
         ...
 
-    def ask(self, subject: str, limit: int, now_ns: int) -> Awaitable[Verdict]:
+    def ask(self, subject: str, limit: int) -> Awaitable[Verdict]:
         """The same, asking others if need be: all that is asked in one turn of the event loop goes together."""
         ...
 
-    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+    def recent(self, prefix: str) -> Mapping[str, int]:
         """How long ago (ns) each subject that begins so passed here last, of those that did in the window ending
         now."""
         ...
 
-    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def peek(self, subject: str, limit: int) -> Verdict:
         """What the window holds now, as far as known here, counting nothing: for the answers that are not counted."""
         ...
 
@@ -51,6 +51,6 @@ class Limiter(Protocol):
 class PromptLimiter(Limiter, Protocol):
     """One that can always tell at once."""
 
-    def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def take(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""
         ...

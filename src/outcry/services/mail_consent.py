@@ -8,7 +8,6 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Literal
 
-from outcry.ports.clock import Clock
 from outcry.ports.delivery import SubscriptionRow
 from outcry.ports.limiter import PromptLimiter
 from outcry.ports.mailer import Mailer, MailFailed
@@ -23,20 +22,21 @@ Asked = Literal["asked", "often", "mail_failed", "mail_not_set_up"]
 #: Questions in an hour to one mailbox, whoever asks, and by one user, wherever to; and in a week to one whose reader
 #: has unsubscribed from anything.
 TO_ONE_ADDRESS, BY_ONE_USER, AFTER_A_NO = 3, 10, 1
-#: A limiter counts by the minute; told a part of the time, it counts by the hour, or the week.
-_HOURLY, _WEEKLY = 60, 60 * 24 * 7
+#: How many times slower than a monotonic clock a limiter's clock runs, so that its minute is an hour or a week.
+HOURLY, WEEKLY = 60, 60 * 24 * 7
 
 
 class MailConsent:
-    """Asks readers, and takes their answers. `hourly`, `weekly`: limiters not used by anything else; `mailer`: None
+    """Asks readers, and takes their answers. `hourly`, `weekly`: limiters that nothing else uses, on clocks that run
+    `HOURLY` and `WEEKLY` times slower; `mailer`: None
     where the service sends no mail. Methods that look for a subscription may raise `StoreBusy`."""
 
     def __init__(
         self, subscriptions: Subscriptions, links: ConsentLinks, mailer: Mailer | None, hourly: PromptLimiter,
-        weekly: PromptLimiter, clock: Clock,
+        weekly: PromptLimiter,
     ) -> None:  # fmt: skip
         self._subscriptions, self._links, self._mailer = subscriptions, links, mailer
-        self._hourly, self._weekly, self._clock, self._lock = hourly, weekly, clock, Lock()
+        self._hourly, self._weekly, self._lock = hourly, weekly, Lock()
         self._report: Callable[[str], object] = lambda _text: None
 
     def report_to(self, report: Callable[[str], object]) -> None:
@@ -82,7 +82,7 @@ class MailConsent:
         row = self._answered("unsubscribe", token, self._subscriptions.unsubscribe)
         if row is not None:
             with self._lock:
-                self._weekly.take(f"no:{mailbox_of(row.shown)}", 1, self._clock.now_ns() // _WEEKLY)
+                self._weekly.take(f"no:{mailbox_of(row.shown)}", 1)
         return row
 
     def _answered(
@@ -98,16 +98,16 @@ class MailConsent:
         return row
 
     def _often(self, row: SubscriptionRow) -> bool:
-        now_ns, mailbox = self._clock.now_ns(), mailbox_of(row.shown)
+        mailbox = mailbox_of(row.shown)
         with self._lock:  # asked from several threads
             return not (
-                self._hourly.take(f"by:{row.user_id}", BY_ONE_USER, now_ns // _HOURLY).allowed
-                and self._hourly.take(f"to:{mailbox}", TO_ONE_ADDRESS, now_ns // _HOURLY).allowed
-                and not self._asked_since_no(row, mailbox, now_ns // _WEEKLY)
+                self._hourly.take(f"by:{row.user_id}", BY_ONE_USER).allowed
+                and self._hourly.take(f"to:{mailbox}", TO_ONE_ADDRESS).allowed
+                and not self._asked_since_no(row, mailbox)
             )
 
-    def _asked_since_no(self, row: SubscriptionRow, mailbox: str, now_ns: int) -> bool:
+    def _asked_since_no(self, row: SubscriptionRow, mailbox: str) -> bool:
         """Whether a mailbox somebody unsubscribed at was asked within the week; of this subscription that is known for
         good, of others as long as this runs."""
-        said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1, now_ns).allowed
-        return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO, now_ns).allowed
+        said_no = row.reason == "unsubscribed" or not self._weekly.peek(f"no:{mailbox}", 1).allowed
+        return said_no and not self._weekly.take(f"again:{mailbox}", AFTER_A_NO).allowed

@@ -155,8 +155,8 @@ class Desk:
 
     async def counted(self, subject: str, most: int) -> Verdict:
         """Count one of what may be done `most` times in any minute."""
-        limiter, now_ns = self.services.limiter, self.now_ns()
-        return limiter.take(subject, most, now_ns) or await limiter.ask(subject, most, now_ns)
+        limiter = self.services.limiter
+        return limiter.take(subject, most) or await limiter.ask(subject, most)
 
     # -- answers
 

@@ -63,7 +63,7 @@ class SystemClock:
 @dataclass(frozen=True)
 class House:
     """The parts of a running Outcry. What only some commands need is loaded by those that use it. `sink`: the
-    demonstration's own receiver of webhooks."""
+    demonstration's own receiver of webhooks. `steady_ns`: the monotonic clock that limits go by."""
 
     settings: Settings
     clock: Clock
@@ -79,6 +79,7 @@ class House:
     query: Query
     secret: bytes = field(repr=False)
     sink: Sink | None = None
+    steady_ns: Callable[[], int] = time.monotonic_ns
 
     @property
     def invented(self) -> bool:
@@ -195,7 +196,7 @@ class House:
             streams_of=engine.streams_of,
         )
         live = LiveService(engine, feeds, pushes, supervisor)
-        return self.answering(SlidingLog(), live, pushes, connections)
+        return self.answering(SlidingLog(self.steady_ns), live, pushes, connections)
 
     def answering(
         self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections | None",
@@ -240,9 +241,10 @@ def void(_value: object) -> None:
 @contextmanager
 def open_house(
     settings: Settings, clock: Clock | None = None, market_clock: Callable[[Reference], Clock] | None = None,
-    sink: Sink | None = None,
+    sink: Sink | None = None, steady_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Generator[House]:  # fmt: skip
-    """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now.
+    """Open everything, the database migrated; close it at the end. `market_clock`: for a market that is not now;
+    `steady_ns`: the monotonic clock that limits go by.
 
     Raises `OSError`, `SchemaTooNew`, `NotUnicode`, `BadReference`, `MissingSecret`, and SQLAlchemy's error for a bad
     address.
@@ -274,6 +276,7 @@ def open_house(
             alerts=alerts,
             secret=secret,
             sink=sink,
+            steady_ns=steady_ns,
             query=Query(store, reference.universe, reference.calendar, board, alerts),
         )
     finally:

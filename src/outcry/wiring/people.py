@@ -18,7 +18,7 @@ from outcry.services.consent_links import ConsentLinks
 from outcry.services.datasets import Datasets
 from outcry.services.identity.browsers import Browsers
 from outcry.services.identity.service import Identity
-from outcry.services.mail_consent import MailConsent
+from outcry.services.mail_consent import HOURLY, WEEKLY, MailConsent
 from outcry.services.opening_hours import OpeningHours
 from outcry.services.sealing import Seal
 from outcry.services.subscriptions import Subscriptions
@@ -83,8 +83,9 @@ def people_of(house: "House") -> People:
     """Put this side of the house together."""
     store = SqlIdentityStore(house.database)
     browsers = Browsers(store, derived(house.secret, "sessions"), house.clock)
-    tries: PromptLimiter = SlidingLog()
-    limiter: Limiter = SlidingLog()  # by the machine's clock, as sessions are: the market's may be another
+    steady_ns = house.steady_ns
+    tries: PromptLimiter = SlidingLog(steady_ns)
+    limiter: Limiter = SlidingLog(steady_ns)
     if house.settings.cluster:
         tries, limiter = house.cluster.tries, house.cluster.limiter
     public_url = house.settings.public_url
@@ -97,5 +98,7 @@ def people_of(house: "House") -> People:
     links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
     delivery = delivery_of(house, store, outbox, seal, links)
     subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, seal)
-    consent = MailConsent(subscriptions, links, mailer, SlidingLog(), SlidingLog(), house.clock)
+    hourly = SlidingLog(lambda: steady_ns() // HOURLY)
+    weekly = SlidingLog(lambda: steady_ns() // WEEKLY)
+    consent = MailConsent(subscriptions, links, mailer, hourly, weekly)
     return People(house, browsers, identity, subscriptions, consent, delivery, limiter)

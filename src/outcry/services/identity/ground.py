@@ -58,7 +58,7 @@ class Ground:
         self._report: Callable[[str], object] = _say_nothing
         self._after_set_up: Callable[[], object] = lambda: None
         self._passwords = Passwords()
-        self._tries = Tries(limiter, clock)
+        self._tries = Tries(limiter)
         self._tickets = Tickets(secret, clock)
         self._links = Links(store, clock, secret, public_url)
         self._codes = SecondFactor(store, clock, secret)

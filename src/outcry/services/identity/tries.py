@@ -7,7 +7,6 @@ does not exist is counted like one that does.
 from threading import Lock
 
 from outcry.accounts.clients import network
-from outcry.ports.clock import Clock
 from outcry.ports.limiter import PromptLimiter
 from outcry.services.identity.browsers import Origin
 from outcry.services.identity.refusals import Reason, Refused
@@ -21,8 +20,8 @@ MAILS_TO_ONE_ADDRESS = 2
 class Tries:
     """Counts tries. `limiter`: this object's own, for it may serve one thread at a time only."""
 
-    def __init__(self, limiter: PromptLimiter, clock: Clock) -> None:
-        self._limiter, self._clock = limiter, clock
+    def __init__(self, limiter: PromptLimiter) -> None:
+        self._limiter = limiter
         self._lock = Lock()
 
     def take(self, origin: Origin, kind: str = "", whom: str = "", limit: int = FOR_ONE_ACCOUNT) -> None:
@@ -34,6 +33,6 @@ class Tries:
 
     def _count(self, subject: str, limit: int) -> None:
         with self._lock:
-            verdict = self._limiter.take(subject, limit, self._clock.now_ns())
+            verdict = self._limiter.take(subject, limit)
         if not verdict.allowed:
             raise Refused(Reason.TOO_OFTEN, retry_after_s=-(-verdict.retry_after_ms // 1000))

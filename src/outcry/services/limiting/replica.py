@@ -83,7 +83,7 @@ class SharedLimiter:
         """How many subjects are held in memory."""
         return len(self._subjects)
 
-    def take(self, subject: str, limit: int, now_ns: int) -> Verdict | None:
+    def take(self, subject: str, limit: int) -> Verdict | None:
         """See `Limiter`."""
         kept = self._young.get(subject)
         if kept is None or kept.limit != limit:
@@ -99,13 +99,13 @@ class SharedLimiter:
             return PASSED[remaining] if remaining < _PREPARED else passed(remaining)
         return kept.refusal(now_ns) if now_ns < kept.refused_until_ns else None
 
-    async def ask(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    async def ask(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""
         kept = self._of(subject)
         if kept.limit != limit:  # what is held was lent under another
             kept.drop(next(self._numbers))
             kept.limit, kept.refused_until_ns = limit, 0
-        verdict = self.take(kept.subject, limit, now_ns)
+        verdict = self.take(kept.subject, limit)
         if verdict is None and kept.partition not in self._reigns.lost and self._presence.connected:
             waiter: Waiter = asyncio.get_running_loop().create_future()
             kept.waiting.append(waiter)
@@ -118,13 +118,13 @@ class SharedLimiter:
             verdict = kept.alone(limit, self._share(limit), self._now_ns())
         return verdict
 
-    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+    def recent(self, prefix: str) -> Mapping[str, int]:
         """See `Limiter`."""
         now_ns = self._now_ns()
         found = ((name, kept.own(now_ns)) for name, kept in self._subjects if name.startswith(prefix))
         return {name: now_ns - own[-1] for name, own in found if own}
 
-    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def peek(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""
         kept = self._subjects.find(subject)
         if kept is None:
@@ -300,7 +300,7 @@ class SharedLimiter:
         """Those who came while a message was under way: now something may be held, or it is known that nothing is."""
         waiting, kept.waiting = kept.waiting, []
         for waiter in waiting:
-            verdict = self.take(kept.subject, kept.limit, 0)
+            verdict = self.take(kept.subject, kept.limit)
             if verdict is None:
                 kept.waiting.append(waiter)
             elif not waiter.done():

@@ -19,27 +19,27 @@ class LimiterFromThreads:
     def __init__(self, limiter: Limiter, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self._limiter, self._loop = limiter, loop
 
-    def take(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def take(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""
-        return self._there(self.ask(subject, limit, now_ns))
+        return self._there(self.ask(subject, limit))
 
-    async def ask(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    async def ask(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`; on the loop."""
-        return self._limiter.take(subject, limit, now_ns) or await self._limiter.ask(subject, limit, now_ns)
+        return self._limiter.take(subject, limit) or await self._limiter.ask(subject, limit)
 
-    def recent(self, prefix: str, now_ns: int) -> Mapping[str, int]:
+    def recent(self, prefix: str) -> Mapping[str, int]:
         """See `Limiter`."""
 
         async def there() -> Mapping[str, int]:
-            return self._limiter.recent(prefix, now_ns)
+            return self._limiter.recent(prefix)
 
         return self._there(there())
 
-    def peek(self, subject: str, limit: int, now_ns: int) -> Verdict:
+    def peek(self, subject: str, limit: int) -> Verdict:
         """See `Limiter`."""
 
         async def there() -> Verdict:
-            return self._limiter.peek(subject, limit, now_ns)
+            return self._limiter.peek(subject, limit)
 
         return self._there(there())
 
