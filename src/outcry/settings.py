@@ -37,6 +37,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     vault_keys: keys that what people entered for their connections is sealed under,
     `k2:…,k1:…`, the newest first, each 32 bytes in hexadecimal; empty for the file `vault.key` in `data`. fastpath:
     answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
+    connections_per_client: connections that one client address (IPv6: its /64) may have open at a time, 0 for any
+    number; trusted proxies and this machine may have any number.
     open_metrics: let others than this machine read `/metrics`.
     local_brokers: connect also brokers that are reached on the users' own machine, for a service that runs there, for
     nobody else's. feed_places: where vendors are reached instead of their own addresses, such as a proxy of yours, by
@@ -67,6 +69,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     vault_keys: Annotated[str, msgspec.Meta(pattern=_VAULT_KEYS)] = ""
     fastpath: bool = True
     trusted_proxies: str = ""
+    connections_per_client: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 512
     open_metrics: bool = False
     local_brokers: bool = False
     feed_places: dict[str, dict[str, str]] = {}

@@ -36,14 +36,18 @@ def hot_count(stage: Stage) -> int:
     "path", ["/api/levels?symbol=ES", "/api/symbols", "/api/profile?symbol=es&date=2026-01-02"]
 )
 @pytest.mark.parametrize("tier", ["free", "pro", "admin"])
-def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
+@pytest.mark.parametrize("around", [b"%s", b"%s ", b"%s\t", b"  \t%s \t "])
+def test_byte_for_byte_what_the_application_sends(path: str, tier: str, around: bytes) -> None:
+    """With a key as it is, and with white space around it, which is no part of a header's value (RFC 9110 §5.5)."""
     answers: dict[bool, list[bytes]] = {}
     for fastpath in (True, False):
         with served(build_stage(), fastpath=fastpath) as stage, Wire(stage) as wire:
-            request = plain(stage.key(tier), path)  # type: ignore[arg-type]
+            key = stage.key(tier)  # type: ignore[arg-type]
+            request = plain(key, path).replace(key.encode(), around % key.encode())
             answers[fastpath] = [masked(wire.ask(request)) for _ in range(4)]
             assert hot_count(stage) == (1 if fastpath else 0)
             assert len(stage.query.calls) == 1
+            assert answers[fastpath][0].startswith(b"HTTP/1.1 200 ")
     assert answers[True] == answers[False]
 
 
@@ -92,6 +96,22 @@ def test_it_is_taken_at_all_and_only_by_repeated_bytes(stage: Stage, monkeypatch
         second.ask(plain(key))
         wire.ask(plain(key, more="traceparent: 1\r\n"))
     assert served_hot == [False, True, True, True, False]
+
+
+@pytest.mark.parametrize("hosts", [b"", b"Host: outcry\r\nHost: outcry\r\n", b"Host: out cry\r\n"])
+def test_bytes_that_name_no_host_are_refused_on_both_ways(hosts: bytes) -> None:
+    answers: dict[bool, bytes] = {}
+    for fastpath in (True, False):
+        with served(build_stage(), fastpath=fastpath) as stage:
+            request = plain(stage.key())
+            with Wire(stage) as wire:
+                assert wire.ask(request).startswith(b"HTTP/1.1 200 ")
+                assert wire.ask(request).startswith(b"HTTP/1.1 200 ")
+                refused = wire.ask(request.replace(b"Host: outcry\r\n", hosts))
+                answers[fastpath] = ID.sub(b"ID", masked(refused))
+                assert wire.closed_within(30)
+    assert answers[True] == answers[False]
+    assert answers[True].startswith(b"HTTP/1.1 400 ")
 
 
 def test_limits_are_shared_with_the_application_and_exact(stage: Stage) -> None:

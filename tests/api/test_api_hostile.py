@@ -160,13 +160,13 @@ def test_http_1_0_is_answered_and_closed(stage: Stage) -> None:
 def test_header_values(stage: Stage, name: str, value: str) -> None:
     more = "" if name == "x-api-key" else f"x-api-key: {stage.key()}\r\n"
     for path in ("/api/levels?symbol=ES", "/api/levels?symbol=XX"):
-        head = f"GET {path} HTTP/1.1\r\n{name}: {value}\r\n{name}: {value}\r\n{more}\r\n"
+        head = f"GET {path} HTTP/1.1\r\nHost: a\r\n{name}: {value}\r\n{name}: {value}\r\n{more}\r\n"
         check(stage, raw(stage, head.encode("latin-1"), 1))
 
 
 def test_a_header_cannot_be_smuggled_through_the_request_id(stage: Stage) -> None:
     for value in ("a\r\n x: y", "a%0d%0ax: y", "a\x85x: y", "a\u0130".encode().decode("latin-1")):
-        head = f"GET /healthz HTTP/1.1\r\nX-Request-Id: {value}\r\n\r\n".encode("latin-1")
+        head = f"GET /healthz HTTP/1.1\r\nHost: a\r\nX-Request-Id: {value}\r\n\r\n".encode("latin-1")
         answer = raw(stage, head)
         assert b"x: y" not in answer
         check(stage, answer)
@@ -205,7 +205,13 @@ def test_metrics_are_not_for_who_comes_through_a_proxy(stage: Stage) -> None:
 def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
     with served(build_stage(), keep_alive_s=1) as stage:
-        for first in (b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\na: b\r\n", b"\r\n"):
+        for first in (
+            b"",
+            b"GET /healthz HT",
+            b"GET /healthz HTTP/1.1\r\nHost: a\r\n",
+            b"GET /healthz HTTP/1.1\r\na: b\r\n",
+            b"\r\n",
+        ):
             with Wire(stage) as wire:
                 wire.send(first)
                 assert wire.closed_within(30), first
@@ -233,7 +239,12 @@ def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.Monkey
     ),
 )
 def test_any_bytes(stage: Stage, head: bytes, tail: list[bytes]) -> None:
-    check(stage, raw(stage, b"GET /api/levels?symbol=" + head + b"".join(tail) + b" HTTP/1.1\r\n\r\n", 0.05))
+    check(
+        stage,
+        raw(
+            stage, b"GET /api/levels?symbol=" + head + b"".join(tail) + b" HTTP/1.1\r\nHost: a\r\n\r\n", 0.05
+        ),
+    )
 
 
 @pytest.mark.parametrize("filler", ["+", "%20", "&key[", "[", "%2525", ";", "=", "&"])

@@ -41,7 +41,7 @@ from outcry.ports.store import StoreBusy
 from outcry.services.accounts import KeyRefusal
 from outcry.services.errors import ServiceError
 
-ALLOWED = "GET, HEAD"
+ALLOWED = ("GET", "HEAD")
 API, PAGE = "/api", "/page"
 UNKNOWN_ROUTE = "/api/*"
 _LONGEST_REMEMBERED = 128

@@ -53,7 +53,7 @@ class Ingest:
         if caller.role == "read":
             return edge.refuse(asked, PATH, caller, verdict, wrong_key("ingest"))
         if asked.method != "POST":
-            problem = method_not_allowed("POST", "method_not_allowed.post")
+            problem = method_not_allowed(("POST",), "method_not_allowed.post")
             return edge.refuse(asked, PATH, caller, verdict, problem)
         if not current or caller.scope is None:
             return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)

@@ -23,6 +23,7 @@ from outcry.http.errors import (
     STARTING,
     UNAVAILABLE,
     Problem,
+    allowed_at,
     method_not_allowed,
     render,
 )
@@ -83,7 +84,7 @@ def build_probes(
         if not isinstance(error, HTTPException):
             return refuse(request, INTERNAL)
         if error.status_code == 405:
-            return refuse(request, method_not_allowed((error.headers or {}).get("Allow", "GET, HEAD")))
+            return refuse(request, method_not_allowed(allowed_at(app.routes, request.scope)))
         return refuse(request, NOT_FOUND)
 
     app = Starlette(

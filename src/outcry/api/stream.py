@@ -100,9 +100,9 @@ class Streams:
         methods = ("POST",) if request.place == TICKET else ("GET", "HEAD")
         if request.method not in methods:
             problem = (
-                method_not_allowed("POST", "method_not_allowed.post")
+                method_not_allowed(("POST",), "method_not_allowed.post")
                 if request.place == TICKET
-                else method_not_allowed(", ".join(methods))
+                else method_not_allowed(methods)
             )
             return edge.refuse(request, route, caller, verdict, problem)
         if caller.role != "read":

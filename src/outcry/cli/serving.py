@@ -71,7 +71,7 @@ def serve(
         settings = demo_settings(settings, chosen=data is not None or "OUTCRY_DATA" in os.environ)
     binding = Binding(
         host=settings.host, port=settings.port, fastpath=settings.fastpath,
-        trusted_proxies=settings.trusted_proxies or None,
+        trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
     with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
         alone = not settings.cluster  # of several that share a folder none is the one to ask

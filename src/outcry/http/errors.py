@@ -4,10 +4,12 @@ Rule kept: a code has one status, and both are part of the interface; wording fo
 and is not.
 """
 
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from starlette.routing import BaseRoute, Match, Route
 
 from outcry.accounts.tiers import ANONYMOUS
 from outcry.http.messages import Catalogue
@@ -90,9 +92,20 @@ def too_many_streams(retry_after_ms: int, limit: int) -> Problem:
     return Problem("rate_limited", "rate_limited.streams", {"retry_after_ms": retry_after_ms}, headers, words)
 
 
-def method_not_allowed(allowed: str, message_id: str = "method_not_allowed") -> Problem:
+def method_not_allowed(allowed: Iterable[str], message_id: str = "method_not_allowed") -> Problem:
     """The problem of a known path asked with another method."""
-    return Problem("method_not_allowed", message_id, {}, ((b"allow", allowed.encode("ascii")),))
+    return Problem("method_not_allowed", message_id, {}, ((b"allow", allow(allowed).encode("ascii")),))
+
+
+def allow(methods: Iterable[str]) -> str:
+    """Write methods as the header `Allow` has them everywhere: in alphabetical order."""
+    return ", ".join(sorted(set(methods)))
+
+
+def allowed_at(routes: Iterable[BaseRoute], scope: MutableMapping[str, Any]) -> set[str]:
+    """Return the methods that the routes of an address take together."""
+    found = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE]
+    return {method for route in found for method in route.methods or ()}
 
 
 def problem_of(error: ServiceError) -> Problem:

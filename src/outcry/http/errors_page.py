@@ -35,10 +35,10 @@ _WHEN = {
     "no_licensed_source": "No completed session is licensed to this key yet.",
     "invalid_request": "What was sent is not of its form, or does not follow what came before.",
     "rate_limited": "The limit of the key, or without a valid one of the address, is used up; or it has all its "
-    "streams open.",
+    "streams open, or the client address all its connections.",
     "internal_error": "A fault of the service; the log has it under the request id.",
     "upstream_unavailable": "The data store does not respond, or not within two seconds.",
-    "starting": "The service has not reached its store since it was started.",
+    "starting": "The service has not reached its store since it was started, or it has no connection free.",
 }
 _PLACES = {name: f"‹{name}›" for name in ("parameter", "symbol", "limit", "seconds", "reason")}
 _HEAD = """# Errors

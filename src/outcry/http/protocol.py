@@ -1,23 +1,26 @@
 """One client connection: uvicorn's httptools protocol with the fast path before it and patience limited.
 
-Added to it: requests answered from their bytes (`fastpath`), our error body for what is no HTTP, a time-out
-for clients that connect and say nothing or never finish a request, and a bound on the size of a request's
-head.
-Rule kept: the fast path is taken only between messages: never while one is being parsed, answered or waits
-in the pipeline, nor while the client is slow to read. Rests on private parts of uvicorn's class; uvicorn is
-pinned and this is tested.
+Added to it: requests answered from their bytes (`fastpath`), our error body for malformed HTTP, a time-out for
+clients that connect and send nothing or never finish a request, an exact bound on the size of a request's head,
+and the rules of RFC 9112 that the parser leaves to the server: white space around a header's value, and one `Host`.
+Rules kept: the fast path is taken only between messages: never while one is being parsed, answered or waits in the
+pipeline, nor while the client is slow to read. Requests before malformed bytes are answered first; nothing after
+these is read. Rests on private parts of uvicorn's class; uvicorn is pinned and this is tested.
 """
 
 import asyncio
+import re
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
+from httptools import HttpRequestParser
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from outcry.http.auth import anonymous
+from outcry.http.connections import Connections
 from outcry.http.edge import TRANSPORT, WHOLE, Edge, fixed_headers
 from outcry.http.errors import Problem
 from outcry.http.fastpath import EXTENSION, HotAnswers, Offer, whole_request
@@ -26,7 +29,21 @@ from outcry.http.requests import Asked
 
 REQUEST_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 128 * 1024
-_NOT_HTTP = Problem("invalid_parameter", "invalid_parameter.http", headers=((b"connection", b"close"),))
+#: How long a connection refused at once stays open, so that its client can read why.
+_LINGER_S = 1.0
+_CLOSE = ((b"connection", b"close"),)
+_NOT_HTTP = Problem("invalid_parameter", "invalid_parameter.http", headers=_CLOSE)
+_LONG_HEAD = Problem(
+    "invalid_parameter", "invalid_parameter.head", headers=_CLOSE, words={"limit": MOST_HEAD_BYTES}
+)
+_WRONG_HOST = Problem("invalid_parameter", "invalid_parameter.host", headers=_CLOSE)
+_HEAD_END = b"\r\n\r\n"
+#: `uri-host [ ":" port ]` of RFC 3986; empty where the target has no authority (RFC 9112 §3.2).
+_HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?", re.ASCII)
+
+
+class _WrongHost(Exception):
+    """Stop the parser at a head whose `Host` is missing, repeated or malformed."""
 
 
 class EdgeProtocol(HttpToolsProtocol):
@@ -34,6 +51,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
     edge: Edge
     hot: HotAnswers | None
+    open_connections: Connections
     whole = True
     #: The default headers written out: uvicorn makes new ones each second, for all connections.
     dated: list[tuple[bytes, bytes]] | None = None
@@ -51,35 +69,57 @@ class EdgeProtocol(HttpToolsProtocol):
         self._head_done = False
         self._begun = 0
         self._offer: Offer | None = None
-        self._unread_bytes = 0
+        #: Bytes of the message being parsed so far, the last of its head, and what its body has still to come; None
+        #: where only the parser can tell.
+        self._message_bytes = 0
+        self._head_tail = b""
+        self._body_left: int | None = 0
+        #: Requests that wait for an answer or are being answered.
+        self._unanswered = 0
+        self._refused = False
+        self._refusal: Problem | None = None
         self._patience: asyncio.TimerHandle | None = None
-        self._idle_since = 0.0
+        self._idle_until = 0.0
+        #: The client that this connection is counted under; whether it was refused and may linger.
+        self._counted: str | None = None
+        self._lingers = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request, though not for ever."""
+        """Begin to wait for the first request, for a while, unless there are too many connections."""
         super().connection_made(transport)
-        self._idle_since = monotonic()
+        client = self.client[0] if self.client else ""
+        problem = self.open_connections.enter(client, _descriptor(transport))
+        if problem is not None:
+            self._refused, self._refusal = True, problem
+            self._turn_away()
+            return
+        self._counted = client
+        self._idle_until = monotonic() + REQUEST_TIMEOUT_S
         self._arm_keep_alive(REQUEST_TIMEOUT_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers, also after an error."""
         self._lose_patience_later(on=False)
         super()._unset_keepalive_if_required()
+        if self._counted is not None:
+            self.open_connections.leave(self._counted)
+        elif self._lingers:
+            self.open_connections.lingered()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Answer from memory if these bytes are known and nothing else is under way; parse them otherwise."""
+        if self._refused:
+            return
         hot = self.hot
         if hot is not None and not self._in_message:
-            cycle = self.cycle
-            at_rest = cycle is None or cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-            if at_rest and not self.flow.write_paused and not self.transport.is_closing():
+            if not self._unanswered and not self.flow.write_paused and not self.transport.is_closing():
                 parts = hot.serve(data, self.server_state.default_headers)
                 if parts is not None:
                     self.transport.write(b"".join(parts))
-                    # The timer looks when the connection fell idle once it rings.
+                    # The timer looks at this once it rings.
                     self.server_state.total_requests += 1
-                    self._idle_since = monotonic()
+                    self._idle_until = monotonic() + self.timeout_keep_alive
                     if self.timeout_keep_alive_task is None:
                         self._arm_keep_alive(self.timeout_keep_alive)
                     return
@@ -88,36 +128,58 @@ class EdgeProtocol(HttpToolsProtocol):
             self._offer = None
         self._parse(data)
 
-    @property
-    def _at_rest(self) -> bool:
-        """Whether no answer is under way, nor another request waiting for its turn."""
-        cycle = self.cycle
-        return cycle is None or cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-
-    @property
-    def _most_bytes(self) -> int:
-        """How much of this request is read before it is hung up on."""
-        roomy = self.edge.roomy.get(self.scope["path"], 0) if self._head_done else 0
-        return max(MOST_HEAD_BYTES, roomy)
-
     def _parse(self, data: bytes) -> None:
         """Hand the bytes to the parser, and watch what they leave unfinished."""
         offer, begun = self._offer, self._begun
-        super().data_received(data)
+        while data and not self._refused and not self.transport.is_closing():
+            data = self._feed(data)
         if offer is not None:
             offer.standing = self._begun - begun == 1 and not self._in_message
-        if self.transport.is_closing():
-            return
-        if not self._in_message:
-            self._unread_bytes = 0
-            if self.timeout_keep_alive_task is None and self._at_rest:
-                self._arm_keep_alive(self.timeout_keep_alive)  # empty lines begin no request
-            return
-        self._unread_bytes += len(data)
-        if self._unread_bytes > self._most_bytes:
-            self.send_400_response("")
-        elif self._patience is None:
+        if self._in_message and self._patience is None and not self.transport.is_closing():
             self._lose_patience_later(on=True)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Hand the parser what belongs to one head or one body, and return the rest. So heads are measured exactly,
+        however requests are cut into packets; behind a chunked body, whose end only the parser knows, from the next
+        packet on."""
+        if not self._in_message:
+            data = data.lstrip(b"\r\n")  # empty lines before a request (RFC 9112 §2.2)
+            if not data:
+                return b""
+            self._message_bytes, self._head_tail = 0, b""
+        in_body = self._in_message and self._head_done
+        if in_body:
+            size = len(data) if self._body_left is None else min(len(data), self._body_left)
+            self._body_left = None if self._body_left is None else self._body_left - size
+        else:
+            size = self._head_size(data)
+        self._message_bytes += size
+        if not in_body and self._message_bytes > MOST_HEAD_BYTES:
+            self._refuse(_LONG_HEAD)
+            return b""
+        super().data_received(data if size == len(data) else data[:size])
+        if self._in_message and self._message_bytes > self._most_bytes:
+            self._refuse(_NOT_HTTP)
+        return data[size:]
+
+    def _head_size(self, data: bytes) -> int:
+        """Return how many of these bytes belong to the head under way, whose end may be cut in two."""
+        tail = self._head_tail
+        if tail:
+            cut = (tail + data[:3]).find(_HEAD_END)
+            if cut >= 0:
+                return cut + len(_HEAD_END) - len(tail)
+        end = data.find(_HEAD_END)
+        if end >= 0:
+            return end + len(_HEAD_END)
+        self._head_tail = (tail + data[-3:])[-3:]
+        return len(data)
+
+    @property
+    def _most_bytes(self) -> int:
+        """How many bytes of this request are read."""
+        roomy = self.edge.roomy.get(self.scope["path"], 0) if self._head_done else 0
+        return max(MOST_HEAD_BYTES, roomy)
 
     def on_message_begin(self) -> None:
         """Note that the parser is inside a message; offer its bytes for learning."""
@@ -128,14 +190,36 @@ class EdgeProtocol(HttpToolsProtocol):
         extensions = {} if self._offer is None else {EXTENSION: self._offer}
         self.scope["extensions"] = extensions  # type: ignore[typeddict-item]
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note a header, without the white space around its value, which is no part of it (RFC 9110 §5.5)."""
+        super().on_header(name, value.strip(b" \t"))
+
     def on_headers_complete(self) -> None:
-        """Note that the head was good: what follows belongs to a request being answered."""
+        """Begin to answer, unless the head names no host or several. Raises `_WrongHost`."""
+        self._look_at_head()
         super().on_headers_complete()
         self._head_done = True
+        self._unanswered += 1
         self.scope["extensions"][TRANSPORT] = self.transport  # type: ignore[typeddict-item]
         if self.whole:
             # Bound to this very answer: with pipelining, `self.cycle` may be a later one by the time it is written.
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]
+
+    def _look_at_head(self) -> None:
+        """Judge `Host` (RFC 9112 §3.2) and note how long the body is. Raises `_WrongHost`."""
+        hosts, self._body_left = list[bytes](), 0
+        for name, value in self.headers:
+            if name == b"host":
+                hosts.append(value)
+            elif name == b"content-length" and self._body_left is not None:
+                self._body_left = int(value)
+            elif name == b"transfer-encoding":
+                self._body_left = None
+        version = cast("HttpRequestParser", self.parser).get_http_version()
+        one = len(hosts) == 1 or (not hosts and version == "1.0")
+        if not one or not all(map(_HOST.fullmatch, hosts)):
+            self._refusal = _WRONG_HOST
+            raise _WrongHost
 
     def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
         """Write a response at once: half of uvicorn's time goes into checking headers, which here are our own."""
@@ -163,39 +247,86 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Start the idle time, or the next answer of the pipeline: uvicorn's own, but for the timer."""
-        self._idle_since = monotonic()
+        self._idle_until = monotonic() + self.timeout_keep_alive
+        self._unanswered -= 1
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
+        elif self._refused:
+            self._hang_up()
         elif self.timeout_keep_alive_task is None:
             self._arm_keep_alive(self.timeout_keep_alive)
 
     def _unset_keepalive_if_required(self) -> None:
-        """Let the timer run on, but for the first request's: it looks for itself once it rings, and a new one
-        for each request costs more than that."""
-        if not self._begun:
-            super()._unset_keepalive_if_required()
+        """Let the timer run on: it looks for itself once it rings, and a new one for each request costs more than
+        that."""
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection idle for long enough; one that was answered meanwhile gets the rest, and one with
         an answer under way a new timer after it."""
         self.timeout_keep_alive_task = None
-        if self._in_message or not self._at_rest:
+        if self._in_message or self._unanswered:
             return
-        left_s = self._idle_since + self.timeout_keep_alive - monotonic()
+        left_s = self._idle_until - monotonic()
         if left_s > 0.001:
             self._arm_keep_alive(left_s)
         else:
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this was no HTTP, in our own form, and hang up."""
-        if self.transport.is_closing() or not self._at_rest or (self._in_message and self._head_done):
-            self.transport.close()  # this request has its answer, or is getting it: a second is nobody's
+        """Refuse what the parser refused."""
+        self._refuse(self._refusal or _NOT_HTTP)
+
+    def _refuse(self, problem: Problem) -> None:
+        """Read no further; once the requests before are answered, send a 400 and hang up."""
+        if self._refused or self.transport.is_closing():
             return
+        self._refused, self._refusal = True, problem
+        if self._in_message and self._head_done:
+            self._give_up_on_body()
+        if not self._unanswered:
+            self._hang_up()
+        elif self._patience is None:
+            self._lose_patience_later(on=True)
+
+    def _give_up_on_body(self) -> None:
+        """Take back a request whose body is malformed, if its answer has not begun: the 400 takes its place."""
+        cycle = self.cycle
+        if cycle.response_started:
+            self._refusal = None  # it has an answer, and gets no second one
+            return
+        if self.pipeline and self.pipeline[0][0] is cycle:
+            self.pipeline.popleft()
+        else:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._unanswered -= 1
+
+    def _hang_up(self) -> None:
+        """Send the 400 that is due and close."""
+        if self._refusal is not None:
+            self._write_refusal(self._refusal)
+        self.transport.close()
+        self._lose_patience_later(on=False)
+
+    def _turn_away(self) -> None:
+        """Say why this connection is refused. Closed at once, with a request unread, it would take the answer with
+        it: some wait a moment for their clients to hang up."""
+        assert self._refusal is not None
+        self._write_refusal(self._refusal)
+        self._lingers = self.open_connections.may_linger()
+        if not self._lingers:
+            self.transport.close()
+            return
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._patience = self.loop.call_later(_LINGER_S, self.transport.close)
+
+    def _write_refusal(self, problem: Problem) -> None:
+        """Write the answer to what is no request we could read, in our own form."""
         edge = self.edge
         scope: dict[str, Any] = {
             "method": "GET",
@@ -207,12 +338,10 @@ class EdgeProtocol(HttpToolsProtocol):
         }
         asked = Asked(scope, edge.ids)
         caller = anonymous(asked.client)
-        reply = edge.refuse(asked, "*", caller, edge.uncounted(caller), _NOT_HTTP)
+        reply = edge.refuse(asked, "*", caller, edge.uncounted(caller), problem)
         headers = [*self.server_state.default_headers, *reply.headers, *fixed_headers(caller)]
         headers += varying_headers(reply.verdict, asked.request_id.encode("ascii"))
-        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n" + written(headers) + b"\r\n" + reply.body)
-        self.transport.close()
-        self._lose_patience_later(on=False)
+        self.transport.write(STATUS_LINE[problem.status] + written(headers) + b"\r\n" + reply.body)
 
     def _arm_keep_alive(self, after_s: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(after_s, self.timeout_keep_alive_handler)
@@ -225,7 +354,13 @@ class EdgeProtocol(HttpToolsProtocol):
             self._patience = self.loop.call_later(REQUEST_TIMEOUT_S, self.transport.close)
 
 
-def protocol_for(edge: Edge, hot: HotAnswers | None) -> type[EdgeProtocol]:
+def _descriptor(transport: asyncio.Transport) -> int:
+    """Return the number of a connection's socket; -1 where it has none."""
+    connection = transport.get_extra_info("socket")
+    return -1 if connection is None else connection.fileno()
+
+
+def protocol_for(edge: Edge, hot: HotAnswers | None, connections: Connections) -> type[EdgeProtocol]:
     """Return the protocol class of one service: uvicorn makes the instances, so what they share is put on a
     subclass."""
-    return type("BoundProtocol", (EdgeProtocol,), {"edge": edge, "hot": hot})
+    return type("BoundProtocol", (EdgeProtocol,), {"edge": edge, "hot": hot, "open_connections": connections})

@@ -4,6 +4,8 @@ Rule kept: the address reported is the one bound, so that port 0 can be asked fo
 the journal and never writes addresses itself.
 """
 
+import asyncio
+import errno
 import gc
 import logging
 import socket
@@ -11,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Any, Protocol
 
 try:
     import resource
@@ -21,6 +23,7 @@ except ModuleNotFoundError:  # not on Windows, where there is no such limit
 import uvicorn
 from uvicorn.config import LoopFactoryType
 
+from outcry.http.connections import LOOPBACK, Connections, most_descriptors
 from outcry.http.edge import AsgiApp, Edge
 from outcry.http.fastpath import HotAnswers
 from outcry.http.logs import JournalHandler
@@ -49,13 +52,15 @@ class Service(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Where and how to serve. `trusted_proxies`: addresses whose `X-Forwarded-For` is believed,
-    comma-separated."""
+    """Where and how to serve. `trusted_proxies`: addresses whose `X-Forwarded-For` is believed, comma-separated.
+    `connections_per_client`: 0 for any number; trusted proxies and `uncapped` have no cap."""
 
     host: str = "127.0.0.1"
     port: int = 8000
     fastpath: bool = True
     trusted_proxies: str | None = None
+    connections_per_client: int = 512
+    uncapped: str = LOOPBACK
     keep_alive_s: int = 30
     shutdown_s: int = 10
 
@@ -66,24 +71,41 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
+        connections: Connections,
         on_started: Callable[[str, int], None] | None,
         on_stopping: Callable[[], None],
     ) -> None:
         super().__init__(config)
+        self._connections = connections
         self._on_started = on_started
         self._on_stopping = on_stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then report the address bound."""
+        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
         await super().startup(sockets)
         if self.started and self._on_started is not None:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._on_started(host, port)
 
+    async def on_tick(self, counter: int) -> bool:
+        """Watch descriptors once a second; uvicorn calls this ten times."""
+        if counter % 10 == 0:
+            self._connections.watch()
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop; what has no end of its own is told first."""
         self._on_stopping()
         await super().shutdown(sockets)
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log a connection that could not be accepted in our own form, and anything else as usual."""
+        error = context.get("exception")
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            self._connections.exhausted()
+        else:
+            loop.default_exception_handler(context)
 
     def stop(self) -> None:
         """Ask for a graceful end: answers under way are finished first."""
@@ -98,12 +120,16 @@ def build_server(
 ) -> Server:
     """Make a server ready to `run()`; `on_started(host, port)` is called once it accepts connections, `on_stopping`
     before it takes no more."""
+    uncapped = ",".join(filter(None, (binding.uncapped, binding.trusted_proxies)))
+    connections = Connections(
+        service.edge.journal, binding.connections_per_client, uncapped, most_descriptors()
+    )
     config = uvicorn.Config(
         service.asgi,  # pyright: ignore[reportArgumentType] - our scope is a plain dictionary
         host=binding.host,
         port=binding.port,
         loop=_loop(),
-        http=protocol_for(service.edge, service.hot if binding.fastpath else None),
+        http=protocol_for(service.edge, service.hot if binding.fastpath else None, connections),
         ws="none",
         interface="asgi3",
         lifespan="on",
@@ -122,7 +148,7 @@ def build_server(
             on_stopping()
         service.drain()
 
-    return Server(config, on_started, stopping)
+    return Server(config, connections, on_started, stopping)
 
 
 def allow_open_files() -> None:

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
-from outcry.http.errors import STATUS
+from outcry.http.errors import STATUS, allow, allowed_at
 from outcry.http.names import is_ours, name_of
 from outcry.ports.identity import Preferences
 from outcry.ports.store import StoreBusy
@@ -60,7 +60,8 @@ def build_pages(services: PageServices) -> AsgiApp:
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        return await _error(desk, visit_of(desk, request), status)
+        more = {"allow": allow(allowed_at(routes, request.scope))} if status == 405 else None
+        return await _error(desk, visit_of(desk, request), status, more)
 
     app = Starlette(routes=routes, exception_handlers={HTTPException: on_http_error})
     app.router.redirect_slashes = False

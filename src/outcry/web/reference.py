@@ -37,7 +37,7 @@ EXAMPLES: Mapping[str, Problem] = {
     "forbidden": Problem("forbidden", "forbidden.needs_read"),
     "unknown_symbol": Problem("unknown_symbol", "unknown_symbol", {"symbol": "ESX", "suggestions": ["ES"]}),
     "not_found": Problem("not_found", "not_found.session", {"symbol": "ES", "date": "2026-01-03"}),
-    "method_not_allowed": method_not_allowed("GET, HEAD"),
+    "method_not_allowed": method_not_allowed(("GET", "HEAD")),
     "no_licensed_source": Problem(
         "no_licensed_source",
         "no_licensed_source",

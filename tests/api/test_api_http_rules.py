@@ -1,0 +1,216 @@
+"""What RFC 9110 and RFC 9112 ask of a server, and the limits that docs/http.md names, to the byte."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from stage import Stage, build_stage, served
+from wire import Wire, plain
+
+LIMIT = 128 * 1024  # docs/http.md: "A request's head may have 128 KiB"
+
+
+def status(answer: bytes) -> int:
+    return int(answer[9:12])
+
+
+def get(host: bytes, key: str, version: bytes = b"1.1") -> bytes:
+    return b"GET /api/levels?symbol=ES HTTP/%s\r\n%sx-api-key: %s\r\n\r\n" % (version, host, key.encode())
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (b"Host: outcry\r\n", 200),
+        (b"Host: outcry.example.com:8000\r\n", 200),
+        (b"Host: [::1]:8000\r\n", 200),
+        (b"Host: \t outcry \t\r\n", 200),
+        (b"Host:\r\n", 200),  # valid where the target has no authority
+        (b"", 400),
+        (b"Host: outcry\r\nHost: outcry\r\n", 400),
+        (b"Host: outcry\r\nhost: other\r\n", 400),
+        (b"Host: outcry/path\r\n", 400),
+        (b"Host: user@outcry\r\n", 400),
+        (b"Host: out cry\r\n", 400),
+        (b"Host: outcry:http\r\n", 400),
+    ],
+)
+def test_a_request_names_its_host_once(stage: Stage, host: bytes, expected: int) -> None:
+    with Wire(stage) as wire:
+        answer = wire.ask(get(host, stage.key()))
+        assert status(answer) == expected
+        if expected == 400:
+            assert b'"code":"invalid_parameter"' in answer
+            assert b"Host" in answer
+            assert wire.closed_within(30)
+
+
+def test_http_1_0_may_do_without_a_host(stage: Stage) -> None:
+    for host, expected in ((b"", 200), (b"Host: a\r\n", 200), (b"Host: a\r\nHost: b\r\n", 400)):
+        with Wire(stage) as wire:
+            assert status(wire.ask(get(host, stage.key(), b"1.0"))) == expected
+
+
+@pytest.mark.parametrize("after", [b" ", b"\t", b" \t  "])
+def test_white_space_around_a_value_is_no_part_of_it(stage: Stage, after: bytes) -> None:
+    """Of keys, of ids and of entity tags."""
+    key = stage.key()
+    with Wire(stage) as wire:
+        first = wire.ask(plain(key))
+        etag = re.search(rb'\r\netag: ("[0-9a-f]+")', first)
+        assert etag
+        more = b"X-Request-Id: job-7%s\r\nIf-None-Match:%s%s%s\r\n" % (after, after, etag[1], after)
+        wire.send(plain(key + after.decode(), more=more.decode()))
+        again = wire.read(bodiless=True)
+    assert status(again) == 304
+    assert b"\r\nx-request-id: job-7\r\n" in again
+
+
+def long_head(key: str, size: int) -> bytes:
+    """A request whose head, from its first byte to the empty line after it, has so many bytes."""
+    padding = size - len(plain(key, more="x: \r\n"))
+    return plain(key, more=f"x: {'a' * padding}\r\n")
+
+
+def in_packets(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+@pytest.mark.parametrize("packet", [LIMIT + 1, 50_000, LIMIT - 2])
+def test_a_head_may_have_128_kib_and_not_a_byte_more(stage: Stage, packet: int) -> None:
+    key = stage.key()
+    for size, expected in ((LIMIT, 200), (LIMIT + 1, 400)):
+        request = long_head(key, size)
+        assert len(request) == size
+        with Wire(stage) as wire:
+            for piece in in_packets(request, packet):
+                wire.send(piece)
+                time.sleep(0.02)  # so that packets stay apart; the answer is the same if they do not
+            answer = wire.read()
+            assert status(answer) == expected
+            assert (b"131072" in answer) == (expected == 400)
+
+
+@pytest.mark.parametrize("size", [LIMIT, LIMIT + 1])
+def test_the_limit_counts_each_head_of_a_pipeline_by_itself(stage: Stage, size: int) -> None:
+    """Behind requests without and with a body, and behind empty lines."""
+    key = stage.key()
+    posted = (
+        b"POST /api/levels HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nContent-Length: 5000\r\n\r\n"
+        % key.encode()
+    )
+    with Wire(stage) as wire:
+        wire.send(plain(key) + posted + b"y" * 5000 + b"\r\n\r\n" + long_head(key, size))
+        assert [status(wire.read()) for _ in range(3)] == [200, 405, 200 if size == LIMIT else 400]
+
+
+def test_a_large_body_is_no_head(stage: Stage) -> None:
+    """100 KiB of head and 100 KiB of body are 200 KiB, of which the body is refused as too long where none is taken."""
+    key = stage.key()
+    with Wire(stage) as wire:
+        wire.send(long_head(key, 100 * 1024) * 3)
+        assert [status(wire.read()) for _ in range(3)] == [200, 200, 200]
+
+
+@pytest.mark.parametrize(
+    "malformed",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/1.1\r\nbad header\r\n\r\n",
+        b"GET /api/levels HTTP/1.1\r\n\r\n",
+        b"GET /" + b"a" * 2 * LIMIT,
+        b"POST /api/levels HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+)
+@pytest.mark.parametrize("before", [1, 3])
+def test_valid_requests_before_malformed_bytes_are_answered(
+    stage: Stage, malformed: bytes, before: int
+) -> None:
+    key = stage.key()
+    with Wire(stage) as wire:
+        wire.send(plain(key) * before + malformed + plain(key))
+        assert [status(wire.read()) for _ in range(before + 1)] == [200] * before + [400]
+        assert wire.closed_within(30)
+    assert len([line for line in stage.query.calls if line[0] == "levels"]) <= 1
+
+
+def test_a_request_is_answered_first_though_its_answer_takes_longer_than_the_bytes_behind_it(
+    stage: Stage,
+) -> None:
+    stage.query.gate = threading.Event()
+    key = stage.key()
+    with Wire(stage) as wire:
+        wire.send(plain(key) + b"nonsense\r\n\r\n")
+        time.sleep(0.1)
+        wire.send(b"more nonsense")
+        stage.query.gate.set()
+        assert [status(wire.read()), status(wire.read())] == [200, 400]
+        assert wire.closed_within(30)
+
+
+def test_a_malformed_body_is_refused_in_its_turn(stage: Stage) -> None:
+    """The push waits for a body that never comes: it is taken back, and the 400 stands in its place."""
+    key = stage.key(role="ingest")
+    with Wire(stage) as wire:
+        wire.send(
+            b"POST /api/ingest?feed=a HTTP/1.1\r\nHost: a\r\nx-api-key: %s\r\nTransfer-Encoding: chunked\r\n\r\n"
+            % key.encode()
+        )
+        time.sleep(0.1)
+        wire.send(b"zz\r\n")
+        assert status(wire.read()) in (400, 403, 404)
+        assert wire.closed_within(30)
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "2", "3"])
+def test_allow_has_one_order_whatever_the_hash_seed(seed: str) -> None:
+    """Starlette keeps a route's methods in a set, whose order changes with the seed."""
+    program = (
+        "from starlette.routing import Route\n"
+        "from outcry.http.errors import allow, allowed_at\n"
+        "async def at(request): ...\n"
+        "routes = [Route('/a', at, methods=['POST']), Route('/a', at, methods=['GET']), Route('/b', at)]\n"
+        "scope = {'type': 'http', 'method': 'PUT', 'path': '/a', 'headers': []}\n"
+        "print(allow(allowed_at(routes, scope)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONHASHSEED": seed},
+    )  # fmt: skip
+    assert done.stdout.strip() == "GET, HEAD, POST"
+
+
+@pytest.mark.parametrize("path", ["/api/levels", "/healthz", "/api/stream", "/openapi.json"])
+def test_allow_is_the_same_at_every_address_that_is_read(stage: Stage, path: str) -> None:
+    assert stage.get(path, stage.key(), method="DELETE").headers["allow"] == "GET, HEAD"
+
+
+def test_who_is_silent_is_closed_after_the_time_for_a_request_and_empty_lines_do_not_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """docs/http.md: ten seconds; idle connections have 30. Here a half, and ten minutes that would be noticed."""
+    monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
+    with served(build_stage(), keep_alive_s=600) as stage:
+        with Wire(stage) as silent:
+            assert silent.closed_within(30)
+        with Wire(stage) as empty:
+            empty.socket.settimeout(0.1)
+            ends = time.monotonic() + 30
+            while time.monotonic() < ends:
+                try:
+                    empty.send(b"\r\n")
+                    if empty.socket.recv(1) == b"":
+                        break
+                except TimeoutError:
+                    continue
+                except OSError:
+                    break
+            else:
+                pytest.fail("empty lines kept a connection open")
+        with Wire(stage) as asked:  # who has asked has the time of the idle
+            asked.ask(plain(stage.key()))
+            assert not asked.closed_within(1.5)
