@@ -102,7 +102,7 @@ def test_a_digest_arrives_as_text_and_as_html() -> None:
     assert mail["Subject"] == "3 alerts: ES, NQ, CL"
     page = _Page(html)
     for said in (
-        "■ Critical · Mon, Sep 21 10:13:20 EDT", "▲ Warning", "● Info", "VAH tested",
+        "■ Critical · Mon, Sep 21, 2026 10:13:20 EDT", "▲ Warning", "● Info", "VAH tested",
         "Traded at 6512.25, above the initial balance (IBH 6512).", "the POC of Thu, Sep 17, 2026",
         "Educational context, not advice.", "Times are those of America/New_York.", "Desk",
     ):  # fmt: skip
@@ -300,7 +300,7 @@ def test_a_subject_says_how_many_and_which() -> None:
 
 def test_times_are_the_readers() -> None:
     india = READER.__class__("a@example.com", "en", "Asia/Kolkata", 9)
-    assert "Mon, Sep 21 19:43:20 IST" in letter_of(parcel(ES, reader=india), LINKS).text
+    assert "Mon, Sep 21, 2026 19:43:20 IST" in letter_of(parcel(ES, reader=india), LINKS).text
 
 
 def test_a_german_reader_is_written_to_in_german() -> None:
@@ -308,7 +308,7 @@ def test_a_german_reader_is_written_to_in_german() -> None:
     letter = letter_of(parcel(ES, CL, missed=1, reader=german), LINKS)
     assert letter.subject == "2 Hinweise: ES, CL"
     for said in (
-        "▲ Warnung · Mo., 21. Sept. 16:13:20 CEST", "■ Kritisch", "Initial Balance nach oben gebrochen",
+        "▲ Warnung · Mo., 21. Sept. 2026 16:13:20 CEST", "■ Kritisch", "Initial Balance nach oben gebrochen",
         "Gehandelt bei 6512.25, über der Initial Balance (IBH 6512).", "1 früherer Hinweis konnte nicht",
         "Zum Lernen, keine Beratung.",
     ):  # fmt: skip

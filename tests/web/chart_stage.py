@@ -48,6 +48,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.answer: dict[str, Any] = {}
+        self.year = 2026
         self.static = StaticFiles()
         self.templates = Templates(self.static, languages=LANGUAGES)
         self.base = ""
@@ -59,7 +60,7 @@ class Stage:
         words = Words(single.get("lang", "en"))
         return self.templates._environment(words).from_string(PAGE).render(
             answer=self.answer | {"tick_size": self.answer["tickSize"]}, language=words.language,
-            direction=single.get("dir", "ltr"), theme=single.get("theme", "dark"), chart_kept=(),
+            direction=single.get("dir", "ltr"), theme=single.get("theme", "dark"), chart_kept=(), chart_year=self.year,
             chart_view=view_of(single, fields.get("show", [])), chart_action="/", chart_table="/?view=table",
             chart_rows=[(ticks, f"{ticks * self.answer['tickSize']:g}") for ticks in ROWS],
             visit=SimpleNamespace(words=words),

@@ -182,6 +182,38 @@ def test_another_theme_draws_it_anew(chart: Page) -> None:
     assert light["sessions"] == dark["sessions"]
 
 
+@pytest.mark.parametrize(
+    ("language", "caption", "read", "mark"),
+    [
+        ("en", "Mon 16 Nov 2026", "Fri 20 Nov 2026, ", "Nov 20, 2026"),
+        ("de", "Mo 16 Nov 2026", "Fr 20 Nov 2026, ", "20. Nov. 2026"),
+    ],
+)
+def test_dates_of_another_year_show_it(
+    stage: Stage, page: Page, language: str, caption: str, read: str, mark: str
+) -> None:
+    """Looked at in 2027, the week from 16 to 20 November 2026."""
+    stage.answer, stage.year = answer_of(WEEK), 2027
+    try:
+        record = shown(page, stage, f"lang={language}&sessions=5")
+    finally:
+        stage.year = 2026
+    heads = {each["date"]: each["head"] for each in record["captions"]}
+    assert heads["2026-11-16"].startswith(caption)
+    page.locator("#chart").focus()
+    pressed(page, "End")
+    assert said(page).startswith(read)
+    page.evaluate("window.chart.note({})")
+    assert page.evaluate(
+        """async ([language]) => {
+            const { Wording } = await import(performance.getEntriesByType("resource")
+                .map((each) => each.name).find((name) => name.endsWith("chart/wording.js")));
+            return new Wording({ year: 2027 }, language).monthDay("2026-11-20");
+        }""",
+        [language],
+    ) == mark.removesuffix(".")
+
+
 def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(stage: Stage, page: Page) -> None:
     stage.answer = answer_of(WEEK)
     record = shown(page, stage, "lang=de")

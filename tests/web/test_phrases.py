@@ -20,6 +20,7 @@ from outcry.services.charting import Notation
 from outcry.web import phrases, playbook_words
 from outcry.web.language import Languages
 from outcry.web.pen import Clock, Pen, left
+from outcry.web.states import state_of
 
 ENGLISH, GERMAN = Languages.words("en"), Languages.words("de")
 TICK_E9 = 250_000_000
@@ -28,6 +29,39 @@ QUARTERS = Notation(kind="decimal", decimals=2, parts=1)
 
 def pen(language: str = "en", notation: Notation = QUARTERS) -> Pen:
     return Pen(notation, Clock(Languages.words(language), "America/New_York", "Europe/Berlin", 2026))
+
+
+def test_dates_of_another_year_show_it() -> None:
+    """The present is in 2026: 8 October 2013 was a Tuesday, 20 November 2026 is a Friday."""
+    said = {
+        language: (
+            pen(language).day("2026-11-20"), pen(language).day("2013-10-08"),
+            pen(language).date("2026-11-20"), pen(language).date("2013-10-08"),
+            pen(language).clock.mine_too(1_381_235_400 * 10**9),
+        )
+        for language in ("en", "de")
+    }  # fmt: skip
+    assert said == {
+        "en": (
+            "Fri, Nov 20", "Tue, Oct 8, 2013", "Nov 20", "Oct 8, 2013", "Tue, Oct 8, 2013 14:30:00 CEST",
+        ),
+        "de": (
+            "Fr., 20. Nov.", "Di., 8. Okt. 2013", "20. Nov.", "8. Okt. 2013", "Di., 8. Okt. 2013 14:30:00 CEST",
+        ),
+    }  # fmt: skip
+
+
+def test_a_delayed_state_shows_the_year_of_another_year() -> None:
+    now_ns = 1_795_104_000 * 10**9  # 2026-11-19
+    notes = {
+        (words.language, day): state_of(words, "no_connection", as_of=day, now_ns=now_ns).note
+        for words in (ENGLISH, GERMAN)
+        for day in ("2013-10-08", "2026-11-18")
+    }
+    assert notes == {
+        ("en", "2013-10-08"): "Tue, Oct 8, 2013", ("en", "2026-11-18"): "Wed, Nov 18",
+        ("de", "2013-10-08"): "Di., 8. Okt. 2013", ("de", "2026-11-18"): "Mi., 18. Nov.",
+    }  # fmt: skip
 
 
 def every_plan() -> Iterator[Plan]:

@@ -92,7 +92,7 @@ def test_the_next_naked_poc_of_the_levels_page_is_one_that_is_naked_still(stage:
     state = state_of(WORDS, "live")
 
     def above(row: ScanRow) -> float | None:
-        return row_of(row, state, "ticks", "en").cells["naked_above"].price
+        return row_of(row, state, "ticks", "en", 2026).cells["naked_above"].price
 
     assert above(replace(scanned, levels=levels)) == near.price
     assert above(replace(scanned, levels=levels, touched=[near])) == far.price

@@ -10,10 +10,10 @@ from datetime import UTC, date, datetime
 from functools import cache, partial
 from pathlib import Path
 
-from babel.dates import format_skeleton
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template, select_autoescape
 
 from outcry.core.units import NANOS_PER_SECOND, PRICE_SCALE, price_text
+from outcry.http.dates import date_text
 from outcry.http.words import Vocabulary
 from outcry.ports.outbox import Entry, Parcel, Reader
 from outcry.services import alert_phrases
@@ -116,7 +116,7 @@ def _groups(entries: Sequence[Entry], reader: Reader, words: Vocabulary) -> Mapp
                 code=row.severity,
                 shape=alert_phrases.SHAPES[row.severity],
                 severity=words(alert_phrases.SEVERITIES[row.severity]),
-                at=f"{format_skeleton('MMMEd', at, locale=words.language)} {at:%H:%M:%S} {at:%Z}",
+                at=f"{date_text(at.date(), words.language)} {at:%H:%M:%S} {at:%Z}",
                 event=alert_phrases.event(alert, words),
                 sentence=alert_phrases.sentence(alert, words, _price, partial(_day, words.language)),
             )
@@ -131,7 +131,7 @@ def _price(price: float) -> str:
 def _day(language: str, text: str) -> str:
     """A trade date; what an alert refers to is not always one."""
     try:
-        return format_skeleton("yMMMEd", date.fromisoformat(text), locale=language)
+        return date_text(date.fromisoformat(text), language)
     except ValueError:
         return text
 

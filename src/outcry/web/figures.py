@@ -5,10 +5,10 @@ Rules kept: every figure of the market is written the exchange's way in every la
 so that a number does not change its form when it comes to life.
 """
 
-from datetime import date, datetime
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from babel.dates import format_datetime, format_skeleton
+from babel.dates import format_skeleton
 
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND, PRICE_SCALE
 from outcry.services.chart_answer import Notation
@@ -100,23 +100,6 @@ def _nearest(size: int, step: int) -> int:
 def instant_ns(text: str) -> int:
     """An instant of an answer (ISO 8601, milliseconds) in ns UTC."""
     return round(datetime.fromisoformat(text).timestamp() * 1000) * NANOS_PER_MS
-
-
-def day_text(day: str, language: str) -> str:
-    """A trade date in a few letters: Fri, Nov 20."""
-    return format_skeleton("MMMEd", date.fromisoformat(day), locale=language)
-
-
-def date_text(day: str, language: str) -> str:
-    """A trade date without its weekday: Nov 20."""
-    return format_skeleton("MMMd", date.fromisoformat(day), locale=language)
-
-
-def moment_text(at_ns: int, zone: str, language: str) -> str:
-    """An instant in a zone, to the second, with its day."""
-    return format_datetime(
-        datetime.fromtimestamp(at_ns / NANOS_PER_SECOND, ZoneInfo(zone)), "medium", locale=language
-    )
 
 
 def hour_text(at_ns: int, zone: str) -> str:

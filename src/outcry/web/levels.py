@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from outcry.accounts.licences import Scope
 from outcry.services.errors import UnknownSymbol
+from outcry.services.meaning import utc_date
 from outcry.services.scanning import ScanRow
 from outcry.web.desk import Desk, NotSignedIn, Page, Visit
 from outcry.web.scan import COLUMNS, GROUPS, Row, Unit, row_of, sorted_rows
@@ -111,9 +112,8 @@ def gather(desk: Desk, visit: Visit, scope: Scope, view: View) -> list[Row]:
     """Every product's row, in the universe's order."""
     now_ns = desk.services.market_clock.now_ns()
     scanned = desk.services.query.scan(scope, now_ns)
-    return [
-        row_of(each, _state(desk, visit, each, now_ns), view.units, visit.words.language) for each in scanned
-    ]
+    language, year = visit.words.language, utc_date(now_ns).year
+    return [row_of(each, _state(desk, visit, each, now_ns), view.units, language, year) for each in scanned]
 
 
 def _state(desk: Desk, visit: Visit, scanned: ScanRow, now_ns: int) -> State:

@@ -12,8 +12,9 @@ from babel.dates import format_skeleton
 
 from outcry.core.instruments import MONTH_CODES
 from outcry.core.units import NANOS_PER_SECOND
+from outcry.http.dates import date_text
 from outcry.services.chart_answer import Notation
-from outcry.web.figures import MINUS, date_text, lots_text, percent_text, price_text, signed
+from outcry.web.figures import MINUS, lots_text, percent_text, price_text, signed
 from outcry.web.language import Words
 
 
@@ -33,8 +34,7 @@ class Clock:
             found = date.fromisoformat(day)
         except ValueError:
             return day
-        skeleton = "MMMEd" if found.year == self.year else "yMMMEd"
-        return format_skeleton(skeleton, found, locale=self.words.language)
+        return date_text(found, self.words.language, year=self.year)
 
     def time(self, at_ns: int, *, seconds: bool = True, zone: str = "") -> str:
         """An instant (ns UTC) as the exchange's clock shows it, by 24 hours, and the zone's name: `14:03:07 EST`."""
@@ -48,7 +48,7 @@ class Clock:
     def mine_too(self, at_ns: int) -> str:
         """The same as the reader's clock shows it, with the day."""
         there = _there(at_ns, self.mine)
-        day = format_skeleton("MMMEd", there, locale=self.words.language)
+        day = date_text(there.date(), self.words.language, year=self.year)
         return f"{day} {self.time(at_ns, zone=self.mine)}"
 
     def mine_on(self, at_ns: int, day: str) -> str:
@@ -102,7 +102,8 @@ class Pen:
 
     def date(self, day: str) -> str:
         """A trade date without its weekday, as short as a mark of a chart has to be."""
-        return date_text(day, self.clock.words.language)
+        clock = self.clock
+        return date_text(date.fromisoformat(day), clock.words.language, year=clock.year, weekday=False)
 
     def month(self, contract: str) -> str:
         """The delivery month of a contract key: `Dec 2026`."""

@@ -6,10 +6,12 @@ completed session, which the row says; a row that is stale is near to nothing.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
 from msgspec import structs
 
+from outcry.http.dates import date_text
 from outcry.services.answers import LevelsAnswer, SymbolState
 from outcry.services.chart_answer import Notation
 from outcry.services.scanning import ScanRow
@@ -110,7 +112,7 @@ class Row:
         return figures.price_text(price, self.notation)
 
 
-def row_of(scanned: ScanRow, state: State, unit: Unit, language: str) -> Row:
+def row_of(scanned: ScanRow, state: State, unit: Unit, language: str, year: int) -> Row:
     """The row of a product."""
     levels, touched = scanned.levels, {level.date for level in scanned.touched}
     if levels and touched:
@@ -135,7 +137,9 @@ def row_of(scanned: ScanRow, state: State, unit: Unit, language: str) -> Row:
         _marks(levels, found, reference, average) if levels and reference is not None and average else (),
         [(level.price, level.date) for level in levels.naked_pocs] if levels else [],
         sorted(touched), levels.bias if levels else None,
-        figures.date_text(levels.as_of, language) if levels and levels.as_of else "",
+        date_text(date.fromisoformat(levels.as_of), language, year=year, weekday=False)
+        if levels and levels.as_of
+        else "",
         month_text(scanned.state.contract, language) if scanned.state.contract else "",
     )  # fmt: skip
 

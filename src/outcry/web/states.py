@@ -6,9 +6,12 @@ own refusal, and an error.
 """
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
-from outcry.web.figures import age_text, day_text, instant_ns, opening_text
+from outcry.http.dates import date_text
+from outcry.services.meaning import utc_date
+from outcry.web.figures import age_text, instant_ns, opening_text
 from outcry.web.language import Words
 
 Kind = Literal["live", "delayed", "stale", "closed", "connecting", "error", "none"]
@@ -97,7 +100,8 @@ def state_of(
         opens = opening_text(opens_ns, opens_ns if now_ns is None else now_ns, zone, words.language)
         note = words("opens %(time)s", time=opens)
     elif kind == "delayed" and as_of:
-        note = day_text(as_of, words.language)
+        year = None if now_ns is None else utc_date(now_ns).year
+        note = date_text(date.fromisoformat(as_of), words.language, year=year)
     age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""
     told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
     return State(code, kind, words(word), told, href, updated_at or "", age, note)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from outcry.core.calendar import SessionKind
 from outcry.services.alerts import AlertEntry
 from outcry.services.answers import ProfileAnswer
+from outcry.services.meaning import utc_date
 from outcry.web import phrases, playbook_words
 from outcry.web.alert_lines import alert_lines
 from outcry.web.chartview import PARTS, ROWS, SESSIONS, ChartView
@@ -150,6 +151,7 @@ def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
     tick, notation = outlook.chart.tick_size, outlook.chart.notation
     return {
         "answer": outlook.chart,
+        "chart_year": utc_date(outlook.at_ns).year,
         "chart_view": looked.view,
         "chart_rows": [(ticks, price_text(ticks * tick, notation)) for ticks in ROWS],
         "chart_action": path_of(outlook.symbol),
@@ -178,7 +180,7 @@ def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Word
 
 def pen_of(visit: Visit, outlook: Outlook) -> Pen:
     """What writes the figures of a symbol for a reader."""
-    year = int(outlook.session.date[:4])
+    year = utc_date(outlook.at_ns).year
     clock = Clock(visit.words, outlook.product.zone, visit.preferences.time_zone, year)
     return Pen(outlook.chart.notation, clock)
 

@@ -24,7 +24,7 @@ export function readRow(day, row, size, look) {
 export function readPeriod(day, slot, time, look) {
   const { wording, write, price } = look;
   const bracket = day.facts.brackets.find((one) => one.slot === slot);
-  const said = { day: wording.day(day.date), time: wording.time(time) };
+  const said = { day: wording.dayMonth(day.date), time: wording.time(time) };
   if (!bracket) return fill(wording.words.read.idle, said);
   const prices = Object.fromEntries(["open", "high", "low", "close"].map((name) => [name, write(price(bracket[name]))]));
   return fill(wording.words.read.bracket, { ...said, letter: bracket.letter, ...prices });

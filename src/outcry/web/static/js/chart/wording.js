@@ -11,11 +11,14 @@ export function fill(text, values) {
 export class Wording {
   constructor(words, language) {
     this.words = words;
+    this.year = String(words.year);
     const utc = (options) => new Intl.DateTimeFormat(language, { timeZone: "UTC", ...options });
     this.weekday = utc({ weekday: "short" });
     this.month = utc({ month: "short" });
     this.named = utc({ day: "numeric", month: "short" });
+    this.namedWithYear = utc({ day: "numeric", month: "short", year: "numeric" });
     this.short = utc({ day: "numeric", month: "numeric" });
+    this.shortWithYear = utc({ day: "numeric", month: "numeric", year: "2-digit" });
     this.hour = utc({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   }
 
@@ -25,17 +28,23 @@ export class Wording {
     return `${bare(this.weekday.format(at))} ${dayNumber(date)}`;
   }
 
+  /* "Fri 20 Nov", and as every date with its month: with the year where it is not the current one. */
   dayMonth(date) {
-    return `${this.day(date)} ${bare(this.month.format(Date.parse(date)))}`;
+    const text = `${this.day(date)} ${bare(this.month.format(Date.parse(date)))}`;
+    return this.isOfThisYear(date) ? text : `${text} ${date.slice(0, 4)}`;
   }
 
   /* "Nov 2": the day and its month's name. */
   monthDay(date) {
-    return bare(this.named.format(Date.parse(date)));
+    return bare((this.isOfThisYear(date) ? this.named : this.namedWithYear).format(Date.parse(date)));
   }
 
   shortDate(date) {
-    return this.short.format(Date.parse(date));
+    return (this.isOfThisYear(date) ? this.short : this.shortWithYear).format(Date.parse(date));
+  }
+
+  isOfThisYear(date) {
+    return date.startsWith(this.year);
   }
 
   /* A time of the exchange's clock, in seconds as the model has them. */

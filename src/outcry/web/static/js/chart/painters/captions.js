@@ -26,19 +26,20 @@ export function paintCaptions(frame) {
     const next = model.days[model.days.indexOf(last) + 1];
     // over the night of the next session, whose own caption begins at its open; over the tags' place, if there is none
     const room = (next ? Math.min(g.slot(next.open), frame.right) - g.px(APART) : frame.width - g.px(4)) - left;
-    const dated = dateWithMonth(model, place, g) ? look.wording.dayMonth(day.date) : look.wording.day(day.date);
+    const dated = dateWithMonth(frame, place) ? look.wording.dayMonth(day.date) : look.wording.day(day.date);
     const head = weeks ? paintWeek(frame, day, left, room) : paintHead(frame, day, left, room, dated);
     const foot = weeks ? "" : paintFoot(frame, day, left, room);
     frame.notes.add("captions", { date: day.date, head, foot, left: left / g.ratio, right: end / g.ratio });
   });
 }
 
-/* Whether the day of a session says too little: the first in view of more than one month, and each month's first. */
-function dateWithMonth({ sessions }, place, g) {
+/* Whether the day of a session says too little: the first in view of more than one month or of another year than the
+   current one, and each month's first. */
+function dateWithMonth({ model: { sessions }, g, look }, place) {
   const month = (day) => day.date.slice(0, 7);
   const before = sessions[place - 1];
   if (before && g.slot(before.open) >= g.px(EDGE)) return month(before) !== month(sessions[place]);
-  return month(sessions[place]) !== month(sessions.at(-1));
+  return month(sessions[place]) !== month(sessions.at(-1)) || !look.wording.isOfThisYear(sessions[place].date);
 }
 
 /* Whether sessions are too narrow for captions. */
