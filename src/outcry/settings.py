@@ -1,11 +1,13 @@
 """What an operator can set: `OUTCRY_*` variables, over a TOML file, over the defaults.
 
-Rule kept: read once, checked whole; an unknown name or a value of the wrong kind is refused with its name. The
-TOML file is `outcry.toml` in the data folder, or whatever `OUTCRY_CONFIG` names.
+Rule kept: read once, checked whole; an unknown name or a value of the wrong kind is refused with its name, and a file
+that holds a secret where others can read it. The TOML file is `outcry.toml` in the data folder, or whatever
+`OUTCRY_CONFIG` names.
 """
 
 import os
 import ssl
+import stat
 import tomllib
 from collections.abc import Mapping
 from ipaddress import ip_network
@@ -15,10 +17,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from outcry.accounts.emails import is_email
 from outcry.deliver.address import read_rule
 
 #: What a process can do of the service: answer, show pages, fold trades, follow feeds, deliver alerts.
 ROLES = frozenset({"api", "web", "engine", "feeds", "deliver"})
+#: Settings that are secrets, or addresses that a password can be written in.
+_SECRETS = ("secret", "vault_keys", "oidc_client_secret", "smtp_url", "database_url", "cluster")
 _VAULT_KEYS = "^([a-z0-9-]{1,32}:[0-9a-fA-F]{64}(,[a-z0-9-]{1,32}:[0-9a-fA-F]{64})*)?$"
 
 
@@ -137,7 +142,10 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
     unknown = sorted(set(said) - names)
     if unknown:
         raise BadSettings(f"OUTCRY_{unknown[0].upper()} is no setting; there are: {', '.join(sorted(names))}")
-    merged: dict[str, Any] = _from_file(path) | {name: _shaped(name, value) for name, value in said.items()}
+    file = _from_file(path)
+    if secrets := [name for name in _SECRETS if _is_secret(name, file.get(name))]:
+        _refuse_readable(path, secrets[0])
+    merged: dict[str, Any] = file | {name: _shaped(name, value) for name, value in said.items()}
     merged |= spoken
     merged["data"] = data or merged.get("data") or folder
     try:
@@ -163,6 +171,8 @@ def _refuse_halves(settings: Settings) -> None:
         raise ValueError("role needs cluster: a process by itself does everything")
     if settings.smtp_url and not (settings.mail_from and settings.public_url):
         raise ValueError("smtp_url needs mail_from, and public_url, which links in mail begin with")
+    if settings.mail_from and not is_email(settings.mail_from):
+        raise ValueError(f"mail_from: {settings.mail_from!r} is not an email address")
     if settings.oidc_issuer and not (settings.oidc_client_id and settings.public_url):
         raise ValueError(
             "oidc_issuer needs oidc_client_id, and public_url, where the provider sends people back to"
@@ -203,6 +213,28 @@ def _from_file(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
         raise BadSettings(f"{path}: {problem}") from problem
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    """Whether a setting that may hold a secret does: an address of a database or mail server by a password in it, one
+    of a
+    NATS server by a token too, which stands where others have a user."""
+    if not isinstance(value, str) or "://" not in value:
+        return bool(value)
+    before_host = value.partition("://")[2].rpartition("@")[0]
+    return bool(before_host) and (name == "cluster" or ":" in before_host)
+
+
+def _refuse_readable(path: Path, name: str) -> None:
+    """Refuse a file with a secret that others than its owner may read. Raises `BadSettings`."""
+    if os.name == "nt":  # Windows has no such mode
+        return
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        raise BadSettings(
+            f"{path} holds a secret ({name}) and its mode {mode:03o} lets others than its owner read or change it: "
+            f"chmod 600 {path}"
+        )
 
 
 def _shaped(name: str, value: str) -> Any:

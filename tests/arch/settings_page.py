@@ -25,7 +25,9 @@ file, else it has its default. All are read once, at the start. A name that is n
 the file, is refused with the names there are, and a value of the wrong kind with its name: a misspelt setting never
 goes unnoticed.
 
-The file is `outcry.toml` in the data folder, or the one that `OUTCRY_CONFIG` names, which must then exist.
+The file is `outcry.toml` in the data folder, or the one that `OUTCRY_CONFIG` names, which must then exist. With a
+secret in it, or an address with a password, it has to be its owner's alone: one that others can read or change is
+refused, and `chmod 600` mends it.
 
 | in the environment | in TOML | kind | default | meaning |
 |---|---|---|---|---|

@@ -78,6 +78,9 @@ def test_a_passkey_is_both_factors(stage: IdentityStage) -> None:
         {"rp_id": "example.com"},
         {"challenge": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
         {"type": "webauthn.create"},
+        {"crossOrigin": True},
+        {"crossOrigin": "true"},
+        {"topOrigin": "https://frames.example"},
         {"flags": PRESENT},  # the user was there, but nobody looked who
         {"flags": VERIFIED},
         {"handle": b"somebody else"},
@@ -98,6 +101,8 @@ def test_an_answer_wrong_in_one_thing_is_refused(stage: IdentityStage, changed: 
         {"origin": "https://outcry.example.net"},
         {"challenge": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"},
         {"type": "webauthn.get"},
+        {"crossOrigin": True},
+        {"topOrigin": "https://frames.example"},
         {"flags": PRESENT},
     ],
 )
@@ -109,6 +114,19 @@ def test_nothing_wrong_is_kept_as_a_passkey(stage: IdentityStage, changed: dict[
             user, ticket, Authenticator(SITE).create(options, **changed), "x", HOST, SITE, HERE
         )
     assert stage.identity.passkeys(user) == []
+
+
+def test_a_browser_that_does_not_name_frames_signs_in(stage: IdentityStage) -> None:
+    """Level 1 of the standard makes `crossOrigin` optional."""
+
+    class Older(Authenticator):
+        def _client(self, kind: str, challenge: str, changed: dict[str, Any]) -> bytes:
+            said = json.loads(super()._client(kind, challenge, changed))
+            del said["crossOrigin"]
+            return json.dumps(said).encode()
+
+    device = add(stage, stage.member().user, Older(SITE))
+    assert isinstance(sign_in(stage, device), Signed)
 
 
 def test_an_answer_counts_once(stage: IdentityStage) -> None:

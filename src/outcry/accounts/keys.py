@@ -60,10 +60,3 @@ def is_beginning(text: str) -> bool:
 def is_label(text: str) -> bool:
     """Whether a key can be named so: at most 60 characters, each of which prints. No name is a name."""
     return len(text) <= LONGEST_LABEL and text.isprintable()
-
-
-def is_email(text: str) -> bool:
-    """Whether an address could be a user's: one `@` with something printable on either side, 254 characters at most."""
-    name, at, host = text.strip().partition("@")
-    plain = text.isprintable() and not any(sign.isspace() for sign in text.strip())
-    return bool(name and at and host) and "@" not in host and plain and len(text) <= 254

@@ -8,7 +8,8 @@ from typing import Literal
 
 from cyclopts import App
 
-from outcry.accounts.keys import KEY_LENGTH, MARK, is_beginning, is_email, is_label
+from outcry.accounts.emails import is_email, spellings
+from outcry.accounts.keys import KEY_LENGTH, MARK, is_beginning, is_label
 from outcry.accounts.keys import prefix as key_prefix
 from outcry.accounts.licences import LicenceClass
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
@@ -77,7 +78,11 @@ def create(
         role: Role = "ingest-operator" if operator else "ingest" if ingest else "read"
         now_ns = house.clock.now_ns()
         expires_ns = None if lasts_ns is None else now_ns + lasts_ns
-        print(house.keys.create(email, tier, now_ns, role=role, label=label, expires_ns=expires_ns))
+        print(
+            house.keys.create(
+                spellings(email)[-1], tier, now_ns, role=role, label=label, expires_ns=expires_ns
+            )
+        )
     return 0
 
 

@@ -1,8 +1,9 @@
 """`outcry serve --demo`: an invented market in a folder of its own, at any hour of any day.
 
-Rules kept: invented and real data never lie in one folder; what was invented before is thrown away at each start, keys
-stay; everything computed from it says that it is invented; webhooks may go to the demonstration's own receiver, and
-what fired in the morning that is invented at the start is sent to none.
+Rules kept: invented and real data never lie in one folder; what was invented before is thrown away at each start, and
+the demonstration's own key of the start before ends, while keys that people made stay; everything computed from it
+says that it is invented; webhooks may go to the demonstration's own receiver, and what fired in the morning that is
+invented at the start is sent to none.
 """
 
 import sys
@@ -81,7 +82,7 @@ def open_demo(settings: Settings) -> Generator[Serving]:
             source=SOURCE, now_ns=clock.now_ns(),
         )  # fmt: skip
         _grant_to_everyone(house)
-        key = house.keys.create(EMAIL, "pro", house.clock.now_ns())
+        key = _only_key(house)
         feed = SimulatorFeed(market, universe, calendar, clock)
         yield Serving(house, [(0, feed)], partial(_greet, key, house))
 
@@ -113,6 +114,15 @@ def _clear(house: House) -> None:
     for key in house.log.keys():  # noqa: SIM118 - no mapping
         if key.split("/")[1] == SOURCE:
             house.log.forget(key)
+
+
+def _only_key(house: House) -> str:
+    """Make the demonstration's key, and revoke those of earlier starts: they were printed in terminals and logs."""
+    now_ns = house.clock.now_ns()
+    user_id = house.store.ensure_user(EMAIL, now_ns)
+    for row in house.keys.of(user_id):
+        house.keys.revoke_own(user_id, row.id, now_ns)
+    return house.keys.create(EMAIL, "pro", now_ns)
 
 
 def _grant_to_everyone(house: House) -> None:

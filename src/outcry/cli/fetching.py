@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.accounts.keys import is_email
+from outcry.accounts.emails import is_email, spellings
 from outcry.cli.importing import COLUMNS, tell
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import UnknownName
@@ -87,7 +87,9 @@ def fetch(
         return _wrong(f"{where} {wants}")
     settings = read_settings(data=data)
     with open_house(settings) as house:
-        owner_id = 0 if owner == "operator" else house.store.ensure_user(owner, house.clock.now_ns())
+        owner_id = (
+            0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], house.clock.now_ns())
+        )
         past = Past(key, settings.feed_places.get("databento", {}).get("historical", ""))
         try:
             parts = _parts(house, symbol, (first, last), owner_id)

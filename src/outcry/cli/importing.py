@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.accounts.keys import is_email
+from outcry.accounts.emails import is_email, spellings
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.ports.files import FileRefused, ReadOptions, shown
 from outcry.ports.store import StoreBusy
@@ -55,7 +55,7 @@ def import_files(
         return 2
     with open_house(read_settings(data=data)) as house:
         now_ns = house.clock.now_ns()
-        owner_id = 0 if owner == "operator" else house.store.ensure_user(owner, now_ns)
+        owner_id = 0 if owner == "operator" else house.store.ensure_user(spellings(owner)[-1], now_ns)
         return _import_all(house, paths, owner_id, reading.options(now_ns))
 
 

@@ -15,6 +15,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from outcry.accounts import keys as form
+from outcry.accounts.emails import is_email, spellings
 from outcry.cli.accounts import OPERATOR_NAME
 from outcry.cli.playing import Played, Player
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
@@ -67,7 +68,7 @@ class Playing:
         owner, feed = self.owner, self.feed
         if not (math.isfinite(self.speed) and 0 <= self.speed <= 1e6):
             return "--speed is 0, or how many times as fast as it happened"
-        if owner not in {None, OPERATOR_NAME} and not form.is_email(owner or ""):
+        if owner not in {None, OPERATOR_NAME} and not is_email(owner or ""):
             return f"--owner {(owner or '')[:60]!r} is neither operator nor an e-mail address"
         if not is_feed_name(feed):
             return f"--feed {feed[:40]!r} is no name: up to 24 letters, digits, - and _ in lower case, a letter first"
@@ -203,7 +204,7 @@ def _new_key(house: House, owner: str) -> str:
     role: Role = "ingest-operator" if owner == OPERATOR_NAME else "ingest"
     now_ns = house.clock.now_ns()
     return house.keys.create(
-        owner,
+        spellings(owner)[-1],
         "free",
         now_ns,
         role=role,

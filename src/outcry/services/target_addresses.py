@@ -7,6 +7,7 @@ import re
 
 import idna
 
+from outcry.accounts.emails import is_email
 from outcry.ports.delivery import Target
 
 _SHOWN = 4
@@ -65,7 +66,7 @@ def form_fault(target: Target, address: str) -> str:
     if not address:
         return "address_missing"
     if target is Target.EMAIL:
-        return "" if _MAILBOX.fullmatch(address) else "email_form"
+        return "" if _MAILBOX.fullmatch(address) and is_email(address) else "email_form"
     if target is Target.SLACK and SLACK.fullmatch(address) is None:
         return "slack_trigger" if "slack.com/triggers/" in address else "not_slack"
     if target is Target.DISCORD and DISCORD.fullmatch(address) is None:

@@ -36,7 +36,7 @@ _REFUSALS = {
     Reason.DISABLED: later("This account is switched off. The operator can switch it on again."),
     Reason.CHANGED: later("Your sign-in details were changed in the meantime. Please sign in again."),
     Reason.EMAIL_TAKEN: later("There is an account with this address already."),
-    Reason.EMAIL_FORM: later("This is not an e-mail address, such as ann@example.com."),
+    Reason.EMAIL_FORM: later("Enter an email address such as ann@example.com, without accents before the @."),
     Reason.PASSWORD_SHORT: later("A password has at least 12 characters."),
     Reason.PASSWORD_LONG: later("A password has at most 256 characters."),
     Reason.PASSWORD_COMMON: later(

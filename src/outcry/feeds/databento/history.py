@@ -21,6 +21,7 @@ from outcry.feeds.bodies import body_of
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.link import Rejected
+from outcry.feeds.redirects import refusing_redirects
 from outcry.ports.feed import FeedLost
 
 #: Where the vendor listens.
@@ -54,7 +55,9 @@ class _Service(TimeseriesHttpAPI):
     async def _stream_async(self, url: str, data: Any, basic_auth: bool, path: Any = None) -> DBNStore:  # noqa: FBT001
         headers = {**self._headers, "Authorization": self._secret}
         async with (
-            aiohttp.ClientSession(timeout=self._limits) as client,
+            aiohttp.ClientSession(
+                timeout=self._limits, trace_configs=refusing_redirects("Databento")
+            ) as client,
             client.post(url, data=data, headers=headers, allow_redirects=False) as answer,
         ):
             if answer.status != _OK:

@@ -1,8 +1,8 @@
 """Massive through its own client library: one WebSocket for all contracts, and pages of history over HTTP.
 
 Rules kept: no other module knows the library. Nothing that passes is logged: at its finest level the library beneath it
-would write the key. The library does not connect again by itself: that is the feed's to decide. That the link lives is
-known by answers to pings, for the vendor sends nothing while nothing is traded.
+would write the key. No redirect is followed. The library does not connect again by itself: that is the feed's to
+decide. That the link lives is known by answers to pings, for the vendor sends nothing while nothing is traded.
 """
 
 import asyncio
@@ -33,6 +33,8 @@ from outcry.feeds.massive.protocol import (
     read_answer,
     read_frame,
 )
+from outcry.feeds.redirects import sent_elsewhere
+from outcry.feeds.websocket_handshake import DirectConnection
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, FeedRefused, Trades
 
@@ -143,7 +145,10 @@ class Socket:
         """Connect, sign in and read until the connection ends; the streams then end as it did."""
         problem = FeedLost("disconnected", "Massive closed the connection")
         try:
-            await self._client.connect(self._heard, logger=_UNHEARD, ping_interval=None, max_size=2**24)
+            await self._client.connect(
+                self._heard, logger=_UNHEARD, ping_interval=None, max_size=2**24,
+                create_connection=DirectConnection,
+            )  # fmt: skip
         except AuthError:
             problem = FeedLost("login_refused")  # the status has said it, and more
         except FeedLost as found:
@@ -215,12 +220,19 @@ class _Bounded(RESTClient):
         self, path: str, params: dict[str, str] | None = None, **_: Any
     ) -> bytes:
         answer = self.client.request(
-            "GET", self.BASE + path, fields=params, headers=self.headers, preload_content=False
+            "GET",
+            self.BASE + path,
+            fields=params,
+            headers=self.headers,
+            preload_content=False,
+            redirect=False,
         )
         try:
             body = answer.read(LARGEST + 1, decode_content=True)
         finally:
             answer.close()
+        if answer.get_redirect_location():
+            raise sent_elsewhere("Massive")
         if len(body) > LARGEST:
             raise too_large(LARGEST)
         if answer.status != _OK:

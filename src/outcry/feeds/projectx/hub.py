@@ -1,27 +1,34 @@
 """ProjectX's market hub through a SignalR client: one connection for all contracts.
 
 Rules kept: no other module knows the client. It connects once; to connect again is the feed's to decide. The hub's
-address holds the token, as the vendor wants it, so nothing that passes is logged and no error repeats it. That the link
-lives is known by answers to pings and by the hub's own beats.
+address holds the token, as the vendor wants it, so nothing that passes is logged, no error repeats it, and neither a
+redirect nor a negotiation leads to another host. That the link lives is known by answers to pings and by the hub's own
+beats.
 """
 
 import asyncio
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 from pysignalr.client import SignalRClient
 from pysignalr.exceptions import AuthorizationError, HubError
 from pysignalr.messages import CompletionMessage
 from pysignalr.transport.abstract import ConnectionState
 from pysignalr.transport.websocket import WebsocketTransport
+from pysignalr.utils import get_connection_url, get_negotiate_url
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from outcry.feeds.bodies import body_of
 from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
 from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import counted, trade_rows
+from outcry.feeds.redirects import refusing_redirects, sent_elsewhere
+from outcry.feeds.websocket_handshake import DirectConnection
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, FeedRefused, Trades
 
@@ -29,6 +36,12 @@ from outcry.ports.feed import FeedLost, FeedRefused, Trades
 CONNECT_S, ANSWER_S, SILENT_S = 15.0, 15.0, 25.0
 
 _UNHEARD = unheard("pysignalr.client", "pysignalr.transport", "outcry.feeds.projectx.unheard")
+
+
+class _Negotiated(msgspec.Struct):
+    """Answer to a negotiation, in the hub's own names."""
+
+    connectionId: str = ""  # noqa: N815
 
 
 class _Transport(WebsocketTransport):
@@ -43,7 +56,7 @@ class _Transport(WebsocketTransport):
         await self._negotiate()
         async with connect(
             self._url, additional_headers=self._headers, ping_interval=None, close_timeout=1,
-            max_size=2**24, logger=_UNHEARD,
+            max_size=2**24, logger=_UNHEARD, create_connection=DirectConnection,
         ) as connection:  # fmt: skip
             await self._handshake(connection)
             self._ws = self.connection = connection
@@ -57,6 +70,24 @@ class _Transport(WebsocketTransport):
                 await asyncio.wait({keeping})
                 if not keeping.cancelled():
                     keeping.exception()  # the connection is gone, which the reader says
+
+    async def _negotiate(self) -> None:
+        """Ask for the number of the connection. The client's own negotiation follows redirects, and to another hub."""
+        session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=CONNECT_S), trace_configs=refusing_redirects("ProjectX")
+        )
+        async with session, session.post(get_negotiate_url(self._url), headers=self._headers) as response:
+            if response.status == HTTPStatus.UNAUTHORIZED:
+                raise AuthorizationError
+            if response.status != HTTPStatus.OK:
+                raise FeedLost("vendor_error", f"ProjectX answered {response.status}")
+            answer = msgspec.json.decode(await body_of(response), type=_Negotiated)
+            cookies = "; ".join(f"{each.key}={each.coded_value}" for each in response.cookies.values())
+        if not answer.connectionId:
+            raise sent_elsewhere("ProjectX")
+        self._url = get_connection_url(self._url, answer.connectionId)
+        if cookies:  # of a load balancer: the WebSocket has to reach the same server
+            self._headers["Cookie"] = cookies
 
     async def _on_raw_message(self, raw_message: str | bytes) -> None:
         self.heard_s = asyncio.get_running_loop().time()

@@ -19,6 +19,7 @@ from outcry.feeds.ahead import believed_ns
 from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import Answer, Listed, bar_rows, login_problem, read_answer
+from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.tokens import Token, Tokens
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, FeedRefused
@@ -127,7 +128,9 @@ class Rest:
     async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
         if self._session is None:
             timeout = aiohttp.ClientTimeout(total=max(1.0, ANSWER_S / self._rush))
-            self._session = aiohttp.ClientSession(timeout=timeout)
+            self._session = aiohttp.ClientSession(
+                timeout=timeout, trace_configs=refusing_redirects("ProjectX")
+            )
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {token}"

@@ -17,6 +17,7 @@ from yarl import URL
 from outcry import __version__
 from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
+from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.tokens import Token, Tokens
 from outcry.ports.clock import Clock
 from outcry.ports.feed import FeedLost, FeedRefused
@@ -76,9 +77,9 @@ class Rest:
     def http(self) -> aiohttp.ClientSession:
         """The connections to the vendor, of whichever protocol."""
         if self._http is None:
-            guard = aiohttp.TraceConfig()
-            guard.on_request_redirect.append(_refuse_redirect)
-            self._http = aiohttp.ClientSession(headers=_HEADERS, trace_configs=[guard])
+            self._http = aiohttp.ClientSession(
+                headers=_HEADERS, trace_configs=refusing_redirects("tastytrade")
+            )
         return self._http
 
     async def close(self) -> None:
@@ -214,7 +215,3 @@ def _failed(problem: _Status) -> FeedLost:
 
 def _place(url: URL) -> tuple[str | None, int | None]:
     return url.host, url.port
-
-
-async def _refuse_redirect(*_: object) -> None:
-    raise FeedLost("protocol", "tastytrade sent us elsewhere")

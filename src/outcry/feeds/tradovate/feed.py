@@ -15,6 +15,7 @@ import aiohttp
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.link import Link, Rejected
+from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.tokens import Token, Tokens
 from outcry.feeds.tradovate.history import Pace
 from outcry.feeds.tradovate.login import API, LOCKED_S, MARKET, TIMEOUT_S, Entries, Login
@@ -96,7 +97,10 @@ class TradovateFeed:
             raise FeedLost("closed")
         if self._http is None:
             timeout = aiohttp.ClientTimeout(total=TIMEOUT_S / self._kit.rush)
-            self._http = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+            self._http = aiohttp.ClientSession(
+                timeout=timeout, cookie_jar=aiohttp.DummyCookieJar(),
+                trace_configs=refusing_redirects("Tradovate"),
+            )  # fmt: skip
         return self._http
 
     def _door(self) -> Login:

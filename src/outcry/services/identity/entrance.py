@@ -7,9 +7,10 @@ read; a wrong address and a wrong password cost and say the same.
 import secrets
 
 from outcry.accounts.audit import Event
+from outcry.accounts.emails import spellings
 from outcry.ports.identity import SessionRow
 from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.ground import Ground, HalfWay, address_of, plain
+from outcry.services.identity.ground import Ground, HalfWay, address_of
 from outcry.services.identity.refusals import Reason, Refused
 
 HANDLE_BYTES = 32
@@ -40,7 +41,7 @@ class Entrance(Ground):
             raise Refused(Reason.LINK, "token")
         email = address_of(email)
         self._passwords.accept(password, email)
-        known = self._store.user_named(email)
+        known = self._named(email)
         if known is not None and (self._has_way_in(known) or known.disabled_ns is not None):
             raise Refused(Reason.EMAIL_TAKEN, "email")
         hashed = self._passwords.hashed(password)
@@ -61,9 +62,8 @@ class Entrance(Ground):
 
     def sign_in(self, email: str, password: str, origin: Origin) -> Signed | HalfWay:
         """By password."""
-        email = plain(email)
-        self._tries.take(origin, "password", email)
-        user = self._store.user_named(email)
+        self._tries.take(origin, "password", spellings(email)[-1])
+        user = self._named(email)
         if not self._passwords.match(user.password_hash if user else None, password) or user is None:
             if user is not None:
                 self._note_later(user, Event.SIGN_IN_FAILED, origin, way="password")

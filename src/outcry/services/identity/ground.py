@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from outcry.accounts.audit import Event
-from outcry.accounts.keys import is_email
+from outcry.accounts.emails import read_email, spellings
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, UserRow, Ways
@@ -185,6 +185,11 @@ class Ground:
 
     # -- what is asked in several places
 
+    def _named(self, email: str) -> UserRow | None:
+        """Return the user of an address as somebody typed it; one accepted under older rules is found too."""
+        found = (self._store.user_named(spelling) for spelling in spellings(email))
+        return next((user for user in found if user is not None), None)
+
     @property
     def _ways(self) -> Ways:
         """What counts here as a way in that remains."""
@@ -205,13 +210,8 @@ def _say_nothing(_text: str) -> None:
 
 
 def address_of(text: str) -> str:
-    """An e-mail address as it is kept. Raises `Refused`."""
-    email = plain(text)
-    if not is_email(email):
-        raise Refused(Reason.EMAIL_FORM, "email")
-    return email
-
-
-def plain(text: str) -> str:
-    """An e-mail address as it is looked for."""
-    return text.strip().lower()
+    """Return a new email address as it is stored. Raises `Refused`."""
+    try:
+        return read_email(text)
+    except ValueError:
+        raise Refused(Reason.EMAIL_FORM, "email") from None

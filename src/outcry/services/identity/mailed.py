@@ -9,6 +9,7 @@ session and makes all links void, and leaves the second factor in force.
 from dataclasses import replace
 
 from outcry.accounts.audit import Event
+from outcry.accounts.emails import spellings
 from outcry.ports.identity import UserRow
 from outcry.services.identity.browsers import Origin, Signed
 from outcry.services.identity.ground import Ground, HalfWay, address_of
@@ -94,7 +95,7 @@ class MailedLinks(Ground):
         language, site = _language(user), self._public_url
         self._links.void("email", user.id)
         # An address that is somebody else's gets a mail too: the one who asks cannot tell it from a free one.
-        if self._store.user_named(email) is None:
+        if self._named(email) is None:
             link = self._links.address("email", self._links.make("email", user_id=user.id, email=email))
             mail = letter("email", language, email, link=link, site=site)
         else:
@@ -122,16 +123,17 @@ class MailedLinks(Ground):
     # -- what they share
 
     def _asked(self, email: str, origin: Origin) -> str:
-        """Pass an address somebody asks a mail for. Raises `Refused`."""
+        """Pass an address somebody asks a mail for, which goes only to stored addresses. Raises `Refused`."""
         if not self.mail_works():
             raise Refused(Reason.NO_MAIL)
-        email = address_of(email)
-        self._tries.take(origin, "mail", email, MAILS_TO_ONE_ADDRESS)
+        if "@" not in email:
+            raise Refused(Reason.EMAIL_FORM, "email")
+        self._tries.take(origin, "mail", spellings(email)[-1], MAILS_TO_ONE_ADDRESS)
         return email
 
     def _one_who_came_in(self, email: str) -> UserRow | None:
         """The account of an address, if it is in use: one that was made with a key only is claimed otherwise."""
-        user = self._store.user_named(email)
+        user = self._named(email)
         if user is None or user.disabled_ns is not None or not self._has_way_in(user):
             return None
         return user

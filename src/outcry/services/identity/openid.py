@@ -107,7 +107,7 @@ class OpenId(People):
         user = self._store.user_of_openid(_person(answer))
         if user is not None:
             return user
-        user = self._store.user_named(_address_in(answer))
+        user = self._named(_address_in(answer))
         if user is None:
             return None
         if user.disabled_ns is not None:
@@ -144,7 +144,7 @@ class OpenId(People):
 
     def _newcomer(self, answer: OpenIdAnswer, token: str, origin: Origin) -> UserRow:
         """Make the account of somebody invited: by the link, or by an invitation of that address."""
-        email = _address_in(answer)
+        email = address_of(_address_in(answer))
         by_link = self._links.find("invite", token)
         named = [row for row in self._links.open("invite") if row.email == email]
         invitation: TokenRow | None = by_link if by_link and by_link.email in ("", email) else None
@@ -178,7 +178,7 @@ def _person(answer: OpenIdAnswer) -> str:
 
 
 def _address_in(answer: OpenIdAnswer) -> str:
-    """The address, if the provider has verified it. Raises `Refused`."""
+    """The address as the provider writes it, if the provider has verified it. Raises `Refused`."""
     if not answer.email_verified:
         raise Refused(Reason.SIGN_IN_SERVICE)
-    return address_of(answer.email)
+    return answer.email

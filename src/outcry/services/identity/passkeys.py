@@ -1,7 +1,8 @@
 """Passkeys (WebAuthn): discoverable, so that no address need be typed, and only with their user verified.
 
-Rules kept: a challenge is answered once, within five minutes, at this site; a passkey whose counter did not move on
-may be a copy, and is refused. A passkey is both factors: what it is kept on, and what unlocks that.
+Rules kept: a challenge is answered once, within five minutes, at this site and in no frame of another; a passkey whose
+counter did not move on may be a copy, and is refused. A passkey is both factors: what it is kept on, and what unlocks
+that.
 """
 
 import base64
@@ -9,6 +10,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 from webauthn import (
     generate_authentication_options,
     generate_registration_options,
@@ -110,6 +112,7 @@ class Passkeys(Ground):
         challenge = base64.b64decode(facts["challenge"])
         try:
             credential = parse_registration_credential_json(answer)
+            _refuse_cross_origin(credential.response.client_data_json)
             made = verify_registration_response(
                 credential=credential, expected_challenge=challenge, expected_rp_id=host,
                 expected_origin=origin_url, require_user_verification=True,
@@ -149,6 +152,7 @@ class Passkeys(Ground):
             raise Refused(Reason.PASSKEY)
         try:
             credential = parse_authentication_credential_json(answer)
+            _refuse_cross_origin(credential.response.client_data_json)
             passkey = self._store.passkey(credential.raw_id)
             user = self._store.user(passkey.user_id) if passkey else None
             if passkey is None or user is None:
@@ -181,6 +185,15 @@ class Passkeys(Ground):
         """Note that a challenge was answered. Raises `Refused` where it was before."""
         if not self._links.once("passkey", challenge, 2 * LASTING_NS):
             raise Refused(Reason.PASSKEY)
+
+
+def _refuse_cross_origin(client_data: bytes) -> None:
+    """Raise `Refused` where the browser made the answer in a frame of another site's page (WebAuthn Level 3, 7.1 and
+    7.2).
+    Our pages allow no such frame; the library leaves this to its caller."""
+    said = msgspec.json.decode(client_data)
+    if said.get("crossOrigin", False) is not False or "topOrigin" in said:
+        raise Refused(Reason.PASSKEY)
 
 
 def _text(challenge: bytes) -> str:

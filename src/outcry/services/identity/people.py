@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Sequence
 
 from outcry.accounts.audit import Event
-from outcry.accounts.keys import is_email
 from outcry.ports.identity import TokenRow, UserRole, UserRow
 from outcry.ports.store import Tier
 from outcry.services.identity.browsers import Origin, Signed
@@ -26,7 +25,7 @@ class People(Ground):
 
     def users(self) -> Sequence[UserRow]:
         """Everyone. What the operator's own keys are filed under is nobody."""
-        return [user for user in self._store.users() if is_email(user.email)]
+        return [user for user in self._store.users() if "@" in user.email]
 
     # -- invitations
 
@@ -34,7 +33,7 @@ class People(Ground):
         """Make an invitation, good for a week; return its link, mailed too where mail is configured. An empty address:
         for whoever has the link."""
         email = address_of(email) if email.strip() else ""
-        known = self._store.user_named(email) if email else None
+        known = self._named(email) if email else None
         if known is not None and (self._has_way_in(known) or known.disabled_ns is not None):
             raise Refused(Reason.EMAIL_TAKEN, "email")
         by = operator.email if operator else "command"
