@@ -84,6 +84,112 @@ def test_a_torn_end_is_cut_off_and_the_log_goes_on(tmp_path: Path, lost: int) ->
     assert path.stat().st_size == 2 * HEAD + 31
 
 
+def test_what_is_cut_off_is_kept_and_reported(tmp_path: Path) -> None:
+    """One flipped bit in the last frame looks like a torn end. Its bytes go to a file of their own."""
+    with files(tmp_path) as log:
+        log.append(KEY, 0, 2, b"a" * 30)
+        log.append(KEY, 2, 3, b"b" * 30)
+        assert log.said(KEY) == []
+    path = only(tmp_path)
+    whole = bytearray(path.read_bytes())
+    whole[-1] ^= 1
+    path.write_bytes(whole)
+    with files(tmp_path) as log:
+        assert log.last(KEY) == 2
+        aside = path.with_name(path.name + ".damaged")
+        assert aside.read_bytes() == bytes(whole[HEAD + 30 :])
+        (said,) = log.said(KEY)
+        assert (
+            f"the end of the log {path} from byte 50 cannot be read: 50 bytes were moved to {aside.name}"
+            in said
+        )
+        assert log.said(KEY) == []
+
+
+def lost(count: int) -> bytes:
+    return b"lost %d" % count
+
+
+def logged(tmp_path: Path, entries: int) -> list[Path]:
+    """Frames of one entry and 80 bytes, two to a file."""
+    with files(tmp_path) as log:
+        for first in range(entries):
+            log.append(KEY, first, 1, b"%02d" % first * 40)
+    return sorted((tmp_path / "log/0/demo/ESZ2026").glob("*.log"))
+
+
+def flip(path: Path, byte: int) -> bytes:
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 4
+    path.write_bytes(data)
+    return bytes(data)
+
+
+def test_a_whole_log_is_not_salvaged(tmp_path: Path) -> None:
+    paths = logged(tmp_path, 5)
+    with files(tmp_path) as log:
+        assert log.salvage(KEY, 0, lost) == []
+        assert log.salvage(KEY, 5, lost) == []
+    assert sorted((tmp_path / "log/0/demo/ESZ2026").iterdir()) == paths
+
+
+def test_damage_before_the_snapshot_leaves_a_hole_that_says_so(tmp_path: Path) -> None:
+    """Entry 2 of 6 is damaged, the snapshot is of entry 4: all others are there, and the log goes on after 5."""
+    paths = logged(tmp_path, 6)
+    damaged = flip(paths[1], 30)
+    with files(tmp_path) as log:
+        said = log.salvage(KEY, 4, lost)
+        found = frames(log)
+        assert [(first, count) for first, count, _ in found] == [(n, 1) for n in range(6)]
+        assert found[2][2] == b"lost 1"
+        log.append(KEY, 6, 1, b"more")
+    assert any("has lost its entries 2 to 2" in line for line in said)
+    assert paths[1].with_name(paths[1].name + ".damaged").read_bytes() == damaged
+    with files(tmp_path) as log:
+        assert [frame[0] for frame in frames(log)] == list(range(7))
+        assert log.salvage(KEY, 4, lost) == []
+
+
+def test_damage_after_the_snapshot_ends_the_log_there(tmp_path: Path) -> None:
+    """Entry 2 of 6 is damaged, the snapshot is of entry 1: what came after the hole is kept aside."""
+    paths = logged(tmp_path, 6)
+    before = [path.read_bytes() for path in paths[2:]]
+    flip(paths[1], 30)
+    with files(tmp_path) as log:
+        log.salvage(KEY, 1, lost)
+        assert [frame[0] for frame in frames(log)] == [0, 1]
+        log.append(KEY, 2, 1, b"again")
+        assert [frame[0] for frame in frames(log)] == [0, 1, 2]
+    assert [path.with_name(path.name + ".damaged").read_bytes() for path in paths[2:]] == before
+
+
+def test_a_log_shorter_than_its_snapshot_goes_on_from_there(tmp_path: Path) -> None:
+    paths = logged(tmp_path, 4)
+    paths[1].unlink()
+    with files(tmp_path) as log:
+        log.salvage(KEY, 9, lost)
+        assert [(first, count) for first, count, _ in frames(log)] == [(0, 1), (1, 1), (2, 7)]
+        log.append(KEY, 9, 1, b"more")
+
+
+def test_any_flipped_bit_is_salvaged_and_nothing_is_removed(tmp_path: Path) -> None:
+    """Wherever it is: every other entry before the snapshot is read, and every byte is in some file."""
+    chance = random.Random(16)
+    for number in range(60):
+        folder = tmp_path / str(number)
+        paths = logged(folder, 6)
+        path = chance.choice(paths)
+        byte = chance.randrange(path.stat().st_size)
+        damaged = flip(path, byte)
+        with files(folder) as log:
+            log.salvage(KEY, 6, lost)
+            found = frames(log)
+            assert log.last(KEY) == 6
+        good = [blob for first, _, blob in found if blob == b"%02d" % first * 40]
+        assert len(good) == 5
+        assert path.with_name(path.name + ".damaged").read_bytes() == damaged
+
+
 @pytest.mark.parametrize("junk", [b"\0" * 19, b"\0" * 5000, b"\xff" * 70, random.Random(1).randbytes(5000)])
 def test_junk_at_the_end_is_cut_off(tmp_path: Path, junk: bytes) -> None:
     with files(tmp_path) as log:

@@ -125,7 +125,7 @@ def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(house: House)
             found = staged.live.snapshot(KEY)
             assert found is not None
             staged.live.forget_snapshot(KEY)
-            staged.live.save_snapshots([(KEY, found[0], older(found[1]))])
+            staged.live.save_snapshots([(KEY, found[0], older(held.unsealed(KEY, *found)))])
 
     async def after(staged: Stage) -> tuple[int, list[str]]:
         missed = rows((OPEN + day + 61 * MINUTE, 22_011, 2), flags=RowFlag.BACKFILL, delay_ns=600 * SECOND)

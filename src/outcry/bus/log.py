@@ -12,14 +12,16 @@ import resource
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from outcry.bus.checks import check_key, check_repeat, is_key
+from outcry.bus.salvage import salvaged
 from outcry.bus.segments import NoFrame, damaged, encode, mend, open_segment, walk
 from outcry.ports.live import Frame, LogInUse
 from outcry.ports.partitions import partition_of_stream
+from outcry.services.set_aside import unused_name
 
 SEGMENT_BYTES = 64 << 20
 _NAME = re.compile(r"([0-9]{20})\.log", re.ASCII)
@@ -56,6 +58,7 @@ class FileLog:
         self._held = False
         self._streams: dict[str, _Stream] = {}
         self._open: OrderedDict[str, _Stream] = OrderedDict()  # the least recently used first
+        self._said: dict[str, list[str]] = {}
         self._unsynced: set[str] = set()
         self._unsynced_folders: set[Path] = set()
 
@@ -146,6 +149,33 @@ class FileLog:
             with suppress(OSError):  # never made, or something else lies in it
                 folder.rmdir()
 
+    def said(self, key: str) -> Sequence[str]:
+        """See `TradeLog`."""
+        with self._turn:
+            return self._said.pop(key, [])
+
+    def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
+        """See `TradeLog`."""
+        with self._turn:
+            self._check(key)
+            self._let_go(key)
+            self._unsynced.discard(key)
+            folder = self._folder / key
+            return salvaged(
+                folder, [(folder / f"{start:020d}.log", start) for start in _starts(folder)], position, lost
+            )
+
+    def set_aside(self, key: str) -> None:
+        """See `TradeLog`."""
+        with self._turn:
+            self._check(key)
+            self._let_go(key)
+            self._unsynced.discard(key)
+            folder = self._folder / key
+            for start in _starts(folder):
+                path = folder / f"{start:020d}.log"
+                path.rename(unused_name(path, "damaged"))
+
     def sync(self) -> None:
         """See `TradeLog`."""
         with self._turn:
@@ -187,7 +217,9 @@ class FileLog:
         folder = self._folder / key
         stream = _Stream(folder, _starts(folder))
         if stream.starts:
-            stream.last, stream.size = mend(stream.path(stream.last), stream.last)
+            stream.last, stream.size, said = mend(stream.path(stream.last), stream.last)
+            if said:
+                self._said.setdefault(key, []).append(said)
         self._streams[key] = stream
         return stream
 

@@ -104,6 +104,22 @@ class TradeLog(Protocol):
         """Remove a stream's log: its next entry is at 0."""
         ...
 
+    def said(self, key: str) -> Sequence[str]:
+        """What was done to a stream's log since this was last asked, for an operator: a torn end moved away."""
+        ...
+
+    def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
+        """Put a damaged log together from what can be read, and return a line for each thing lost; none where it is
+        whole, or where this log cannot do it. Damaged files are renamed and stay.
+
+        position: of the snapshot the stream goes on from, 0 without one. Lost entries before it become one frame with
+        the blob `lost(count)`; after it the log ends before the first lost entry."""
+        ...
+
+    def set_aside(self, key: str) -> None:
+        """Let a stream's log begin at 0 as `forget` does, but rename files that a person may still want to read."""
+        ...
+
     def sync(self) -> None:
         """Put what was appended on the disk itself, so that it survives the machine too."""
         ...

@@ -8,7 +8,7 @@ import asyncio
 import errno
 import secrets
 import threading
-from collections.abc import Awaitable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from itertools import count
 
 from outcry.bus.checks import check_repeat
@@ -119,6 +119,18 @@ class JetStreamLog:
 
         self._asked(work)
         stream.dropped = before
+
+    def said(self, key: str) -> Sequence[str]:
+        """See `TradeLog`."""
+        return ()
+
+    def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
+        """See `TradeLog`: the servers check what they store, and mend it from one another."""
+        return ()
+
+    def set_aside(self, key: str) -> None:
+        """See `TradeLog`: there are no files to rename; the operator's backup of the stream has the entries."""
+        self.forget(key)
 
     def forget(self, key: str) -> None:
         """See `TradeLog`. Raises `LogTakenOver`, `StoreBusy`."""

@@ -149,6 +149,17 @@ class Stored(Entry, frozen=True, tag="stored"):
     what: str
 
 
+class Lost(Entry, frozen=True, tag="lost"):
+    """As many entries as this were lost with a damaged file of the log."""
+
+    entries: int
+
+    @property
+    def count(self) -> int:
+        """See `Entry`."""
+        return self.entries
+
+
 Known = (
     Began
     | Taken
@@ -162,6 +173,7 @@ Known = (
     | Mended
     | Amended
     | Stored
+    | Lost
 )
 
 _encoder = msgspec.msgpack.Encoder()
@@ -291,6 +303,24 @@ def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:
         else:
             rows["price"][at], rows["size"][at] = change.price, change.size
     return TradeRows(entry.day, rows[keep].tobytes())
+
+
+def lost_spans(entries: Iterable[Known], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
+    """The times (half-open, ns UTC) in which lost entries lie: from the row before them to the row after.
+
+    since_ns, until_ns: where nothing is before or after them."""
+    found: list[tuple[int, int]] = []
+    before_ns, is_lost = since_ns, False
+    for entry in entries:
+        if isinstance(entry, Lost):
+            is_lost = True
+        elif isinstance(entry, TradeRows | BarRows):
+            times = entry.rows["ts_event"]
+            if is_lost:
+                found.append((before_ns, int(times[0]) + 1))
+                is_lost = False
+            before_ns = int(times[-1])
+    return [*found, (before_ns, until_ns + 1)] if is_lost else found
 
 
 def opening_of(entry: Opened) -> Opening:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -17,6 +18,20 @@ from outcry.ports.records import Quality, Rows
 from outcry.services.live.entries import Day
 
 VERSION = 1
+#: Begins a stored snapshot, followed by its digest; an earlier Outcry stored the snapshot alone.
+_SEAL = b"OUTCRY1\n"
+_DIGEST_BYTES = 16
+
+
+#: How MessagePack begins an array of 16 or more fields, which a snapshot is.
+_ARRAY = b"\xdc"
+
+
+class SnapshotDamaged(ValueError):
+    """A stored snapshot is not what was stored."""
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"the stored snapshot of the stream {stream} does not match its digest")
 
 
 class Part(msgspec.Struct, array_like=True):
@@ -69,12 +84,43 @@ class Held:
         return msgspec.msgpack.encode(msgspec.structs.replace(rest, sessions=parts, recent=recent))
 
 
+def sealed(stream: str, position: int, data: bytes) -> bytes:
+    """A snapshot as it is stored: with a digest over the stream it is of, the position and every byte."""
+    return _SEAL + _digest(stream, position, data) + data
+
+
+def unsealed(stream: str, position: int, data: bytes) -> bytes:
+    """What `sealed` was given. Raises `SnapshotDamaged`."""
+    if not data.startswith(_SEAL):
+        if data[:1] == _ARRAY:
+            return data
+        raise SnapshotDamaged(stream)
+    at = len(_SEAL) + _DIGEST_BYTES
+    if data[len(_SEAL) : at] != _digest(stream, position, data[at:]):
+        raise SnapshotDamaged(stream)
+    return data[at:]
+
+
+def _digest(stream: str, position: int, data: bytes) -> bytes:
+    digest = blake2b(f"{stream}\n{position}\n".encode(), digest_size=_DIGEST_BYTES)
+    digest.update(data)
+    return digest.digest()
+
+
 def read(data: bytes) -> Snapshot:
     """Read what `Held.encode` wrote. Raises `ValueError` for what it cannot read."""
     found = msgspec.msgpack.decode(data, type=Snapshot)
     if found.version != VERSION:
         raise ValueError(f"snapshot of version {found.version}, this program reads {VERSION}")
     return found
+
+
+def plays_back(data: bytes) -> bool:
+    """Whether a snapshot is of a recording played back, which can be played again."""
+    try:
+        return read(data).own_clock
+    except ValueError:
+        return False
 
 
 def night_bytes(night: tuple[date, Ladder] | None) -> tuple[str, bytes] | None:

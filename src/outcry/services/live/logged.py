@@ -15,6 +15,7 @@ from outcry.ports.live import Frame, LogTakenOver, TradeLog
 from outcry.ports.records import Rows
 from outcry.services.live import entries
 from outcry.services.live.columns import Columns, columns_of
+from outcry.services.live.held import sealed
 from outcry.services.live.stream import Outcome, Stream
 
 #: Read from the log at a time, when a stream is recovered.
@@ -167,4 +168,4 @@ class LoggedStream:
         """The stream, its position, and all of it as bytes. Safe from any thread."""
         with self._lock:
             position, held = self.stream.position, self.stream.hold()
-        return self.name, position, held.encode()
+        return self.name, position, sealed(self.name, position, held.encode())

@@ -1,6 +1,7 @@
 """Streams taken up: from the snapshot and the log to a runner, and forgotten where they begin anew.
 
-Rules kept: a stream that is taken up is what its log says; where several processes may write to a log, taking a stream
+Rules kept: a log that is damaged is set aside, never removed, and its stream goes on from the snapshot and what can be
+read; a stream that is taken up is what its log says; where several processes may write to a log, taking a stream
 up is itself an entry of it, so that whoever had it before can add nothing more; reading is done off the event loop.
 """
 
@@ -18,6 +19,7 @@ from outcry.ports.store import StoreBusy
 from outcry.services.grid import Grid
 from outcry.services.listed import listed_ns
 from outcry.services.live import entries as log
+from outcry.services.live.held import SnapshotDamaged, plays_back, unsealed
 from outcry.services.live.recorder import Recorder
 from outcry.services.live.runner import Runner, Ways
 
@@ -61,6 +63,48 @@ class Recovery:
             await asyncio.sleep(_AGAIN_S)
 
     async def _taken_up(self, key: StreamKey) -> Runner:
+        try:
+            runner = await self._read(key)
+        except LogDamaged as problem:
+            snapshot = await self._snapshot(key)
+            position = snapshot[0] if snapshot else 0
+            lost = await self.patiently(lambda: self._log.salvage(key.text, position, _lost))
+            if not lost:
+                raise
+            self._recorder.tell("the log of a stream is damaged", stream=key.text, problem=str(problem))
+            for line in lost:
+                self._recorder.tell("the log of a stream was salvaged", stream=key.text, lost=line)
+            runner = await self._read(key)
+            await self._note_lost(runner)
+        for line in await self.patiently(lambda: self._log.said(key.text)):
+            self._recorder.tell("the end of a log was set aside", stream=key.text, lost=line)
+        return runner
+
+    async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
+        """The snapshot of a stream; None where there is none, or a damaged one: then the log is read instead."""
+        found = await self.patiently(lambda: self._snapshots.snapshot(key.text))
+        if found is None:
+            return None
+        try:
+            return found[0], unsealed(key.text, *found)
+        except SnapshotDamaged as problem:
+            self._recorder.tell(
+                "a snapshot is damaged: the log is read instead", stream=key.text, problem=str(problem)
+            )
+            return None
+
+    async def _note_lost(self, runner: Runner) -> None:
+        """Note the time of which entries were lost as a hole, so that no session counts as complete with it."""
+        first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
+
+        def work() -> list[tuple[int, int]]:
+            frames = (frame for frame in self._log.read(runner.name, first) if frame.first < position)
+            return log.lost_spans((log.decode(frame) for frame in frames), stream.covered_ns, stream.time_ns)
+
+        for from_ns, to_ns in await self.patiently(work):
+            runner.logged.log(log.Hole(from_ns, to_ns, "its log was damaged"))
+
+    async def _read(self, key: StreamKey) -> Runner:
         product = self._universe.products[key.contract.root]
         runner = Runner(
             key,
@@ -70,13 +114,16 @@ class Recovery:
             self._ways,
         )
         last = await self.patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
-        snapshot = await self.patiently(lambda: self._snapshots.snapshot(key.text))
+        snapshot = await self._snapshot(key)
         if snapshot is not None and snapshot[0] > last:
             # a log taken away, or one of an older backup: what it held is asked of the feed again
+            if last and not plays_back(snapshot[1]):
+                raise LogDamaged(f"the log ends at entry {last}, the snapshot is of entry {snapshot[0]}")
             self._recorder.tell(
-                "the log of a stream is older than its snapshot: it begins anew", stream=key.text
+                "the log of a stream is older than its snapshot: it begins anew, the log was renamed",
+                stream=key.text,
             )
-            await self.forget(key)
+            await self.begin_anew(key)
             snapshot = None
         await runner.recover(snapshot, self._threads)
         if self._by and runner.stream.position:
@@ -96,8 +143,13 @@ class Recovery:
             self._recorder.tell(
                 "a stream could not be recovered: it begins anew", stream=key.text, problem=repr(problem)
             )
-            await self.forget(key)
+            await self.begin_anew(key)
             return await self.runner(key)
+
+    async def begin_anew(self, key: StreamKey) -> None:
+        """Let a stream begin anew whose log cannot be used; its files are renamed."""
+        await self.patiently(lambda: self._log.set_aside(key.text))
+        await self.forget(key)
 
     async def forget(self, key: StreamKey) -> None:
         """Let a stream begin anew."""
@@ -133,3 +185,8 @@ class Recovery:
         if root not in self._grids:
             self._grids[root] = Grid(self._calendar, root)
         return self._grids[root]
+
+
+def _lost(entries: int) -> bytes:
+    """What stands in the place of so many lost entries."""
+    return log.encode(log.Lost(entries))

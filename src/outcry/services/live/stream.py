@@ -193,6 +193,8 @@ class Stream:
             case log.Stored():
                 self.pending = [what for what in self.pending if what != entry.what]
                 self.days = [(day, at) for day, at in self.days if f"day {day.trade_date}" != entry.what]
+            case log.Lost():
+                self.degraded = "entries of its log are lost"
             case log.TradeRows():
                 raise AssertionError("trades are applied by `trades`")
 
