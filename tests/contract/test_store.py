@@ -389,6 +389,26 @@ def test_when_an_alert_of_before_was_recorded_is_not_known(empty_place: Place) -
     assert (alert.key, alert.recorded_ns) == ("k", None)
 
 
+def test_recordings_of_before_came_by_a_file_where_only_files_have_their_format(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "0008")
+    with engine.begin() as connection:
+        for source in ("lean", "databento"):
+            connection.execute(
+                text(
+                    "INSERT INTO recordings (owner, contract, trade_date, source, quality, path, rows, volume,"
+                    " off_tick, out_of_order, first_ns, last_ns, received_ns, spans) VALUES (0, 'ESH2026',"
+                    f" '2026-01-02', '{source}', 'ticks', '{source}.dbn', 1, 1, 0, 0, 1, 2, 3, '[[1, 2]]')"
+                )
+            )
+    assert migration.migrate(engine)
+    found = SqlStore(Database(engine)).all_recordings()
+    assert {row.source: (row.from_feed, row.spans) for row in found} == {
+        "lean": (False, ((1, 2),)),
+        "databento": (True, ((1, 2),)),
+    }
+
+
 def test_migrating_again_does_nothing_and_a_newer_database_is_refused(empty_place: Place) -> None:
     engine = empty_place.engine()
     assert migration.migrate(engine)

@@ -279,6 +279,22 @@ def test_a_backup_is_whole(shared: Path, tmp_path: Path) -> None:
         assert get(f"{url}/api/levels?symbol=ES", key)[0] == 200
 
 
+def test_the_exit_status_of_an_import_says_whether_anything_is_there(shared: Path, tmp_path: Path) -> None:
+    """Quotes alone and an empty folder are nothing; the same file again is what is there already."""
+    es = shared / "data" / "lean" / "cme" / "minute" / "es"
+    (tmp_path / "empty").mkdir()
+    data = tmp_path / "data"
+    quotes = outcry(data, "import", str(es / "20131007_quote.zip"))
+    assert (quotes.returncode, len(quotes.stdout.splitlines())) == (1, 1)
+    assert "nothing was imported: no file holds trades of our products" in quotes.stderr
+    assert outcry(data, "import", str(tmp_path / "empty")).returncode == 1
+    both = [str(es / "20131007_quote.zip"), str(es / "20131007_trade.zip")]
+    assert outcry(data, "import", *both).returncode == 0
+    again = outcry(data, "import", both[1])
+    assert again.returncode == 0
+    assert "nothing new" in again.stderr
+
+
 def test_secrets_are_private_files(tmp_path: Path) -> None:
     outcry(tmp_path / "data", "keys", "list")
     assert (tmp_path / "data" / "secret.key").stat().st_mode & 0o777 == 0o600

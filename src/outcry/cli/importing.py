@@ -10,15 +10,20 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from outcry.accounts.emails import is_email, spellings
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
+from outcry.core.calendar import SessionKind
 from outcry.ports.files import FileRefused, ReadOptions, shown
 from outcry.ports.store import StoreBusy
 from outcry.ports.tape import TapeDamaged, TapeInUse
+from outcry.services.completeness import hole_text
+from outcry.services.describe import instant
 from outcry.services.importing import FileReport
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
 
 COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
-           "complete", "kept")  # fmt: skip
+           "complete", "kept", "holes")  # fmt: skip
+#: Holes of one file that are told in a sentence; the column has all of them.
+_MOST_TOLD = 5
 
 
 def import_files(
@@ -32,7 +37,12 @@ def import_files(
     Reads DBN, Sierra Chart .scid, LEAN zips, Parquet, and the CSV of Databento, Kibot, FirstRate, NinjaTrader and
     TradingView; format, zone, stamps and contract are taken from the file where it tells them. Each file is imported
     whole or not at all, and importing it again changes nothing. One line a session is printed, tab-separated; progress
-    and faults go to standard error. The exit status is 1 if any file was refused; the others are imported all the same.
+    and faults go to standard error. The exit status is 1 if any file was refused (the others are imported all the same)
+    or if no file holds trades. It is 0 if the files were imported before.
+
+    `complete` is yes if the session was over and has no hole: a gap longer than the trade usual for the product at that
+    hour explains. `holes` names them, from/to in UTC. A session with a hole makes no levels: it answers nothing and is
+    no other session's prior.
 
         outcry import recordings/
 
@@ -60,7 +70,7 @@ def import_files(
 
 
 def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: ReadOptions) -> int:
-    refused = 0
+    refused = known = 0
     files: list[Path] = []
     for path in paths:
         try:
@@ -91,9 +101,12 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
                 )
                 console.print(f"refused: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
+                known += report.state != "no trades"
                 tell(report, console)
             bar.remove_task(task)
-    return 1 if refused else 0
+    if not known and not refused:
+        print("outcry import: nothing was imported: no file holds trades of our products", file=sys.stderr)
+    return 0 if known and not refused else 1
 
 
 def tell(report: FileReport, console: Console) -> None:
@@ -103,8 +116,10 @@ def tell(report: FileReport, console: Console) -> None:
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
             session.volume, session.off_tick, session.duplicates, session.out_of_order,
             "yes" if session.complete else "no", session.kept,
+            " ".join(f"{instant(first)}/{instant(last)}" for first, last in session.holes),
         )  # fmt: skip
         print("\t".join(str(value) for value in values), flush=True)
+    _tell_holes(report, console)
     notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
     for path in report.damaged:
         console.print(
@@ -127,6 +142,21 @@ def tell(report: FileReport, console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _tell_holes(report: FileReport, console: Console) -> None:
+    """Name the holes of regular sessions by the exchange's clock, the first few."""
+    holes = [
+        f"{session.contract} {session.trade_date} is not complete: no trade from {hole_text(hole, session.zone)}"
+        for session in report.sessions
+        if session.kind is SessionKind.RTH
+        for hole in session.holes
+    ]
+    more = len(holes) - _MOST_TOLD
+    if more > 0:
+        holes[_MOST_TOLD:] = [f"{more:,} more holes: see the column holes"]
+    for line in holes:
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def refold(*, data: str | None = None) -> int:

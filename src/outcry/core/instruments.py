@@ -63,7 +63,8 @@ class Product:
     §9). zone: IANA zone of its hours. group: whose holidays it keeps. roll_sessions: completed sessions the
     next contract must lead by volume before the roll. parent: root of the full-size product, for a micro.
     aliases: other tickers; projectx: its code in `CON.F.US.…`. settle: settlement window in `zone`,
-    `HH:MM:SS-HH:MM:SS`.
+    `HH:MM:SS-HH:MM:SS`. activity: the share of minutes (percent) in which the front contract trades at least: in
+    regular hours, outside them by day (2:00 to 17:00 of its zone), and by night.
     """
 
     root: str
@@ -87,6 +88,7 @@ class Product:
     source: str = ""
     checked_on: date | None = None
     note: str = ""
+    activity: tuple[int, int, int] = (10, 5, 2)
 
     @property
     def group(self) -> str:

@@ -7,7 +7,7 @@ was last looked at (`checked_on`). Text in, records out: `store.reference` reads
 
 import csv
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, time
 from itertools import combinations
 from typing import TypeVar
@@ -25,6 +25,7 @@ PRODUCT_COLUMNS = (
     "root,name,exchange,sector,parent,tick,multiplier,unit,months,serial,skipped,zone,settle,expiry_rule,"
     "notice_rule,roll_sessions,projectx,aliases,source,checked_on,note"
 )
+ACTIVITY_COLUMNS = "root,regular,day,night,source,checked_on,note"
 HOURS_COLUMNS = "roots,variant,days,valid_from,valid_to,globex,rth,source,checked_on,note"
 DAY_COLUMNS = "date,name,applies_to,day,opens,closes,rth_opens,rth_closes,source,checked_on,note"
 
@@ -140,6 +141,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _percent(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 100):
+        raise ValueError(f"{text!r} is not a number from 1 to 100")
+    return int(text)
+
+
 def _kind(text: str) -> DayKind:
     return DayKind(_one_of({kind.value: kind for kind in DayKind})(text))
 
@@ -201,6 +208,26 @@ def _check_family(row: _Row, product: Product, products: Mapping[str, Product]) 
         for other in products.values():
             if name == other.root or (other is not product and name in other.aliases):
                 raise row.refuse(f"{name!r} names {other.root} too", "aliases")
+
+
+def with_activity(
+    products: Mapping[str, Product], text: str, file: str = "activity.csv"
+) -> dict[str, Product]:
+    """Return the products with how often each trades, in the order they had; raise `BadReference`, also for a product
+    that the table leaves out."""
+    found: dict[str, Product] = {}
+    for row in _rows(text, file, ACTIVITY_COLUMNS):
+        root = row.read("root", _one_of(products))
+        if root in found:
+            raise row.refuse(f"{root} is given twice", "root")
+        regular, day, night = (row.read(column, _percent) for column in ("regular", "day", "night"))
+        row.read("source", str)
+        row.read("checked_on", _day)
+        found[root] = replace(products[root], activity=(regular, day, night))
+    for root in products:
+        if root not in found:
+            raise BadReference(file, 1, f"{root} has no row", "root")
+    return {root: found[root] for root in products}
 
 
 def parse_hours(

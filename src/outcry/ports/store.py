@@ -95,8 +95,9 @@ class RecordingRow:
     """One tape file: what one source said of one contract on one trade date. `owner` 0 is the operator.
 
     `first_ns` and `last_ns` are the first and last event; counts are rows; `path` is relative to the tape folder;
-    `spans`: from and until (ns UTC) which the files it came from held all there was; `digest`: the file's SHA-256 in
-    hexadecimal, empty where it was written before digests were stored.
+    `spans`: from and until (ns UTC) which the files and feeds it came from held all there was; `from_feed`: whether a
+    live feed is among them, which then was away in between; `digest`: the file's SHA-256 in hexadecimal, empty where it
+    was written before digests were stored.
     """
 
     owner: int
@@ -114,6 +115,7 @@ class RecordingRow:
     received_ns: int
     spans: tuple[tuple[int, int], ...]
     digest: str = ""
+    from_feed: bool = False
 
     @property
     def file(self) -> TapeFile:
@@ -126,12 +128,17 @@ class RecordingRow:
         return self.contract, str(self.trade_date), self.source, self.quality.value
 
 
+#: Hour of the week in the product's zone (0 is Monday, 0:00), minutes of it with a trade, minutes it was open.
+Activity = tuple[tuple[int, int, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionRow:
     """A folded session: its window, its source, and its profile as `core.snapshot` bytes. `owner` 0 is the operator.
 
-    `short`: the close was brought forward. `complete`: the data spans the window, whose close was five minutes past
-    when it was folded.
+    `short`: the close was brought forward. `complete`: its close was five minutes past when it was folded, and it has
+    no holes. `holes`: windows (half-open, ns UTC, in order) that usual trade does not explain. `activity`: in how many
+    minutes it traded, by hour.
     """
 
     owner: int
@@ -153,6 +160,19 @@ class SessionRow:
     last_ns: int
     received_ns: int
     profile: bytes
+    holes: tuple[tuple[int, int], ...] = ()
+    activity: Activity = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traded:
+    """How a complete session traded. volume: lots."""
+
+    contract: str
+    trade_date: date
+    kind: SessionKind
+    volume: int
+    activity: Activity
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +301,10 @@ class SessionStore(Protocol):
 
     def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
         """Sessions of one contract between two trade dates, both included; none that is damaged."""
+        ...
+
+    def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
+        """How the complete sessions of a product traded between two trade dates, both included."""
         ...
 
     def all_recordings(self) -> Sequence[RecordingRow]:

@@ -1,8 +1,7 @@
-"""How much of a session its recordings span: what tells a whole session from a piece of one.
+"""Which part of a session its recordings span: where a live feed was away.
 
-Rule kept: a file is taken to hold everything between its first and last row, thin as the trade may be; spans of
-several files join where they meet within the grace of five minutes (decisions: a session is completed five minutes
-after its close).
+Rule kept: a file spans the time from its first to its last row, a feed the time it was connected; spans that meet
+within the grace of five minutes join (decisions: a session is completed five minutes after its close).
 """
 
 from collections.abc import Iterable
@@ -27,10 +26,18 @@ def joined(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def covers(spans: Iterable[Span], session: Session) -> bool:
-    """Whether every stretch of the session's trading lies within one span, to the grace at either end."""
+def uncovered(spans: Iterable[Span], session: Session) -> list[Span]:
+    """Return the stretches of a session's trading (half-open, ns UTC, in order), longer than the grace, that no span
+    covers."""
     whole = joined(spans)
-    return all(
-        any(first <= opened + GRACE_NS and last >= closed - GRACE_NS for first, last in whole)
-        for opened, closed in session.segments
-    )
+    found: list[Span] = []
+    for opened, closed in session.segments:
+        at = opened
+        for first, last in [
+            *(span for span in whole if span[1] > opened and span[0] < closed),
+            (closed, closed),
+        ]:
+            if first > at + GRACE_NS:
+                found.append((at, first))
+            at = max(at, last)
+    return found

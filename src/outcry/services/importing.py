@@ -23,8 +23,19 @@ from outcry.ports.tape import Tape, TapeDamaged
 from outcry.services import listed
 from outcry.services.coverage import Span
 from outcry.services.plausible import MOST_BAR_LOTS
-from outcry.services.rows import fold_rows, in_order, on_tick, volume_of
-from outcry.services.settling import Folding, Parts, Settling, begin, best_of, touches
+from outcry.services.rows import in_order, on_tick, volume_of
+from outcry.services.settling import (
+    Folded,
+    Folding,
+    Judge,
+    Parts,
+    Settling,
+    begin,
+    best_of,
+    by_recording,
+    judged,
+    touches,
+)
 from outcry.services.spool import Counts, Spool, SpooledDay
 from outcry.services.verification import verified
 
@@ -49,7 +60,7 @@ class Refolded:
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """What a file brought to one session. Counts are rows."""
+    """What a file brought to one session. Counts are rows; `holes` ns UTC; `zone`: IANA zone of the product."""
 
     contract: str
     trade_date: str
@@ -61,6 +72,8 @@ class SessionReport:
     duplicates: int
     out_of_order: int
     complete: bool
+    holes: tuple[Span, ...]
+    zone: str
     kept: Literal["new", "unchanged", "second best"]
 
 
@@ -137,7 +150,9 @@ class Importer:
     ) -> FileReport:
         """Take in a reading that is no file: what a live stream has seen up to an instant (ns UTC, event time).
 
-        Sessions over by then are complete where the reading covers them. `may_still`: raises where it is no longer to
+        Sessions over by then are complete where the reading covers them and no gap is a hole.
+
+        `may_still`: raises where it is no longer to
         be stored; asked while nobody else may store anything. Raises as `run` does.
         """
         with self._parts.tape.exclusively():
@@ -166,43 +181,62 @@ class Importer:
         """
         store = self._parts.store
         with self._parts.tape.exclusively():
+            contract = self._parts.universe.contract
             ordered = sorted(
-                store.all_recordings(), key=lambda r: (r.owner, r.contract, r.source, r.quality.rank)
+                store.all_recordings(),
+                key=lambda r: (r.owner, contract(r.contract).root, r.contract, r.source, r.quality.rank),
             )
             whole = not store.has_damaged_recordings()
-            for (owner, key), of_contract in groupby(ordered, key=lambda r: (r.owner, r.contract)):
-                yield self._refolded(owner, key, list(of_contract), now_ns, whole=whole)
+            for (owner, _), of_product in groupby(
+                ordered, key=lambda r: (r.owner, contract(r.contract).root)
+            ):
+                yield from self._refolded(owner, list(of_product), now_ns, whole=whole)
 
     def _refolded(
-        self, owner: int, key: str, of_contract: Sequence[RecordingRow], now_ns: int, *, whole: bool
-    ) -> Refolded:
-        """Fold one contract anew. `whole`: the store has lost the row of no recording."""
-        store, contract = self._parts.store, self._parts.universe.contract(key)
-        checked = {row.id: verified(row, self._parts.tape) for row in of_contract}
-        faults = [fault for _, fault in checked.values() if fault]
-        rows: list[SessionRow] = []
-        damaged: list[RecordingRow] = []
-        for (source, _), group in groupby(of_contract, key=lambda r: (r.source, r.quality)):
+        self, owner: int, of_product: Sequence[RecordingRow], now_ns: int, *, whole: bool
+    ) -> Iterator[Refolded]:
+        """Fold the contracts of one product anew: each session is judged by those before it, whatever their contract.
+        `whole`: the store has lost the row of no recording."""
+        checked = {row.id: verified(row, self._parts.tape) for row in of_product}
+        folded: list[Folded] = []
+        for (key, source, _), group in groupby(of_product, key=lambda r: (r.contract, r.source, r.quality)):
             recordings = sorted(group, key=lambda r: r.trade_date)
             unread = [row for row in recordings if checked[row.id][1]]
             readable = [row for row in recordings if not checked[row.id][1]]
-            rows += Settling(self._parts, owner, source, now_ns).refold(contract, readable, unread)
-            damaged += unread
-        for row in of_contract:
+            settling = Settling(self._parts, owner, source, now_ns)
+            folded += settling.refold(self._parts.universe.contract(key), readable, unread)
+        for row in of_product:
             found, fault = checked[row.id]
             if not row.digest and not fault:
-                store.add_digest(row, found)
-        if damaged or not whole:
-            known = {(row.trade_date, row.kind, row.source, row.quality) for row in rows}
-            rows += [
-                row
-                for row in store.sessions_of(owner, key, date.min, date.max)
-                if (row.trade_date, row.kind, row.source, row.quality) not in known
-                and (not whole or any(touches(one, row) for one in damaged))
-            ]
-        best = best_of(rows)
-        store.replace_sessions(owner, key, best)
-        return Refolded(key, len(best), faults)
+                self._parts.store.add_digest(row, found)
+        rows = judged(folded, Judge(self._parts, owner, now_ns, stored=False))
+        for key, of_contract in groupby(of_product, key=lambda r: r.contract):
+            recordings = list(of_contract)
+            damaged = [row for row in recordings if checked[row.id][1]]
+            mine = [row for row in rows if row.contract == key]
+            if damaged or not whole:
+                mine += self._left(owner, key, [one.row for one in folded], damaged, whole=whole)
+            best = best_of(mine)
+            self._parts.store.replace_sessions(owner, key, best)
+            yield Refolded(key, len(best), [checked[row.id][1] for row in damaged])
+
+    def _left(
+        self,
+        owner: int,
+        key: str,
+        folded: Sequence[SessionRow],
+        damaged: Sequence[RecordingRow],
+        *,
+        whole: bool,
+    ) -> list[SessionRow]:
+        """Stored sessions of a contract that could not be folded anew, since a recording of theirs is damaged."""
+        known = {(row.contract, row.trade_date, row.kind, row.source, row.quality) for row in folded}
+        return [
+            row
+            for row in self._parts.store.sessions_of(owner, key, date.min, date.max)
+            if (key, row.trade_date, row.kind, row.source, row.quality) not in known
+            and (not whole or any(touches(one, row) for one in damaged))
+        ]
 
 
 class _Intake:
@@ -228,7 +262,7 @@ class _Intake:
             return self._report_file("no trades", [])
         self._check_labels()
         spans = {root: reading.covered or (span,) for root, span in self._span.items()}
-        days = self.spool.finish(store, spans, replace=reading.replaces)
+        days = self.spool.finish(store, spans, from_feed=bool(reading.covered), replace=reading.replaces)
         recordings = [day.recording(now_ns) for day in days if day.changed]
         sessions, reports = self._settle(days, now_ns)
         self.spool.retire()
@@ -292,12 +326,11 @@ class _Intake:
             folding = self._folding(batch, cell.session)
             good, ticks, off_tick = on_tick(rows[first:last], tick_e9, quality)
             counts = Counts(len(good), volume_of(good, quality), off_tick, int(late[first:last].sum()))
-            folding.counts.add(counts, good)
+            try:
+                folding.add(good, ticks, counts)
+            except RangeTooWide as problem:
+                raise self._too_wide(problem, contract, batch.place) from problem
             if len(good):
-                try:
-                    fold_rows(folding.fold, good, ticks, quality)
-                except RangeTooWide as problem:
-                    raise self._too_wide(problem, contract, batch.place) from problem
                 self.spool.add(contract, cell.trade_date, quality, good, counts)
 
     def _folding(self, batch: Batch, session: Session) -> Folding:
@@ -335,10 +368,30 @@ class _Intake:
         )  # fmt: skip
 
     def _settle(self, days: list[SpooledDay], now_ns: int) -> tuple[list[SessionRow], list[SessionReport]]:
-        """Decide for each session the file touched whether it is better than what is kept."""
+        """Decide for each session the file touched whether it is complete, and better than what is stored."""
         sessions: list[SessionRow] = []
         reports: list[SessionReport] = []
         settling = Settling(self._parts, self._owner, self._reading.source, now_ns)
+        judge = Judge(self._parts, self._owner, now_ns, stored=True)
+        folded = list(self._folded(settling, days))
+        recorded = by_recording(one for _, _, one in folded)
+        for folding, mine, one in folded:
+            row = judge.judge(one, recorded[one.recording])
+            best, changed = settling.is_best(row), any(day.changed for day in mine)
+            mended = not changed and settling.stored(row) is None
+            if best:
+                judge.note(row)
+            if best and (changed or mended):
+                sessions.append(row)
+            state = "unchanged" if not changed and not mended else "new" if best else "second best"
+            zone = self._parts.universe.products[row.root].zone
+            reports.append(_report(folding, mine, row, zone, state))
+        return sessions, reports
+
+    def _folded(
+        self, settling: Settling, days: list[SpooledDay]
+    ) -> Iterator[tuple[Folding, list[SpooledDay], Folded]]:
+        """Each session the file touched, with all the tape has of it, in order of time."""
         of_contract: dict[tuple[Contract, Quality], list[SpooledDay]] = {}
         for day in days:
             of_contract.setdefault((day.contract, day.quality), []).append(day)
@@ -347,29 +400,24 @@ class _Intake:
                 continue
             mine = [d for d in of_contract[folding.contract, folding.quality] if d.overlaps(folding.session)]
             try:
-                row = settling.row(folding, mine)
+                yield folding, mine, settling.folded(folding, mine)
             except RangeTooWide as problem:
                 place = f"{folding.session.trade_date}, with the rows already on tape"
                 raise self._too_wide(problem, folding.contract, place) from problem
-            best, changed = settling.is_best(row), any(day.changed for day in mine)
-            mended = not changed and settling.stored(row) is None
-            if best and (changed or mended):
-                sessions.append(row)
-            state = "unchanged" if not changed and not mended else "new" if best else "second best"
-            reports.append(_report(folding, mine, row, state))
-        return sessions, reports
 
 
 def _report(
     folding: Folding,
     days: list[SpooledDay],
     row: SessionRow,
+    zone: str,
     kept: Literal["new", "unchanged", "second best"],
 ) -> SessionReport:
     session, counts = folding.session, folding.counts
     return SessionReport(
         folding.contract.key, str(session.trade_date), session.kind, folding.quality, counts.rows, counts.volume,
-        counts.off_tick, sum(day.duplicates_in(session) for day in days), counts.out_of_order, row.complete, kept,
+        counts.off_tick, sum(day.duplicates_in(session) for day in days), counts.out_of_order, row.complete,
+        row.holes, zone, kept,
     )  # fmt: skip
 
 

@@ -1,25 +1,34 @@
 """Settles what a session is, from all the tape holds of it, and which of two sources answers for it.
 
 Rule kept: one session is of one source and one quality; the better answers: whole before partial, then finer, then
-fuller. A session that was whole stays whole, for recordings only grow.
+fuller. Sessions are judged complete in order of time, each by those before it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
 
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import BRACKET_MINUTES, bracket_windows
 from outcry.core.snapshot import dump
+from outcry.core.units import NANOS_PER_MINUTE
 from outcry.ports.records import Quality, Rows
-from outcry.ports.store import RecordingRow, SessionRow, SessionStore
+from outcry.ports.store import RecordingRow, SessionRow, SessionStore, Traded
 from outcry.ports.tape import Tape, TapeDamaged, TapeFile
-from outcry.services.coverage import GRACE_NS, Span, covers
+from outcry.services.completeness import RECENT, Minutes, Usual, activity_of, by_minute, unexplained
+from outcry.services.coverage import GRACE_NS, Span, uncovered
 from outcry.services.grid import Cell, Grid
 from outcry.services.rows import Column, fold_rows, on_tick, volume_of
 from outcry.services.spool import Counts, SpooledDay
+
+#: The open (ns UTC) of a session of one product, and whose record of it, of any contract.
+Recording = tuple[int, str, Quality]
 
 LONGEST_SESSION = timedelta(days=10)  # an overnight over a string of holidays
 
@@ -48,6 +57,83 @@ class Folding:
     quality: Quality
     fold: BulkFold
     counts: Counts = field(default_factory=Counts)
+    _minutes: list[NDArray[np.int64]] = field(default_factory=list[NDArray[np.int64]])
+
+    def add(self, rows: Rows, ticks: list[Column], counts: Counts) -> None:
+        """Fold rows in order of time, their prices in ticks, and count them. Raises `RangeTooWide`."""
+        if len(rows):
+            fold_rows(self.fold, rows, ticks, self.quality)
+            self._minutes.append(np.unique(rows["ts_event"] // NANOS_PER_MINUTE))
+        self.counts.add(counts, rows)
+
+    @property
+    def minutes(self) -> Minutes:
+        """The minutes (since 1970) in which anything traded, ascending."""
+        return by_minute(self._minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A session that is folded but not judged yet: its row says neither whether it is complete nor its holes.
+    `uncovered`: what its recordings do not span (ns UTC); `from_feed`: then the feed was away."""
+
+    row: SessionRow
+    session: Session
+    contract: Contract
+    minutes: Minutes
+    uncovered: Sequence[Span]
+    from_feed: bool
+
+    @property
+    def recording(self) -> Recording:
+        """Which recording it is of."""
+        return self.row.open_ns, self.row.source, self.row.quality
+
+
+class Judge:
+    """Says which sessions are complete, in order of time: each by the recent sessions of its product before it.
+
+    stored: whether sessions of the store count; without them only those it has judged itself.
+    """
+
+    def __init__(self, parts: Parts, owner: int, now_ns: int, *, stored: bool) -> None:
+        self._parts, self._owner, self._now_ns, self._stored = parts, owner, now_ns, stored
+        self._recorded: dict[str, list[Traded]] = {}
+
+    def judge(self, folded: Folded, recorded: Mapping[Contract, Minutes]) -> SessionRow:
+        """The row with its holes, and whether it is complete. A session that is not over yet has no holes.
+
+        recorded: when the contracts of the product traded in the same recording. Where the front is among them, all of
+        them together show the holes of a month that trades too rarely to show them itself.
+        """
+        row, session = folded.row, folded.session
+        if self._now_ns < session.close_ns + GRACE_NS:
+            return row
+        product = self._parts.universe.products[row.root]
+        front = self._parts.universe.front(row.root, row.trade_date)
+        minutes = folded.minutes
+        if front != folded.contract and front in recorded:
+            minutes = by_minute(list(recorded.values()))
+        gaps = unexplained(
+            minutes, session, product, Usual(product, session, self._of(row.root, row.trade_date)),
+            front=front in {folded.contract, *recorded}, uncovered=folded.uncovered,
+        )  # fmt: skip
+        holes = _united([*gaps, *(folded.uncovered if folded.from_feed else ())])
+        return replace(row, holes=holes, complete=not holes)
+
+    def note(self, row: SessionRow) -> None:
+        """Count a judged session among the recorded ones, if it is complete."""
+        if row.complete:
+            known = self._of(row.root, row.trade_date)
+            known.append(Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity))
+
+    def _of(self, root: str, day: date) -> list[Traded]:
+        if root not in self._recorded:
+            found = (
+                self._parts.store.traded(self._owner, root, day - RECENT, date.max) if self._stored else []
+            )
+            self._recorded[root] = list(found)
+        return self._recorded[root]
 
 
 def begin(contract: Contract, session: Session, quality: Quality) -> Folding:
@@ -63,15 +149,15 @@ class Settling:
         #: Sessions of which a damaged file holds a part: by contract and open (ns UTC).
         self._in_part: set[tuple[str, int]] = set()
 
-    def row(self, folding: Folding, days: Sequence[SpooledDay]) -> SessionRow:
+    def folded(self, folding: Folding, days: Sequence[SpooledDay]) -> Folded:
         """The session as all recordings of the source make it; `days` are those just spooled.
 
         Folded on the way if the file held all of it, from the tape otherwise. Raises `RangeTooWide`.
         """
         others = self._others(folding, days)
-        spans = [span for part in (*days, *others) for span in part.spans]
+        parts = (*days, *others)
         if others or not all(day.pure for day in days):
-            files = [part.file for part in (*days, *others)]
+            files = [part.file for part in parts]
             again = begin(folding.contract, folding.session, folding.quality)
             again.counts.off_tick, again.counts.out_of_order = (
                 folding.counts.off_tick,
@@ -79,9 +165,9 @@ class Settling:
             )
             for cell, rows, ticks in self._pieces(folding.contract, folding.quality, files):
                 if cell.session == folding.session:
-                    self._fold(again, rows, ticks)
+                    again.add(rows, ticks, Counts(len(rows), volume_of(rows, again.quality)))
             folding = again
-        return self._as_row(folding, spans)
+        return self._as_folded(folding, parts)
 
     def is_best(self, row: SessionRow) -> bool:
         """Whether the row answers for its session, given what is kept of it."""
@@ -97,7 +183,7 @@ class Settling:
 
     def refold(
         self, contract: Contract, recordings: Sequence[RecordingRow], damaged: Sequence[RecordingRow]
-    ) -> list[SessionRow]:
+    ) -> list[Folded]:
         """Every session that recordings of one contract, source and quality hold, folded from the tape; but none of
         which a damaged recording holds a part."""
         if not recordings:
@@ -107,7 +193,7 @@ class Settling:
         for cell, rows, ticks in self._pieces(contract, quality, [row.file for row in recordings]):
             if cell.session.open_ns not in foldings:
                 foldings[cell.session.open_ns] = begin(contract, cell.session, quality)
-            self._fold(foldings[cell.session.open_ns], rows, ticks)
+            foldings[cell.session.open_ns].add(rows, ticks, Counts(len(rows), volume_of(rows, quality)))
         first, last = recordings[0].trade_date, recordings[-1].trade_date + LONGEST_SESSION
         set_aside = {
             (row.trade_date, row.kind): (row.off_tick, row.out_of_order)
@@ -118,9 +204,7 @@ class Settling:
             known = set_aside.get((folding.session.trade_date, folding.session.kind), (0, 0))
             folding.counts.off_tick, folding.counts.out_of_order = known
         return [
-            self._as_row(
-                folding, [span for row in _touching(recordings, folding.session) for span in row.spans]
-            )
+            self._as_folded(folding, _touching(recordings, folding.session))
             for folding in foldings.values()
             if not _touching(damaged, folding.session)
         ]
@@ -155,22 +239,33 @@ class Settling:
                     rows, ticks, _ = on_tick(chunk[first:last], tick_e9, quality)
                     yield cell, rows, ticks
 
-    def _fold(self, folding: Folding, rows: Rows, ticks: list[Column]) -> None:
-        fold_rows(folding.fold, rows, ticks, folding.quality)
-        folding.counts.add(Counts(len(rows), volume_of(rows, folding.quality)), rows)
-
-    def _as_row(self, folding: Folding, spans: Iterable[Span]) -> SessionRow:
+    def _as_folded(self, folding: Folding, parts: Sequence[SpooledDay | RecordingRow]) -> Folded:
         ladder, session, counts = folding.fold.ladder(), folding.session, folding.counts
         if ladder is None:
             raise RuntimeError("a session with rows has a ladder")
-        complete = self._now_ns >= session.close_ns + GRACE_NS and covers(spans, session)
-        return SessionRow(
+        minutes, zone = folding.minutes, self._parts.universe.products[session.root].zone
+        row = SessionRow(
             owner=self._owner, root=session.root, contract=folding.contract.key, trade_date=session.trade_date,
             kind=session.kind, open_ns=session.open_ns, close_ns=session.close_ns, source=self._source,
-            quality=folding.quality, complete=complete, short=session.short, rows=counts.rows, volume=counts.volume,
+            quality=folding.quality, complete=False, short=session.short, rows=counts.rows, volume=counts.volume,
             off_tick=counts.off_tick, out_of_order=counts.out_of_order, first_ns=counts.first_ns,
             last_ns=counts.last_ns, received_ns=self._now_ns, profile=dump(ladder),
+            activity=activity_of(minutes, session, zone),
         )  # fmt: skip
+        left = uncovered([span for part in parts for span in part.spans], session)
+        return Folded(row, session, folding.contract, minutes, left, any(part.from_feed for part in parts))
+
+
+def judged(folded: Sequence[Folded], judge: Judge) -> list[SessionRow]:
+    """The better of several sources' rows for each session of one product, judged in order of time."""
+    recorded = by_recording(folded)
+    rows: list[SessionRow] = []
+    ordered = sorted(folded, key=lambda one: (one.row.open_ns, one.row.contract))
+    for _, same in groupby(ordered, key=lambda one: (one.row.open_ns, one.row.contract)):
+        best = max((judge.judge(one, recorded[one.recording]) for one in same), key=_standing)
+        judge.note(best)
+        rows.append(best)
+    return rows
 
 
 def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
@@ -181,6 +276,25 @@ def best_of(rows: Iterable[SessionRow]) -> list[SessionRow]:
         if key not in best or _standing(row) > _standing(best[key]):
             best[key] = row
     return list(best.values())
+
+
+def by_recording(folded: Iterable[Folded]) -> dict[Recording, dict[Contract, Minutes]]:
+    """When each contract traded, by recording."""
+    found: dict[Recording, dict[Contract, Minutes]] = {}
+    for one in folded:
+        found.setdefault(one.recording, {})[one.contract] = one.minutes
+    return found
+
+
+def _united(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The spans in order, those that overlap or touch made one."""
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], last)
+        else:
+            found.append((first, last))
+    return tuple(found)
 
 
 def touches(recording: RecordingRow, row: SessionRow) -> bool:

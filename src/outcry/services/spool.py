@@ -65,6 +65,7 @@ class SpooledDay:
     damaged: str = ""
     changed: bool = True
     spans: tuple[Span, ...] = ()
+    from_feed: bool = False
     duplicates: Times = field(default_factory=lambda: np.zeros(0, np.int64))
     replaced: str = ""
 
@@ -87,6 +88,7 @@ class SpooledDay:
         return RecordingRow(
             self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.file.path, c.rows,
             c.volume, c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns, self.spans, self.file.digest,
+            self.from_feed,
         )  # fmt: skip
 
 
@@ -130,15 +132,17 @@ class Spool:
             del self._open[id(day)]
 
     def finish(
-        self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, replace: bool = False
-    ) -> list[SpooledDay]:
+        self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
+        replace: bool = False,
+    ) -> list[SpooledDay]:  # fmt: skip
         """Finish every file; join those the tape has already, or that came out of order.
 
-        `spans`: by root, what the file says it holds all of. `replace`: it also knows better than the tape what was
-        taken back, so that the tape's rows are not joined to its own.
+        `spans`: by root, what it says it holds all of. `from_feed`: it is no file but what a live feed sent.
+        `replace`: it also knows better than the tape what was taken back, so that the tape's rows are not joined to its
+        own.
         """
         for day in self._days.values():
-            day.spans = spans[day.contract.root]
+            day.spans, day.from_feed = spans[day.contract.root], from_feed
             self._close(day)
             found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
             kept = next(
@@ -168,11 +172,12 @@ class Spool:
         if old is None:
             kept, old = None, new[:0]
         rows, day.duplicates = join(old, new, day.quality)
-        day.spans = joined((*kept.spans, *day.spans)) if kept else day.spans
+        if kept:
+            day.spans, day.from_feed = joined((*kept.spans, *day.spans)), day.from_feed or kept.from_feed
         if kept and np.array_equal(rows, old):
             # a file without a digest holds what its recording brings again: now it can have one
             day.file = kept.file if kept.digest else TapeFile(kept.path, self._tape.digest(kept.path))
-            day.changed = day.spans != kept.spans or not kept.digest
+            day.changed = (day.spans, day.from_feed) != (kept.spans, kept.from_feed) or not kept.digest
             day.counts = Counts(
                 kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns
             )

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from outcry.store.database import be_patient
 from outcry.store.turns import to_migrate
 
-HEAD = "0009"
+HEAD = "0010"
 _FOLDER = Path(__file__).parent / "migrations"
 #: A big table takes its time, and others wait for it.
 _PATIENCE_S = 3600.0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outcry.core.calendar import Calendar
 from outcry.core.instruments import Universe
-from outcry.core.reference import BadReference, parse_days, parse_hours, parse_products
+from outcry.core.reference import BadReference, parse_days, parse_hours, parse_products, with_activity
 
 __all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
 
@@ -43,7 +43,7 @@ def load_reference(folder: Path | None = None, *, variants: dict[str, str] | Non
     def ours(name: str) -> str:
         return (packaged / name).read_text(encoding="utf-8")
 
-    products = parse_products(ours("products.csv"))
+    products = with_activity(parse_products(ours("products.csv")), ours("activity.csv"))
     hours = parse_hours(ours("sessions.csv"), products)
     days = [
         *parse_days(ours("holidays.csv"), products),

@@ -198,6 +198,7 @@ recordings = Table(
     *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
     Column("spans", Text, nullable=False),
     Column("digest", Text, nullable=False, server_default=""),
+    Column("from_feed", Integer, nullable=False, server_default="0"),
     Column("checksum", LargeBinary),
 )
 
@@ -230,6 +231,8 @@ sessions = Table(
     Column("short", Integer, nullable=False),
     *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
     Column("profile", LargeBinary, nullable=False),
+    Column("holes", Text, nullable=False, server_default="[]"),
+    Column("activity", Text, nullable=False, server_default="[]"),
     Column("checksum", LargeBinary),
     Index("ix_sessions_owner_root", "owner", "root"),
 )

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, Select, Table, and_, exists, func
 
 from outcry.core.calendar import SessionKind
 from outcry.ports.records import Quality
-from outcry.ports.store import DamagedSession, DatasetRow, RecordingId, RecordingRow, SessionRow
+from outcry.ports.store import DamagedSession, DatasetRow, RecordingId, RecordingRow, SessionRow, Traded
 from outcry.store import checksums, schema
 from outcry.store.checksums import Damaged, with_checksum
 from outcry.store.database import new_id
@@ -211,6 +211,18 @@ class SqlStore(SqlKeys, SqlGrants):
         )
         return self._sessions(lambda query: query.where(*wanted))[0]
 
+    def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
+        """See `SessionStore`."""
+        table = schema.sessions
+        wanted = (
+            table.c.owner == owner,
+            table.c.root == root,
+            table.c.complete == 1,
+            table.c.trade_date.between(first, last),
+        )
+        found = self._sessions(lambda query: query.where(*wanted))[0]
+        return [Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity) for row in found]
+
     def roots(self, owners: Sequence[int]) -> Sequence[str]:
         """See `SessionStore`."""
         table = schema.sessions
@@ -244,8 +256,10 @@ def _all(query: Select[Any]) -> Select[Any]:
 
 
 def _recording(row: Mapping[str, Any]) -> RecordingRow:
-    spans = tuple((first, last) for first, last in json.loads(row["spans"]))
-    changed: dict[str, Any] = {"quality": Quality(row["quality"]), "spans": spans, **_day(row)}
+    changed: dict[str, Any] = {
+        "quality": Quality(row["quality"]), "spans": _tuples(row["spans"]), "from_feed": bool(row["from_feed"]),
+        **_day(row),
+    }  # fmt: skip
     return RecordingRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
 
 
@@ -253,6 +267,7 @@ def _session(row: Mapping[str, Any]) -> SessionRow:
     changed: dict[str, Any] = {
         "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
         "complete": bool(row["complete"]), "short": bool(row["short"]), **_day(row),
+        "holes": _tuples(row["holes"]), "activity": _tuples(row["activity"]),
     }  # fmt: skip
     return SessionRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
 
@@ -292,11 +307,21 @@ def _dataset(row: RowMapping) -> DatasetRow:
 
 
 def _plain_recording(row: RecordingRow) -> dict[str, Any]:
-    return with_checksum(asdict(row) | {"spans": json.dumps(row.spans)})
+    return with_checksum(asdict(row) | {"spans": json.dumps(row.spans), "from_feed": int(row.from_feed)})
 
 
 def _plain(row: SessionRow) -> dict[str, Any]:
-    return with_checksum(asdict(row) | {"complete": int(row.complete), "short": int(row.short)})
+    return with_checksum(
+        asdict(row)
+        | {
+            "complete": int(row.complete), "short": int(row.short),
+            "holes": json.dumps(row.holes), "activity": json.dumps(row.activity),
+        }
+    )  # fmt: skip
+
+
+def _tuples(text: str) -> tuple[Any, ...]:
+    return tuple(tuple(row) for row in json.loads(text))
 
 
 def _replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
