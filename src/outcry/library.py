@@ -4,9 +4,9 @@ Rule kept: exactly the service's kernel and rules; nothing is computed twice in 
 library), rules §1, §2, §5.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -20,11 +20,21 @@ from outcry.core.kernels import BulkFold
 from outcry.core.ladder import Ladder, bracket_windows
 from outcry.core.methods import PRESETS, Method
 from outcry.core.profile import SessionProfile, levels_of, profile_of
-from outcry.core.units import NANOS_PER_SECOND, PRICE_SCALE, OffTickPrice, e9_from_text
+from outcry.core.units import NANOS_PER_SECOND, PRICE_SCALE, e9_from_text
+from outcry.dataframes import (
+    FLOAT_ERROR_E9,
+    check_bars,
+    check_lengths,
+    check_repeats,
+    columns_of,
+    is_missing,
+    prices_e9,
+    since_epoch,
+    sizes_of,
+    ticks_of,
+    times_of,
+)
 from outcry.store.reference import Reference, load_reference
-
-_INT64_MAX_PRICE = 9_000_000_000.0
-_FLOAT_ERROR_E9 = 2  # units of 10⁻⁹ by which the nearest double of a price of up to nine decimals may miss it
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,37 +94,47 @@ def profile(
     start). Rows outside the window are left out.
 
     Either tick_size and window (half-open: two aware datetimes, ISO strings with offset, or int ns), or symbol and
-    date: the regular hours of that product on that trade date, and its tick. `method`: a name of
-    `outcry.core.methods.PRESETS`.
+    date: the regular hours of that product on that trade date, and its tick. `date`: a date, a datetime or Timestamp
+    at midnight, a numpy datetime64 of a day, or ISO text. `method`: a name of `outcry.core.methods.PRESETS`.
 
-    Raises ValueError, naming the row, for a price between two ticks (but for presets that round as their origin
-    does), a naive datetime, a missing column, or a window in which nothing traded.
+    Raises ValueError, naming the row where there is one: for data that is no table or empty, a missing time or column,
+    a price between two ticks (but for presets that round as their origin does), two bars of one stamp, bars longer than
+    a bracket or reaching over its edge, a naive datetime, or a window in which nothing traded.
     """
     preset = PRESETS.get(method)
     if preset is None:
         raise ValueError(f"method {method!r} is none of {', '.join(PRESETS)}")
     tick_e9, segments = _terms(tick_size, window, symbol, date)
-    columns = _columns(data)
-    at_ns = _times(columns["ts"])
+    columns = columns_of(data)
+    at_ns = times_of(columns["ts"])
     inside = _inside(at_ns, segments)
     if not inside.any():
-        raise ValueError("no row of the data lies inside the window")
+        raise ValueError(
+            f"no row of the data lies inside the window: {_span(segments[0][0], segments[-1][1])}. "
+            f"The data: {_span(int(at_ns.min()), int(at_ns.max()))}"
+        )
     chosen = {name: column[inside] for name, column in columns.items() if name != "ts"}
     places = np.flatnonzero(inside)
+    if "price" not in chosen:
+        check_repeats(at_ns[inside], places)
     if preset.placement == "close_up":
         return _of_closes(chosen, places, tick_e9, preset)
     fold = BulkFold(bracket_windows(segments, bracket_minutes))
     if "price" in chosen:
-        fold.trades(at_ns[inside], _ticks(chosen["price"], tick_e9, places), _sizes(chosen["size"], "size"))
-    else:
-        opened, high, low, close = (
-            _ticks(chosen[n], tick_e9, places) for n in ("open", "high", "low", "close")
+        fold.trades(
+            at_ns[inside],
+            ticks_of(chosen["price"], tick_e9, places),
+            sizes_of(chosen["size"], "size", places),
         )
-        _check_bars(opened, high, low, close, places)
-        fold.bars(at_ns[inside], opened, high, low, close, _sizes(chosen["volume"], "volume"))
+    else:
+        check_lengths(at_ns, segments, bracket_minutes)
+        opened, high, low, close = (
+            ticks_of(chosen[n], tick_e9, places) for n in ("open", "high", "low", "close")
+        )
+        check_bars(opened, high, low, close, places)
+        fold.bars(at_ns[inside], opened, high, low, close, sizes_of(chosen["volume"], "volume", places))
     ladder = fold.ladder()
-    if ladder is None:
-        raise ValueError("no row of the data lies inside the window")
+    assert ladder is not None  # something is inside
     found = profile_of(ladder, 60 // bracket_minutes, preset)
     return _shown(ladder, found, tick_e9, preset)
 
@@ -140,7 +160,7 @@ def _terms(
         return tick_e9, ((start, end),)
     if None in by_name or by_hand != (None, None) or symbol is None or day is None:
         raise ValueError("give either tick_size and window, or symbol and date")
-    when = date.fromisoformat(day) if isinstance(day, str) else day
+    when = _trade_date(day)
     try:
         product = _reference().universe.resolve(symbol, when, history=True).product
     except UnknownName as problem:
@@ -151,67 +171,43 @@ def _terms(
     return product.tick_e9, session.segments
 
 
+def _trade_date(day: Any) -> date:
+    """A trade date given as whatever notebooks hold. An instant is refused: its trade date depends on the exchange."""
+    if isinstance(day, np.datetime64):
+        day = str(day)
+    if isinstance(day, str):
+        try:
+            day = datetime.fromisoformat(day)
+        except ValueError:
+            raise ValueError(f"date: {day!r} is no date; write it as 2013-10-08") from None
+    if is_missing(day) or not isinstance(day, date):
+        raise ValueError(f"date: {day!r} is no date; give a date, or text such as 2013-10-08")
+    if isinstance(day, datetime):
+        if day.time() != time() or getattr(day, "nanosecond", 0):
+            raise ValueError(f"date: {day} has a time of day; give the trade date alone, such as 2013-10-08")
+        return day.date()
+    return day
+
+
+def _span(first_ns: int, last_ns: int) -> str:
+    """Two times (ns UTC) for an error message."""
+    return " to ".join(f"{np.datetime64(at_ns // NANOS_PER_SECOND, 's')}Z" for at_ns in (first_ns, last_ns))
+
+
 def _instant(value: Any) -> int:
     """An edge of the window as ns UTC; a zone is demanded, for the window is what people write by hand."""
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, np.datetime64):
         raise TypeError("window: a numpy datetime64 has no zone; give aware datetimes, ISO strings or int ns")
+    if is_missing(value):
+        raise ValueError(f"window: {value!r} is no time")
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     if at.tzinfo is None:
         raise ValueError(
             f"window: {value!r} has no zone; write it with an offset, such as 2013-10-08T09:30-04:00"
         )
-    return _since_epoch(at)
-
-
-def _since_epoch(at: datetime) -> int:
-    since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    whole = (since.days * 86_400 + since.seconds) * NANOS_PER_SECOND + since.microseconds * 1_000
-    return whole + getattr(at, "nanosecond", 0)  # a pandas Timestamp is finer than a datetime
-
-
-def _columns(data: Any) -> dict[str, Any]:
-    """The columns of any dataframe or mapping, as arrays."""
-    names = (
-        list(data.keys()) if isinstance(data, Mapping) else list(getattr(data, "column_names", data.columns))
-    )
-    trades, bars = ("ts", "price", "size"), ("ts", "open", "high", "low", "close", "volume")
-    wanted = trades if "price" in names else bars
-    missing = [name for name in wanted if name not in names]
-    if missing:
-        raise ValueError(
-            f"the data has no column {missing[0]!r}: {', '.join(trades)} for trades, {', '.join(bars)} for bars"
-        )
-    columns = {name: _array(data[name]) for name in wanted}
-    if len({len(column) for column in columns.values()}) != 1:
-        raise ValueError("the columns of the data differ in length")
-    return columns
-
-
-def _array(column: Any) -> NDArray[Any]:
-    zone = getattr(getattr(column, "dt", None), "tz", None)
-    if zone is not None:  # a zoned pandas column: as UTC instants, not as objects
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-
-
-def _times(column: NDArray[Any]) -> NDArray[np.int64]:
-    """Times as ns UTC. Datetimes and ISO text without a zone are UTC, as the library's contract says of a column."""
-    if np.issubdtype(column.dtype, np.integer):
-        return column.astype(np.int64)
-    if np.issubdtype(column.dtype, np.datetime64):
-        return column.astype("datetime64[ns]").astype(np.int64)
-    if column.dtype.kind in "OU":
-        return np.array([_stamp(value) for value in column], dtype=np.int64)
-    raise TypeError(f"ts is of type {column.dtype}; give datetimes or int64 ns UTC")
-
-
-def _stamp(value: Any) -> int:
-    at = datetime.fromisoformat(value) if isinstance(value, str) else value
-    if not isinstance(at, datetime):
-        raise TypeError(f"ts holds {value!r}; give datetimes or int64 ns UTC")
-    return _since_epoch(at if at.tzinfo else at.replace(tzinfo=UTC))
+    return since_epoch(at)
 
 
 def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
@@ -221,48 +217,13 @@ def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> ND
     return inside
 
 
-def _prices_e9(column: NDArray[Any], places: NDArray[np.intp]) -> NDArray[np.int64]:
-    if column.dtype == object:  # Decimals or text: exactly
-        return np.array([e9_from_text(format(Decimal(str(value)), "f")) for value in column], dtype=np.int64)
-    values = column.astype(np.float64)
-    bad = ~(np.abs(values) < _INT64_MAX_PRICE)
-    if bad.any():
-        raise ValueError(f"row {int(places[bad.argmax()])}: {values[bad.argmax()]} is no price")
-    return np.rint(values * PRICE_SCALE).astype(np.int64)
-
-
-def _ticks(column: NDArray[Any], tick_e9: int, places: NDArray[np.intp]) -> NDArray[np.int64]:
-    prices = _prices_e9(column, places)
-    ticks = np.rint(prices / tick_e9).astype(np.int64)
-    off = np.abs(ticks * tick_e9 - prices) > _FLOAT_ERROR_E9
-    if off.any():
-        worst = int(off.argmax())
-        problem = OffTickPrice(int(prices[worst]), tick_e9)
-        raise ValueError(f"row {int(places[worst])}: {problem}") from problem
-    return ticks
-
-
-def _sizes(column: NDArray[Any], name: str) -> NDArray[np.int64]:
-    sizes = np.asarray(column, dtype=np.float64)
-    if not (np.isfinite(sizes).all() and (sizes >= 0).all() and (sizes == np.rint(sizes)).all()):
-        raise ValueError(f"{name} is a whole number of contracts, 0 or more")
-    return sizes.astype(np.int64)
-
-
-def _check_bars(opened: Any, high: Any, low: Any, close: Any, places: NDArray[np.intp]) -> None:
-    bad = (high < low) | (opened > high) | (opened < low) | (close > high) | (close < low)
-    if bad.any():
-        raise ValueError(
-            f"row {int(places[bad.argmax()])}: the bar's open or close lies outside its low to high"
-        )
-
-
 def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, preset: Method) -> Profile:
     """A profile as the preset's origin draws it: each bar or trade at the row of its close, rounded up."""
-    prices = _prices_e9(chosen["close"] if "close" in chosen else chosen["price"], places)
+    prices = prices_e9(chosen["close"] if "close" in chosen else chosen["price"], tick_e9, places)
     # the origin divides doubles before rounding up: a price on the grid stays on it
-    ticks = -((_FLOAT_ERROR_E9 - prices) // tick_e9)
-    sizes = _sizes(chosen["volume"] if "volume" in chosen else chosen["size"], "volume")
+    ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)
+    name = "volume" if "volume" in chosen else "size"
+    sizes = sizes_of(chosen[name], name, places)
     low, rows = int(ticks.min()), int(ticks.max() - ticks.min()) + 1
     volume = np.bincount(ticks - low, sizes, rows).astype(np.int64).tolist()
     tpos = np.bincount(ticks - low, minlength=rows).tolist()

@@ -1,15 +1,19 @@
 """Draws a profile as a trader knows it: letters at their prices, value area, POC, initial balance, volume beside.
 
-Rule kept: every mark is a number of the profile; nothing is derived here. matplotlib is an extra (`outcry[plot]`).
+Rule kept: every mark is a number of the profile, written with the decimals of its tick; nothing is derived or rounded
+here. matplotlib is an extra (`outcry[plot]`).
 """
 
 from typing import TYPE_CHECKING, Any
+
+from outcry.core.units import PRICE_SCALE, fixed_text, price_text
 
 if TYPE_CHECKING:
     from outcry.library import Profile
 
 INK, MUTED, VALUE, POC, BALANCE, VOLUME = "#1d2733", "#7b8794", "#e6effa", "#d9480f", "#2b8a3e", "#b8c7d9"
 _VOLUME_WIDTH = 14  # of the volume histogram, in letters
+_MOST_LABELS = 12  # on the price axis
 _MAX_DRAWN_ROWS = 160  # more rows than this are drawn as groups: letters would be smaller than a pixel
 
 
@@ -32,15 +36,38 @@ def draw(profile: "Profile", ax: Any = None) -> Any:
     ax.set_xlim(-2.5, widest + _VOLUME_WIDTH + 12)
     ax.set_ylim(profile.low - 3 * profile.tick_size, profile.high + 3 * profile.tick_size)
     ax.set_xticks([])
-    ax.ticklabel_format(axis="y", useOffset=False, style="plain")
+    _axis(profile, ax)
     for side in ("top", "right", "bottom"):
         ax.spines[side].set_visible(False)
     ax.set_title(
-        f"TPO profile, {profile.method}: {len(profile.rows)} rows of {profile.tick_size:g}",
+        f"TPO profile, {profile.method}: {len(profile.rows)} rows of {price_text(_tick_e9(profile))}",
         loc="left",
         fontsize=10,
     )
     return ax
+
+
+def _tick_e9(profile: "Profile") -> int:
+    return round(profile.tick_size * PRICE_SCALE)
+
+
+def _text(profile: "Profile", price: float) -> str:
+    tick_e9 = _tick_e9(profile)
+    return fixed_text(round(price * PRICE_SCALE / tick_e9), tick_e9)
+
+
+def _axis(profile: "Profile", ax: Any) -> None:
+    """Label prices that can trade, a round number of ticks apart."""
+    low, high = (round(price / profile.tick_size) for price in (profile.low, profile.high))
+    step = next(
+        ticks
+        for power in range(19)
+        for ticks in (10**power, 2 * 10**power, 5 * 10**power)
+        if (high - low) // ticks < _MOST_LABELS
+    )
+    labelled = range(-(-low // step) * step, high + 1, step)
+    prices = [ticks * _tick_e9(profile) / PRICE_SCALE for ticks in labelled]
+    ax.set_yticks(prices, [_text(profile, price) for price in prices])
 
 
 def _letters(profile: "Profile", ax: Any, group: int) -> None:
@@ -101,5 +128,10 @@ def _levels(profile: "Profile", ax: Any, widest: int) -> None:
         last = at
         ax.plot([0, edge], [price, price], color=colour, linewidth=0.6, alpha=0.7, zorder=1)
         ax.annotate(
-            f"{name} {price:g}", (edge, price), (edge + 0.4, at), fontsize=7, color=colour, va="center"
+            f"{name} {_text(profile, price)}",
+            (edge, price),
+            (edge + 0.4, at),
+            fontsize=7,
+            color=colour,
+            va="center",
         )
