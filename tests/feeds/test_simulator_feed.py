@@ -28,6 +28,7 @@ from outcry.ports.feed import (
     Heartbeat,
     Repaired,
     RowFlag,
+    Status,
     Trades,
 )
 from outcry.ports.records import Quality, Rows
@@ -127,9 +128,26 @@ def test_live_rows_are_those_of_the_whole_session(make: Make, whole: Whole) -> N
 
 def test_a_fresh_stream_has_caught_up_at_the_open_of_its_trade_date(make: Make) -> None:
     """The night of Wednesday begins with the close of Tuesday's regular hours, 14:30 New York."""
-    first, second, *_ = listen(make("2026-11-18T15:20"), CL, "2026-11-18T15:21")
+    events = [
+        event
+        for event in listen(make("2026-11-18T15:20"), CL, "2026-11-18T15:21")
+        if not isinstance(event, Status)
+    ]
+    first, second, *_ = events
     assert first == CaughtUp(at("2026-11-17T19:30"), Quality.TICKS)
     assert isinstance(second, Trades)
+
+
+def test_a_fresh_stream_is_behind_until_it_has_sent_the_day_so_far(make: Make) -> None:
+    """It begins at 10:20 New York: what was traded from the night on is news of the past."""
+    events = listen(make("2026-11-18T15:20"), CL, "2026-11-18T15:21")
+    begun, present = [place for place, event in enumerate(events) if isinstance(event, Status)]
+    assert events[begun] == Status(subscribed=True, code="catching_up")
+    assert events[present] == Status(subscribed=True, code="subscribed")
+    assert begun == 0
+    past, news = rows_of(events[:present]), rows_of(events[present:])
+    assert len(past) > 1000
+    assert past["ts_recv"].max() <= at("2026-11-18T15:20") < news["ts_recv"].min()
 
 
 def test_it_beats_every_second_also_when_nothing_trades(make: Make) -> None:

@@ -184,6 +184,37 @@ def test_live_needs_a_session_a_prior_and_a_feed_that_is_there(house: House) -> 
     ]
 
 
+def test_news_of_the_past_is_no_live_answer(house: House) -> None:
+    """A feed that sends the day so far as news says so: until its next status it is catching up, not live."""
+
+    async def work(staged: Stage) -> list[str]:
+        seen: list[str] = []
+
+        class Watching(ScriptFeed):
+            async def open(self, contract, since):
+                async for event in super().open(contract, since):
+                    yield event
+                    seen.append(reason(staged))
+
+        next_open = OPEN + 24 * 60 * MINUTE
+        script = [
+            Heartbeat(OPEN - 20 * 3600 * SECOND), CaughtUp(OPEN, Quality.TICKS), *day(), Heartbeat(CLOSE + 5 * MINUTE),
+            Status(subscribed=True, code="catching_up"), Heartbeat(next_open),
+            Trades(rows((next_open + SECOND, 22_003))), Status(subscribed=True, code="subscribed"),
+            Status(subscribed=True, code="catching_up"), FeedLost("disconnected"),
+        ]  # fmt: skip
+        after = [CaughtUp(next_open + 2 * SECOND, Quality.TICKS), Ended(next_open + MINUTE)]
+        await staged.engine.attach(0, Watching([script, after]))
+        return seen
+
+    seen = run(house, work)
+    assert seen[83:] == [
+        "no_trades", "catching_up", "catching_up", "catching_up", "live", "catching_up",
+        # the feed is opened again, and says nothing of being behind
+        "live",
+    ]  # fmt: skip
+
+
 def test_a_link_that_falls_silent_is_stale(house: House) -> None:
     async def work(staged: Stage) -> None:
         feed = ScriptFeed([[CAUGHT, Trades(rows((OPEN, 22_000))), 1e9]])

@@ -179,9 +179,14 @@ class VolumeCounter:
     volume_lots: int
 
 
+#: The code of a `Status` before news of the past.
+CATCHING_UP = "catching_up"
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Whether the subscription stands; `code` is stable, `text` for a person."""
+    """Whether the subscription stands; `code` is stable, `text` for a person. With the code `CATCHING_UP` what follows
+    is news, but of the past: the stream is not live until another status follows."""
 
     subscribed: bool
     code: str

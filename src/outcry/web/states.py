@@ -102,6 +102,8 @@ def state_of(
     elif kind == "delayed" and as_of:
         year = None if now_ns is None else utc_date(now_ns).year
         note = date_text(date.fromisoformat(as_of), words.language, year=year)
+    if kind == "connecting":  # how far it has caught up is no age of an answer
+        updated_at = None
     age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""
     told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"
     return State(code, kind, words(word), told, href, updated_at or "", age, note)

@@ -2,8 +2,8 @@
 
 Rules kept: it sends exactly the rows of `market.Market.trades`, each when its time has come by the clock given, and
 goes from session to session by itself. A stream that begins has caught up at once, at the opening of its trade date:
-what was traded since then is sent as news, so that the alerts of the day so far exist. A stream that goes on from a
-cursor catches up first, as any feed does.
+what was traded since then is sent as news, so that the alerts of the day so far exist; until it reaches the present, it
+says that it is behind. A stream that goes on from a cursor catches up first, as any feed does.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from outcry.feeds.simulator.faults import Faults, Telling
 from outcry.feeds.simulator.market import Market
 from outcry.ports.clock import Clock
 from outcry.ports.feed import (
+    CATCHING_UP,
     Backfill,
     CaughtUp,
     Cursor,
@@ -29,6 +30,7 @@ from outcry.ports.feed import (
     Gap,
     Heartbeat,
     Resume,
+    Status,
 )
 from outcry.ports.records import Quality
 
@@ -76,6 +78,9 @@ class SimulatorFeed:
             max(since.since_ns, begun_ns - REACH_NS) if since.since_ns > 0 else self._day_open(contract)
         )
         caught_up = since.since_ns <= 0
+        behind = caught_up and start_ns < begun_ns
+        if behind:
+            yield Status(subscribed=True, code=CATCHING_UP)
         if caught_up:
             yield CaughtUp(min(start_ns, begun_ns), Quality.TICKS)
         elif start_ns > since.since_ns:
@@ -96,6 +101,9 @@ class SimulatorFeed:
                 if not caught_up and due_ns < session.close_ns:
                     caught_up = True
                     yield CaughtUp(due_ns, Quality.TICKS)
+                if behind and due_ns < session.close_ns:
+                    behind = False
+                    yield Status(subscribed=True, code="subscribed")
                 if due_ns >= beat_ns + _BEAT_NS and due_ns < session.close_ns:
                     beat_ns = due_ns
                     yield Heartbeat(due_ns)

@@ -82,10 +82,12 @@ NEVER: frozenset[tuple[Phase, Sign]] = frozenset(
 
 @dataclass(slots=True)
 class Health:
-    """One stream's. Times of the loop in seconds, of the market in ns UTC. `refusal`: the feed's own code."""
+    """One stream's. Times of the loop in seconds, of the market in ns UTC. `refusal`: the feed's own code; `behind`: it
+    sends news of the past."""
 
     phase: Phase = Phase.CONNECTING
     subscribed: bool = True
+    behind: bool = False
     refusal: str = ""
     heard_s: float = 0.0
     _trades_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_INTERVALS_KEPT))
@@ -94,6 +96,8 @@ class Health:
     def take(self, sign: Sign) -> None:
         """Move the connection on."""
         self.phase = move(TRANSITIONS, self.phase, sign)
+        if sign is Sign.BROKE:  # how far behind the next stream is it says itself
+            self.behind = False
 
     def heard(self, now_s: float) -> None:
         """Any message came."""
@@ -109,8 +113,8 @@ class Health:
             return self.phase.value
         if not self.subscribed:
             return "unsubscribed"
-        if self.phase is Phase.CATCHING_UP:
-            return self.phase.value
+        if self.phase is Phase.CATCHING_UP or self.behind:
+            return Phase.CATCHING_UP.value
         return "stale_link" if now_s - self.heard_s > LINK_TIMEOUT_S else ""
 
     def traded(self, at_ns: int, delay_ns: int | None) -> None:

@@ -280,6 +280,7 @@ class Runner:
                 self._count(event)
             case ports.Status():
                 self.health.subscribed = event.subscribed
+                self.health.behind = event.subscribed and event.code == ports.CATCHING_UP
                 self.channel.told = "" if event.subscribed else event.code
             case ports.Ended():
                 await self._beat(event.at_ns)
