@@ -8,12 +8,24 @@ READY := $(VENV)/.ready
 help:            ## list the commands
 	@sed -n 's/^\([a-z]*\): *.*## /make \1\t/p' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml requirements/dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Outcry needs Python 3.11 or later: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV) || { echo "python3 -m venv failed: on Debian, apt-get install python3-venv" >&2; exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# One call a lock: all versions of constraints.txt, the hashes of every file of each, whatever the machine.
+define LOCK
+$(BIN)/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-build \
+	--no-annotate --custom-compile-command 'make lock' --constraint constraints.txt --group build
+endef
+
+lock:            ## write requirements/, the locks with hashes, after a change of pyproject.toml or constraints.txt
+	@test -x $(BIN)/uv || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
+	$(LOCK) --all-extras --group dev --group bench --output-file requirements/dev.txt
+	$(LOCK) --extra cluster --extra databento --extra ibkr --extra massive --extra projectx --output-file requirements/deploy.txt
 
 install: $(READY)  ## make .venv with everything pinned
 
@@ -59,7 +71,6 @@ check: $(READY)  ## format, lint, types, imports
 	$(BIN)/lint-imports
 
 bench: $(READY)  ## ratios against peers and limits, to standard output
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group bench
 	$(BIN)/python -m bench
 
 format: $(READY) ## format and mend what can be mended
@@ -76,4 +87,4 @@ docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install run browser test quick soak fuzz sim check bench format docs clean
+.PHONY: help install lock run browser test quick soak fuzz sim check bench format docs clean
