@@ -17,9 +17,7 @@ from outcry.core.units import PRICE_SCALE
 def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
     """Measure 1 M trades, which stay in cache, and 20 M, which do not (1 M alone if quick)."""
     if find_spec("market_profile") is None:
-        raise Unavailable(
-            "py-market-profile is not installed: make install"
-        )
+        raise Unavailable("py-market-profile is not installed: make install")
     with pinned():
         yield from _measured(1_000_000, 3 if quick else 40, 1 if quick else 3)
         if not quick:
