@@ -60,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port is given; for development. private_ca: PEM file with the roots that vouch for these, beside the system's.
     egress_denied: networks that no webhook is sent to, this service's own public addresses above all,
     `198.51.100.7/32,2001:db8::/32`.
+    disk_reserve_mib: room on the disk of `data`, in MiB, below which pushes, imports and replays are refused, so that
+    alerts, deliveries and sign-ins go on; 0: none.
     query_timeout_s: when a slow store becomes 502; 0: after 2, in a cluster 0.9. session_variants: other regular
     hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
@@ -90,6 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     private_hosts: str = ""
     private_ca: str = ""
     egress_denied: str = ""
+    disk_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=1_048_576)] = 1024
     query_timeout_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
     session_variants: dict[str, str] = {}
 

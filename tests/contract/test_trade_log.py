@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trade_logs import KEY, OTHER, files, frames, jetstream_log
+from trade_logs import KEY, OTHER, background, files, frames, jetstream_log
 
 from outcry.core.instruments import Contract
 from outcry.ports.live import Frame, StreamKey, TradeLog
@@ -16,11 +16,13 @@ from outcry.ports.partitions import partition_of_stream
 Opened = Callable[[Path], AbstractContextManager[TradeLog]]
 
 
-@pytest.fixture(params=["files", "jetstream"])
+@pytest.fixture(params=["files", "background", "jetstream"])
 def opened(request: pytest.FixtureRequest) -> Opened:
     """Opens a log, and again what it left."""
     if request.param == "files":
         return files
+    if request.param == "background":
+        return background
     server = request.getfixturevalue("jetstream")
     return lambda _folder: jetstream_log(server)
 

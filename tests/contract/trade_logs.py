@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tests.engines.jetstream import JetStream
 
+from outcry.bus.background import BackgroundLog
 from outcry.bus.log import FileLog
 from outcry.bus.nats.log import JetStreamLog
 from outcry.bus.nats.thread import LinkThread
@@ -19,6 +20,13 @@ OTHER = "3/replay/6EZ2026"
 @contextmanager
 def files(folder: Path) -> Iterator[FileLog]:
     log = FileLog(folder / "log", segment_bytes=200, most_open=3)
+    with log.exclusively():
+        yield log
+
+
+@contextmanager
+def background(folder: Path) -> Iterator[BackgroundLog]:
+    log = BackgroundLog(FileLog(folder / "log", segment_bytes=200, most_open=3))
     with log.exclusively():
         yield log
 

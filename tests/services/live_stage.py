@@ -11,6 +11,7 @@ import numpy as np
 from tests.within import within
 
 from outcry.accounts.licences import Grant, resolve
+from outcry.bus.background import BackgroundLog
 from outcry.bus.log import FileLog
 from outcry.core.instruments import Contract
 from outcry.ports.feed import (
@@ -100,16 +101,16 @@ class Stage:
     engine: Engine
     board: Board
     live: SqlLiveStore
-    log: FileLog
+    log: BackgroundLog
     told: list[str]
 
     def channel(self, contract: Contract = ES, feed: str = "script", owner: int = 0):
         return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
 
 
-def stage(house: House, board: Board | None = None) -> Stage:
+def stage(house: House, board: Board | None = None, log: BackgroundLog | None = None) -> Stage:
     """Build an engine; times between attempts are a thousand times shorter than usual."""
-    log = FileLog(house.settings.folder / "live")
+    log = log or BackgroundLog(FileLog(house.settings.folder / "live"))
     live = SqlLiveStore(house.database)
     board = board or Board()
     told: list[str] = []
@@ -127,11 +128,16 @@ def stage(house: House, board: Board | None = None) -> Stage:
     return Stage(house, Engine(stores, market, board, tell, rush=1000.0), board, live, log, told)
 
 
-def run(house: House, work: Callable[[Stage], Awaitable[T]], board: Board | None = None) -> T:
+def run(
+    house: House,
+    work: Callable[[Stage], Awaitable[T]],
+    board: Board | None = None,
+    log: BackgroundLog | None = None,
+) -> T:
     """Start an engine, do the work, stop it."""
 
     async def whole() -> T:
-        staged = stage(house, board)
+        staged = stage(house, board, log)
         with staged.log.exclusively():
             await staged.engine.start()
             try:

@@ -63,7 +63,8 @@ class Background(Protocol):
 class Services:
     """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
-    they run until all pass once; `degraded` tell which go on without what they share with other processes. `live`,
+    they run until all pass once; `degraded`: parts that do not work as they should while answers go on; `frozen`:
+    whether the disk of the store hangs. `live`,
     `delivery`: what runs beside the answers. `browsers` and `pages`: who comes in by a page, and the pages themselves.
     `ticket_secret`: what tickets of streams are sealed with, the same at every process that answers."""
 
@@ -82,6 +83,7 @@ class Services:
     pages: Callable[[Journal], AsgiApp] | None = None
     checks: Mapping[str, Callable[[], None]] = field(default_factory=dict[str, Callable[[], None]])
     degraded: Mapping[str, Callable[[], bool]] = field(default_factory=dict[str, Callable[[], bool]])
+    frozen: Callable[[], bool] = lambda: False
     ticket_secret: bytes = field(default_factory=partial(token_bytes, 32), repr=False)
 
 
@@ -240,7 +242,10 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
         else:
             journal.error("store does not answer", exc_info=error)
 
-    return Pulse(look, services.clock, on_change, services.board)
+    pulse = Pulse(look, services.clock, on_change, services.board, services.frozen)
+    services.query.frozen = services.frozen
+    services.query.revision_seen = lambda: pulse.store_revision if pulse.fresh else None
+    return pulse
 
 
 def _measure(edge: Edge, services: Services, hot: HotAnswers, hub: Hub) -> None:

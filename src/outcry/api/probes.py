@@ -3,7 +3,7 @@
 Rule kept: none of them is counted against a limit, and all of them carry the headers every response carries.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
@@ -39,8 +39,8 @@ def build_probes(
     degraded: Mapping[str, Callable[[], bool]] = MappingProxyType({}),
 ) -> AsgiApp:  # fmt: skip
     """Return the application for everything outside `/api`. `live`: whether the live side could start, if there is
-    one; `degraded`: parts that go on without what they share with other processes, while they do. `shares_store`: with
-    them too, so that a store which is away says nothing of this process: a proxy that heard so from each would send
+    one; `degraded`: parts that do not work as they should while answers go on. `shares_store`: with other processes,
+    so that a store which is away says nothing of this process: a proxy that heard so from each would send
     requests to none, and callers would not hear from us why."""
 
     def refuse(request: Request, problem: Problem) -> Response:
@@ -50,8 +50,11 @@ def build_probes(
         response.raw_headers = list(headers)
         return response
 
+    def troubled() -> list[str]:
+        return [name for name, is_degraded in degraded.items() if is_degraded()]
+
     async def health(_request: Request) -> Response:
-        return _json(b'{"status":"ok"}')
+        return _degraded(parts) if (parts := troubled()) else _json(b'{"status":"ok"}')
 
     async def ready(request: Request) -> Response:
         if not edge.pulse.started:
@@ -59,9 +62,9 @@ def build_probes(
         fresh = edge.pulse.fresh
         if not live() or not (fresh or shares_store):
             return refuse(request, UNAVAILABLE)
-        parts = [name for name, is_degraded in degraded.items() if is_degraded()] + ["store"] * (not fresh)
+        parts = troubled() + ["store"] * (not fresh)
         if parts:  # no other process would do better, so requests may go on coming
-            return _json(msgspec.json.encode({"status": "degraded", "parts": sorted(parts)}))
+            return _degraded(parts)
         return _json(b'{"status":"ready"}')
 
     async def metrics(request: Request) -> Response:
@@ -98,6 +101,10 @@ def build_probes(
     )
     app.router.redirect_slashes = False  # a redirect would carry the query along
     return app  # pyright: ignore[reportReturnType] - Starlette types its scope as a mutable mapping
+
+
+def _degraded(parts: Sequence[str]) -> Response:
+    return _json(msgspec.json.encode({"status": "degraded", "parts": sorted(parts)}))
 
 
 def _json(body: bytes) -> Response:

@@ -3,6 +3,7 @@
 Rule kept: the endpoints hand over text as it came and the caller's scope, and translate nothing but the form.
 """
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from outcry.accounts.licences import Scope
@@ -44,6 +45,11 @@ class Found(Protocol[A_co]):
 class Query(Protocol):
     """Answers questions from live feeds and the store. May block for milliseconds; raises `ServiceError` and
     `StoreBusy`."""
+
+    #: The store's revision as the application has just read it; None where it is not known.
+    revision_seen: Callable[[], int | None]
+    #: Whether the disk of the store hangs.
+    frozen: Callable[[], bool]
 
     def revision(self) -> int:
         """The store's revision: while it stays, so do answers that do not go stale by themselves."""

@@ -55,6 +55,8 @@ class FileLog:
         self._folder = folder
         self._segment_bytes, self._most_open = segment_bytes, most_open
         self._turn = threading.Lock()
+        #: Guards files and good bytes of streams: readers do not wait for a write that hangs. Taken inside `_turn`.
+        self._known = threading.Lock()
         self._held = False
         self._streams: dict[str, _Stream] = {}
         self._open: OrderedDict[str, _Stream] = OrderedDict()  # the least recently used first
@@ -94,26 +96,39 @@ class FileLog:
 
     def last(self, key: str) -> int:
         """See `TradeLog`."""
-        with self._turn:
-            return self._stream(key).last
+        return self._looked_up(key).last
 
     def append(self, key: str, first: int, count: int, blob: bytes) -> None:
         """See `TradeLog`."""
+        self.append_all(key, [Frame(first, count, blob)])
+
+    def append_all(self, key: str, frames: Sequence[Frame]) -> None:
+        """Append frames that follow one another with one write: all of them are added, or none."""
         with self._turn:
             stream = self._streams.get(key) or self._stream(key)
-            if first != stream.last or count < 1:
-                check_repeat(key, stream.last, first, count)
+            last, fresh = stream.last, bytearray()
+            for frame in frames:
+                if frame.first != last or frame.count < 1:
+                    check_repeat(key, last, frame.first, frame.count)
+                    continue
+                fresh += encode(frame.first, frame.count, frame.blob)
+                last += frame.count
+            if not fresh:
                 return
-            frame = encode(first, count, blob)
-            if not stream.starts or (stream.size and stream.size + len(frame) > self._segment_bytes):
+            if not stream.starts or (stream.size and stream.size + len(fresh) > self._segment_bytes):
                 self._begin(key, stream)
-            self._write(key, stream, frame)
-            stream.size += len(frame)
-            stream.last = first + count
+            self._write(key, stream, fresh)
+            with self._known:
+                stream.size += len(fresh)
+                stream.last = last
 
     def unkept(self, key: str) -> None:
         """See `TradeLog`: what was appended is in the file."""
         return
+
+    def stalled(self, key: str) -> str | None:
+        """See `TradeLog`: what was appended is in the file."""
+        return None
 
     def check_held(self, key: str) -> None:
         """See `TradeLog`: nobody else may write to the files."""
@@ -134,13 +149,17 @@ class FileLog:
         with self._turn:
             stream = self._stream(key)
             while len(stream.starts) > 1 and stream.starts[1] <= before:
-                stream.path(stream.starts[0]).unlink(missing_ok=True)
-                del stream.starts[0]
+                with self._known:
+                    oldest = stream.starts.pop(0)
+                stream.path(oldest).unlink(missing_ok=True)
 
     def forget(self, key: str) -> None:
         """See `TradeLog`."""
         with self._turn:
             self._check(key)
+            if (stream := self._streams.get(key)) is not None:
+                with self._known:
+                    stream.starts.clear()
             self._let_go(key)
             self._unsynced.discard(key)
             folder = self._folder / key
@@ -208,6 +227,14 @@ class FileLog:
             raise RuntimeError("the log is used inside `exclusively` only")
         check_key(key)
 
+    def _looked_up(self, key: str) -> _Stream:
+        """Where a stream stands, without waiting for a write under way unless it is not known yet."""
+        known = self._streams.get(key)
+        if known is None:
+            with self._turn:
+                known = self._stream(key)
+        return known
+
     def _stream(self, key: str) -> _Stream:
         """Where a stream stands; at first use by reading its newest file, whose torn end is cut off."""
         known = self._streams.get(key)
@@ -232,25 +259,26 @@ class FileLog:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         handle = os.open(stream.path(stream.last), flags, 0o666)
         self._keep(key, stream, handle)
-        stream.starts.append(stream.last)
-        stream.size = 0
+        with self._known:
+            stream.starts.append(stream.last)
+            stream.size = 0
         self._unsynced.add(key)
         self._unsynced_folders.update((stream.folder, *stream.folder.parents[:3]))
 
-    def _write(self, key: str, stream: _Stream, frame: bytes) -> None:
-        """Write a frame whole or not at all."""
+    def _write(self, key: str, stream: _Stream, data: bytearray) -> None:
+        """Write frames whole or not at all."""
         handle = self._handle(key, stream)
         self._unsynced.add(key)
         written = 0
         try:
-            written = os.write(handle, frame)
+            written = os.write(handle, data)
         finally:
-            if written < len(frame):
+            if written < len(data):
                 try:
                     os.ftruncate(handle, stream.size)
                 except OSError:  # it is cut off as a torn end at the next use
                     self._let_go(key)
-        if written < len(frame):
+        if written < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(stream.path(stream.starts[-1])))
 
     def _handle(self, key: str, stream: _Stream) -> int:
@@ -283,15 +311,15 @@ class FileLog:
     def _frames(self, key: str, at: int, until: int) -> Generator[Frame]:
         """Frames from entry `at`, or the oldest there is, up to `until`, file by file."""
         while at < until:
-            with self._turn:
-                stream = self._stream(key)
+            stream = self._looked_up(key)
+            with self._known:
                 if not stream.starts:  # forgotten meanwhile
                     return
                 place = max(0, bisect_right(stream.starts, at) - 1)
                 start, *later = stream.starts[place : place + 2]
                 path = stream.path(start)
                 size = path.stat().st_size if later else stream.size
-                file = open_segment(path)  # in turn: a file dropped from now on can still be read
+                file = open_segment(path)  # a file dropped from now on can still be read
             end = start
             with file:
                 try:

@@ -86,7 +86,8 @@ def serve(
                 unsay(settings.folder)
 
         try:
-            run(house.application(feeds), binding, started, stopping)
+            with house.disk.watched():
+                run(house.application(feeds), binding, started, stopping)
         except SystemExit:  # the server has logged why it could not start
             where = f"{settings.host}:{settings.port}"
             print(

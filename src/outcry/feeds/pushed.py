@@ -6,7 +6,7 @@ feed is fed by one run at a time. Pushes may come on another thread, and another
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 from threading import Lock
 from time import monotonic
@@ -24,7 +24,7 @@ from outcry.ports.feed import (
     FeedRefused,
     Trades,
 )
-from outcry.ports.live import StreamKey
+from outcry.ports.live import LogTakenOver, StreamKey
 from outcry.ports.partitions import partition_of_stream
 from outcry.services.errors import StoreUnavailable
 from outcry.services.pushing import WAIT_S, Origin, Push, is_feed_name, refused
@@ -35,6 +35,7 @@ MOST_INLETS = 256
 MOST_STREAMS = 64
 SIMULATOR = "simulator"
 
+Kept = Callable[[StreamKey], Awaitable[None]]
 StreamsOf = Callable[[int], Collection[tuple[str, Contract]]]
 ReservedOf = Callable[[int], Collection[str]]
 OnFeed = Callable[[int, "PushedFeed", Contract], object]
@@ -107,17 +108,17 @@ class PushedFeeds:
 
     reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
     owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything
-    is pushed of them now or not. wait_s: how long a push is waited for until its events are taken; `WAIT_S` unless
-    given.
+    is pushed of them now or not. kept: waits until what a stream was given is in its log. wait_s: how long a push is
+    waited for until its events are taken; `WAIT_S` unless given.
     """
 
     def __init__(
         self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf | None = None,
-        streams_of: StreamsOf = lambda _owner: (), wait_s: float | None = None,
+        streams_of: StreamsOf = lambda _owner: (), kept: Kept | None = None, wait_s: float | None = None,
     ) -> None:  # fmt: skip
         self.universe, self._wait_s = universe, wait_s
         self._reserved = frozenset(reserved) | {SIMULATOR}
-        self._reserved_of, self._streams_of = reserved_of, streams_of
+        self._reserved_of, self._streams_of, self._kept = reserved_of, streams_of, kept
         self._inlets: dict[tuple[int, str, Contract], Inlet] = {}
         self._feeds: dict[tuple[int, str, str], PushedFeed] = {}
         self._listeners: list[OnFeed] = []
@@ -152,9 +153,23 @@ class PushedFeeds:
         try:
             deadline_s = monotonic() + (WAIT_S if self._wait_s is None else self._wait_s)
             await inlet.drained(inlet.end, deadline_s)  # what an earlier push left over goes first
-            return await inlet.drained(inlet.add(push), deadline_s)
+            taken = await inlet.drained(inlet.add(push), deadline_s)
+            if taken > push.first:
+                await self._logged(StreamKey(owner, feed, push.contract), deadline_s)
+            return taken
         finally:
             inlet.release()
+
+    async def _logged(self, key: StreamKey, deadline_s: float) -> None:
+        """Wait until events are in the log: a pusher forgets those that are acknowledged. Raises `StoreUnavailable`
+        where that takes too long: the same push may come again."""
+        if self._kept is None:
+            return
+        try:
+            async with asyncio.timeout(max(0.0, deadline_s - monotonic())):
+                await self._kept(key)
+        except (TimeoutError, LogTakenOver):
+            raise StoreUnavailable("upstream_unavailable") from None
 
     def close(self) -> None:
         """End everything; pushes under way are refused, to be sent again to whoever comes after us."""

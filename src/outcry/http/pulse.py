@@ -1,7 +1,8 @@
 """The pulse: asks the store several times a second whether anything changed, so that no request has to.
 
 Rule kept: an answer is given only on knowledge less than a second old. A revocation by another process
-therefore holds within a second, and a store that does not respond is noticed in the same time.
+therefore holds within a second, and a store that does not respond is noticed in the same time. While the disk itself
+hangs, no process can commit a change to it, and answers go on from memory.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ class Pulse:
     """Runs `look` (which returns the store's revision) in a thread of its own.
 
     `on_change(error)`: told when looking starts to fail, and with None when it succeeds again. `board`: what of
-    live feeds moves at once, and is not looked for.
+    live feeds moves at once, and is not looked for. `frozen`: whether the disk of the store hangs: nobody can have
+    changed anything on it then, so what is known goes on to hold.
     """
 
     def __init__(
@@ -29,6 +31,7 @@ class Pulse:
         clock: Clock,
         on_change: Callable[[BaseException | None], None],
         board: Board | None = None,
+        frozen: Callable[[], bool] = lambda: False,
     ) -> None:
         self._look = look
         self._clock = clock
@@ -39,6 +42,8 @@ class Pulse:
         self._failing = False
         self._waiting: list[asyncio.Future[None]] = []
         self._board = board or Board()
+        self._frozen = frozen
+        self._frozen = frozen
         #: The store's revision when it was last looked at.
         self.store_revision = -1
         self.seen_ns: int | None = None
@@ -58,8 +63,8 @@ class Pulse:
 
     @property
     def fresh(self) -> bool:
-        """Whether what is known is less than a second old."""
-        return monotonic_ns() < self.fresh_until_ns
+        """Whether what is known is less than a second old, or cannot have changed since."""
+        return monotonic_ns() < self.fresh_until_ns or (self.started and self._frozen())
 
     @property
     def age_s(self) -> float:

@@ -82,6 +82,11 @@ class TradeLog(Protocol):
         is over nothing that came of those entries is told to anybody. For the event loop of the engine."""
         ...
 
+    def stalled(self, key: str) -> str | None:
+        """Why entries of a stream have waited for two seconds and more without any being kept; None where none has.
+        Never blocks."""
+        ...
+
     def check_held(self, key: str) -> None:
         """Return if no other process has written to a stream since this one did, by the log itself. Raises
         `LogTakenOver`. For what is written elsewhere on the strength of the log, just before it is."""

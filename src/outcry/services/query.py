@@ -4,6 +4,7 @@ Rules kept: an answer that is not live is `delayed`, and its live-only fields ar
 rests on a session or feed its caller may not see.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -79,13 +80,23 @@ class Query:
         self._meaning = Meaning(universe, self._board)
         self._encoder = Encoder(universe)
         self._alerts = AlertAnswers(self._board, universe, alerts)
-        self._shelves = Shelves(store, universe)
+        #: The store's revision as a watcher has just read it; None where nothing watches.
+        self.revision_seen: Callable[[], int | None] = lambda: None
+        #: Whether the disk of the store hangs.
+        self.frozen: Callable[[], bool] = lambda: False
+        self._shelves = Shelves(store, universe, self._seen, self._is_frozen)
         self._charts = Charts(calendar)
         self._hours: dict[str, tuple[date, str]] = {}
 
     def revision(self) -> int:
         """The store's revision."""
         return self._store.revision()
+
+    def _seen(self) -> int | None:
+        return self.revision_seen()
+
+    def _is_frozen(self) -> bool:
+        return self.frozen()
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
         """Which channel answers a symbol live, if any. Raises `UnknownSymbol`."""
@@ -98,6 +109,7 @@ class Query:
         named = self._meaning.of(symbol, now_ns)
         seen, _ = self._meaning.live(scope, named)
         if seen and (live := _followed(self._encoder.levels(seen), now_ns)):
+            self._shelves.make_ready(scope, named.product)
             return live
         asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
@@ -117,6 +129,7 @@ class Query:
         named = self._meaning.of(symbol, now_ns)
         seen, state = self._meaning.live(scope, named)
         if seen and (live := _followed(self._encoder.context(seen), now_ns)):
+            self._shelves.make_ready(scope, named.product)
             return live
         asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
@@ -209,7 +222,7 @@ class Query:
 
     def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
         """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
-        held = set(self._store.roots(scope.owners))
+        held = self._shelves.roots(scope)
         fresh = next_midnight(now_ns)
         states: list[SymbolState] = []
         for product in self._universe.products.values():

@@ -6,7 +6,8 @@ front contract by volume, between sessions only.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -21,7 +22,7 @@ from outcry.core.profile import SessionProfile, profile_of
 from outcry.core.roll import Front, RollRule, Volumes, fronts
 from outcry.core.snapshot import load
 from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.store import DamagedSession, SessionRow, SessionStore
+from outcry.ports.store import DamagedSession, SessionRow, SessionStore, StoreBusy
 
 ADR_SESSIONS = 20
 _KEPT_PRODUCTS = 256
@@ -215,10 +216,16 @@ _Kept = tuple[list[StoredSession], Sequence[DamagedSession]]
 
 
 class Shelves:
-    """The shelf of any scope and product. Safe to call from several threads."""
+    """The shelf of any scope and product. Safe to call from several threads. `seen`: the store's revision where a
+    watcher has just read it; None: the store is asked each time. `frozen`: whether the disk of the store hangs: the
+    sessions read last are answered then."""
 
-    def __init__(self, store: SessionStore, universe: Universe) -> None:
-        self._store, self._universe = store, universe
+    def __init__(
+        self, store: SessionStore, universe: Universe, seen: Callable[[], int | None] = lambda: None,
+        frozen: Callable[[], bool] = lambda: False,
+    ) -> None:  # fmt: skip
+        self._store, self._universe, self._seen, self._frozen = store, universe, seen, frozen
+        self._roots: OrderedDict[tuple[int, ...], tuple[int, frozenset[str]]] = OrderedDict()
         self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, _Kept]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -262,18 +269,51 @@ class Shelves:
             reasons.append("no_completed_session")
         return reasons, next_ns
 
+    def roots(self, scope: Scope) -> frozenset[str]:
+        """Products that the owners a scope may see have sessions of."""
+        owners, revision = tuple(scope.owners), self._revision()
+        with self._lock:
+            held = self._roots.get(owners)
+        if held and held[0] == revision:
+            return held[1]
+        try:
+            found = frozenset(self._store.roots(owners))
+        except StoreBusy:
+            if held and self._frozen():
+                return held[1]
+            raise
+        with self._lock:
+            self._roots[owners] = (revision, found)
+            while len(self._roots) > _KEPT_PRODUCTS:
+                self._roots.popitem(last=False)
+        return found
+
+    def make_ready(self, scope: Scope, product: Product) -> None:
+        """Have the sessions of a product in memory, for when its feed does not answer any more."""
+        with suppress(StoreBusy):  # then they are read when they are asked for
+            self._sessions(scope.owners, product.root)
+
+    def _revision(self) -> int:
+        seen = self._seen()
+        return self._store.revision() if seen is None else seen
+
     def _sessions(self, owners: Sequence[int], root: str) -> list[StoredSession]:
         return self._kept(owners, root)[0]
 
     def _kept(self, owners: Sequence[int], root: str) -> _Kept:
         key = (tuple(owners), root)
-        revision = self._store.revision()
+        revision = self._revision()
         with self._lock:
             held = self._stored.get(key)
             if held and held[0] == revision:
                 self._stored.move_to_end(key)
                 return held[1]
-        rows, damaged = self._store.sessions_and_damaged(owners, root)
+        try:
+            rows, damaged = self._store.sessions_and_damaged(owners, root)
+        except StoreBusy:
+            if held and self._frozen():
+                return held[1]
+            raise
         kept = [StoredSession(row, self._universe.contract(row.contract)) for row in rows], damaged
         with self._lock:
             self._stored[key] = (revision, kept)

@@ -23,6 +23,7 @@ STATES: dict[str, str] = {
     "no_trades": "Nothing has traded yet in the session now open.",
     "no_prior": "No regular session of this contract has completed yet, so there are no prior levels.",
     "degraded": "What the feed sends cannot be one auction; levels begin anew with the next session.",
+    "log_stalled": "The service cannot write to its disk at the moment; live answers resume by themselves.",
     "ended": "The feed has come to its end.",
     "not_front": "The feed brings this contract, which is not the front one.",
     "login_refused": "The vendor does not accept what was entered to sign in.",

@@ -6,7 +6,7 @@ of. The others, on PostgreSQL, go at the same time as far as they touch differen
 """
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -58,11 +58,13 @@ def open_engine(url: URL | str) -> Engine:
 
 
 class Database:
-    """What the stores of one process share: its connections, and the turn to write."""
+    """What the stores of one process share: its connections, and the turn to write. stalled: whether the disk of a
+    SQLite database hangs; it is not asked for anything then, since a thread that waits for it can do nothing else."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, stalled: Callable[[], bool] = lambda: False) -> None:
         self._engine = engine
         self._is_sqlite = engine.dialect.name == "sqlite"
+        self._stalled = stalled
         self._writing: AbstractContextManager[Any] = threading.Lock() if self._is_sqlite else nullcontext()
 
     def close(self) -> None:
@@ -72,6 +74,7 @@ class Database:
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """A connection to read with."""
+        self._check_disk()
         try:
             with self._engine.connect() as connection:
                 yield connection
@@ -83,6 +86,7 @@ class Database:
         """One transaction, which also moves the revision on that it should. `patience_s`: how long one of its
         statements may take on PostgreSQL, where that is more than the usual three seconds."""
         counter = {"answers": schema.revision.c.n, "people": schema.revision.c.people}.get(moves)
+        self._check_disk()
         try:
             with self._writing, self._engine.connect() as raw:
                 connection = raw.execution_options(sqlite_begin="BEGIN IMMEDIATE")
@@ -96,6 +100,10 @@ class Database:
                     yield connection
         except SQLAlchemyError as problem:
             raise busy(problem) from problem
+
+    def _check_disk(self) -> None:
+        if self._is_sqlite and self._stalled():
+            raise StoreBusy("the disk of the database does not respond")
 
     def kept_open(self, patience_s: float) -> Connection | None:
         """A connection of the caller's own, to be kept and closed by it: PostgreSQL knows by that who is there; None

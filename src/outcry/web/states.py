@@ -42,6 +42,10 @@ _CODES: dict[str, tuple[Kind, str, str, str]] = {
         "error", "Degraded", "What the feed sends cannot be one auction; levels begin anew with the next session.",
         "/broker-guide",
     ),
+    "log_stalled": (
+        "stale", "Paused", "The service cannot write to its disk at the moment; live answers resume by themselves.",
+        "/broker-guide",
+    ),
     "login_refused": (
         "error", "Refused", "The vendor does not accept what was entered to sign in.", "/account/brokers",
     ),

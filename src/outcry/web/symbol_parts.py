@@ -29,7 +29,7 @@ NEAR = 0.05
 #: What a feed of one's own, or a grant, would change.
 _NEEDS_FEED = {"no_connection", "not_front", "unsubscribed"}
 #: A feed that was live and has stopped: what stands still is dimmed.
-_PAUSED = {"stale_link", "stale_market", "disconnected", "degraded"}
+_PAUSED = {"stale_link", "stale_market", "disconnected", "degraded", "log_stalled"}
 
 
 @dataclass(frozen=True, slots=True)

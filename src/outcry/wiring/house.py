@@ -3,6 +3,8 @@
 Rule kept: everything opened here is closed by `House.close`; nothing else in the program opens a database or a clock.
 """
 
+import atexit
+import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -27,6 +29,7 @@ from outcry.services.query import Query
 from outcry.services.sink import Sink
 from outcry.settings import BadSettings, Settings
 from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
+from outcry.store.disk import Disk
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import migrate
@@ -37,7 +40,7 @@ from outcry.wiring.secret import derived, server_secret
 
 if TYPE_CHECKING:
     from outcry.api.app import Application, Background
-    from outcry.bus.log import FileLog
+    from outcry.bus.background import BackgroundLog
     from outcry.ports.connections import Connections
     from outcry.ports.feed import Feed
     from outcry.ports.limiter import Limiter
@@ -73,6 +76,7 @@ class House:
     database: Database
     store: SqlStore
     tape: TapeFolder
+    disk: Disk
     keys: KeyRing
     board: Board
     alerts: SqlLiveStore
@@ -92,11 +96,12 @@ class House:
         return self.settings.public_url.rstrip("/") or f"http://localhost:{self.settings.port}"
 
     @cached_property
-    def log(self) -> "FileLog":
+    def log(self) -> "BackgroundLog":
         """The log of every live stream; to be held `exclusively` by the one process that serves."""
+        from outcry.bus.background import BackgroundLog  # noqa: PLC0415
         from outcry.bus.log import FileLog  # noqa: PLC0415
 
-        return FileLog(self.settings.folder / LOG_FOLDER)
+        return BackgroundLog(FileLog(self.settings.folder / LOG_FOLDER))
 
     @cached_property
     def importer(self) -> "Importer":
@@ -194,9 +199,12 @@ class House:
             reserved={feed.name for _, feed in feeds},
             reserved_of=connections.reserved,
             streams_of=engine.streams_of,
+            kept=engine.kept,
         )
         live = LiveService(engine, feeds, pushes, supervisor)
-        return self.answering(SlidingLog(self.steady_ns), live, pushes, connections)
+        return self.answering(
+            SlidingLog(self.steady_ns), live, pushes, connections, {"log": lambda: self.log.stuck}
+        )
 
     def answering(
         self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections | None",
@@ -205,8 +213,11 @@ class House:
         """The application as far as the roles of this process go. `live`: what runs beside it; `pushes`: where pushed
         feeds go; `connections`: users' own feeds, for the pages; `degraded`: see `Services`."""
         from outcry.api.app import Options, Services, create_app  # noqa: PLC0415
+        from outcry.http.log_writer import LogWriter  # noqa: PLC0415
 
         roles = self.settings.roles
+        lines = LogWriter(sys.stderr.buffer)
+        atexit.register(lines.close)
         services = Services(
             query=self.query,
             keys=self.keys,
@@ -222,13 +233,15 @@ class House:
             browsers=self.people.door if "web" in roles else None,
             pages=partial(self.people.pages, connections) if "web" in roles and connections else None,
             checks={"store": lambda: void(self.store.revision())},
-            degraded=degraded,
+            degraded={**degraded, "disk": lambda: self.disk.stalled, "disk_reserve": lambda: self.disk.short},
+            frozen=lambda: self.disk.stalled and not self.settings.database_url,
             ticket_secret=derived(self.secret, "stream tickets"),
         )
         options = Options(
             query_timeout_s=self.settings.patience_s,
             open_metrics=self.settings.open_metrics,
             api="api" in roles,
+            log=cast("BinaryIO", lines),
             shares_store=bool(self.settings.cluster),
         )
         return create_app(services, options)
@@ -255,7 +268,8 @@ def open_house(
     if not settings.database_url:
         _keep_private(folder / DATABASE_FILE)
     engine = _engine(settings)
-    database = Database(engine)
+    disk = Disk(folder, settings.disk_reserve_mib * 2**20)
+    database = Database(engine, lambda: disk.stalled)
     store, alerts, board = SqlStore(database), SqlLiveStore(database), Board()
     clock = clock or SystemClock()
     try:
@@ -271,6 +285,7 @@ def open_house(
             database=database,
             store=store,
             tape=tape,
+            disk=disk,
             keys=KeyRing(store, secret, clock),
             board=board,
             alerts=alerts,

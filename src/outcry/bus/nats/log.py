@@ -10,6 +10,7 @@ import secrets
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from itertools import count
+from time import monotonic
 
 from outcry.bus.checks import check_repeat
 from outcry.bus.nats import asking, messages
@@ -17,8 +18,9 @@ from outcry.bus.nats.asking import Asking
 from outcry.bus.nats.kept import HEADERS_BYTES, Kept, Overtaken
 from outcry.bus.nats.link import BusRefused
 from outcry.bus.nats.reading import Reading, place_of
-from outcry.bus.nats.standing import Standing, kept_to, size_of, wake
+from outcry.bus.nats.standing import Standing, size_of
 from outcry.bus.nats.thread import LinkThread
+from outcry.bus.standing import wake
 from outcry.ports.calls import BusDown
 from outcry.ports.live import Frame, LogTakenOver
 from outcry.ports.partitions import partition_of_stream
@@ -160,7 +162,7 @@ class JetStreamLog:
             goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
 
             def done() -> bool:
-                return all(not stream.writing or kept_to(stream) >= goal for stream, goal in goals)
+                return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
 
             if not self._turn.wait_for(done, asking.PATIENCE_S):
                 raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
@@ -177,7 +179,7 @@ class JetStreamLog:
         """Wait until nothing of a stream is on its way, of entries before a position."""
 
         def settled() -> bool:
-            return not stream.writing or (before is not None and kept_to(stream) >= before)
+            return not stream.writing or (before is not None and stream.kept_to >= before)
 
         with self._turn:
             if not self._turn.wait_for(settled, asking.PATIENCE_S):
@@ -216,7 +218,7 @@ class JetStreamLog:
             stream.pending.append(Frame(first, count, blob))
             stream.last += count
             if not stream.writing:
-                stream.writing = True
+                stream.writing, stream.since_s = True, monotonic()
                 self._ready.append(stream)
                 if len(self._ready) == 1:
                     self._thread.loop.call_soon_threadsafe(self._begin)
@@ -247,15 +249,20 @@ class JetStreamLog:
             return None
         with self._turn:
             # while its writer has yet to notice that all is kept, it would wake nobody
-            if not stream.void and kept_to(stream) == stream.last:
+            if not stream.void and stream.kept_to == stream.last:
                 return None
-            loop = asyncio.get_running_loop()
-            waiter: asyncio.Future[None] = loop.create_future()
-            if stream.void:
-                waiter.set_exception(LogTakenOver(key))
-            else:
-                stream.waiting.append((stream.last, loop, waiter))
+            if not stream.void:
+                return stream.wait()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter.set_exception(LogTakenOver(key))
         return waiter
+
+    def stalled(self, key: str) -> str | None:
+        """See `TradeLog`. While the bus cannot be reached at all, the processes that answer judge by that."""
+        stream = self._streams.get(key)
+        if not self._stuck or stream is None or not stream.stalled(monotonic()):
+            return None
+        return "the bus does not accept what is logged"
 
     # -- on the link's thread
 
@@ -318,10 +325,8 @@ class JetStreamLog:
     def _acknowledge(self, stream: Standing, seq: int) -> None:
         with self._turn:
             self._unkept_bytes -= size_of(stream.flying)
-            stream.seq, stream.flying = seq, []
-            kept = kept_to(stream)
-            done = [waiter for waiter in stream.waiting if waiter[0] <= kept]
-            stream.waiting = [waiter for waiter in stream.waiting if waiter[0] > kept]
+            stream.seq, stream.flying, stream.since_s = seq, [], monotonic()
+            done = stream.reached()
             self._turn.notify_all()
         wake(done, None)
 

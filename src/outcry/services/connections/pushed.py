@@ -22,7 +22,8 @@ _PHASES: dict[str, ConnectionPhase] = {
     "catching_up": ConnectionPhase.CATCHING_UP,
     "connecting": ConnectionPhase.CONNECTING,
     **dict.fromkeys(
-        ("stale_market", "stale_link", "degraded", "unsubscribed", "disconnected"), ConnectionPhase.DEGRADED
+        ("stale_market", "stale_link", "degraded", "log_stalled", "unsubscribed", "disconnected"),
+        ConnectionPhase.DEGRADED,
     ),
     "ended": ConnectionPhase.PAUSED,
 }

@@ -45,6 +45,7 @@ DRIFT_S = 5.0
 GOOD_SESSION_S = 60.0
 #: How often a feed is asked which contracts it brings: a roll adds one.
 CONTRACTS_S = 60.0
+_LOG_STALLED, _LOG_WRITTEN = "a stream cannot be logged", "a stream is logged again"
 #: A feed lost for so long does not hold up the sessions that ended meanwhile.
 LOST_FOR_GOOD_S = 3600.0
 
@@ -365,7 +366,7 @@ class Engine:
             except LogTakenOver:
                 raise
             except OSError as problem:
-                self.tell("a stream cannot be logged", stream=key.text, problem=str(problem))
+                self.tell(_LOG_STALLED, stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
                 self.tell("a stream met a fault", stream=key.text, problem=repr(problem))
                 if runner.logged.torn:
@@ -466,6 +467,8 @@ class Engine:
                 if self.runners.get(runner.name) is not runner:
                     continue  # let go of meanwhile
                 runner.stand(now_s)
+                if (problem := runner.log_trouble()) is not None:
+                    self.tell(_LOG_STALLED if problem else _LOG_WRITTEN, stream=runner.name, problem=problem)
                 if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
                     self._beside(f"settle {runner.name}", runner.settle)
                 elif runner.stream.amended and not runner.logged.looked_back:

@@ -43,6 +43,8 @@ _MOST_UNKEPT = 256
 _LONGEST_TURN_S = 0.004
 #: Between two regular sessions lie no more days than this.
 LONGEST_CLOSURE = timedelta(days=LONGEST_CLOSURE_DAYS)
+#: What a feed may seem to suffer from while its rows cannot be logged, and nothing more is read of it.
+_UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
 #: Standings that one more trade of the session does not change.
 _STEADY = frozenset({"live", "no_prior", "not_front"})
 
@@ -88,7 +90,7 @@ class Runner:
         self.login_refused = False
         self._beat_ns = 0
         self._since_s = 0.0
-        self._drifts = False
+        self._drifts = self._unlogged = False
         self._counter, self._lots = VolumeCheck(), 0
         self._days: dict[date, log.Day] = {}
 
@@ -144,6 +146,8 @@ class Runner:
     def _reason(self, now_s: float, market_ns: int) -> str:
         """Why the stream does not answer live, as a stable code; `live` where it does."""
         trouble = self.health.trouble(now_s)
+        if trouble in _UNWRITTEN and self._ways.log.stalled(self.name) is not None:
+            return "log_stalled"
         if trouble:
             return trouble
         session = self._ways.calendar.session_at(self.key.contract.root, market_ns)
@@ -449,6 +453,14 @@ class Runner:
         first = drifts and not self._drifts
         self._drifts = drifts
         return drift_ns if first else None
+
+    def log_trouble(self) -> str | None:
+        """Why the log accepts nothing, when that begins; empty when it is over; None where nothing has changed."""
+        problem = self._ways.log.stalled(self.name)
+        if (problem is not None) == self._unlogged:
+            return None
+        self._unlogged = problem is not None
+        return problem or ""
 
     def asked(self) -> None:
         """The feed is to be tried again: what it refused before is over."""

@@ -1,0 +1,65 @@
+"""Writes log lines on a thread of its own: a disk or pipe behind standard error that hangs holds no request up.
+
+Rule kept: lines are written in order; those that do not fit in memory are dropped, and their number is logged.
+"""
+
+import threading
+from collections import deque
+from typing import BinaryIO
+
+#: Bytes of lines that wait to be written, at most.
+MOST_WAITING_BYTES = 8 << 20
+#: How long the end of the process waits for lines under way.
+PATIENCE_S = 2.0
+
+
+class LogWriter:
+    """The part of a `BinaryIO` that loggers use, over a stream that may block. Safe to use from several threads."""
+
+    def __init__(self, stream: BinaryIO, most_waiting_bytes: int = MOST_WAITING_BYTES) -> None:
+        self._stream, self._most = stream, most_waiting_bytes
+        self._turn = threading.Condition()
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = self._dropped = 0
+        self._writing = False
+        self._thread: threading.Thread | None = None
+
+    def write(self, data: bytes) -> int:
+        """Have these lines written, soon."""
+        with self._turn:
+            if self._waiting_bytes + len(data) > self._most:
+                self._dropped += data.count(b"\n")
+                return len(data)
+            self._waiting.append(data)
+            self._waiting_bytes += len(data)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="outcry-log-lines", daemon=True)
+                self._thread.start()
+            self._turn.notify_all()
+        return len(data)
+
+    def flush(self) -> None:
+        """Lines are flushed as they are written."""
+
+    def close(self) -> None:
+        """Wait a moment until every line is written."""
+        with self._turn:
+            self._turn.wait_for(lambda: not (self._waiting or self._writing), PATIENCE_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._turn:
+                self._writing = False
+                self._turn.notify_all()
+                self._turn.wait_for(lambda: self._waiting)
+                data, dropped = b"".join(self._waiting), self._dropped
+                self._waiting.clear()
+                self._waiting_bytes = self._dropped = 0
+                self._writing = True
+            if dropped:
+                data += b'{"level":"warning","event":"log lines were dropped","lines":%d}\n' % dropped
+            try:
+                self._stream.write(data)
+                self._stream.flush()
+            except (OSError, ValueError):  # a full disk, a pipe that nobody reads, or closed at the end
+                continue

@@ -1,0 +1,82 @@
+"""A disk that hangs: answers go on from memory, probes say so, and log lines hold no request up."""
+
+import io
+import json
+import threading
+from time import monotonic_ns
+
+from stage import FakeQuery, MemoryAccounts, build_stage, served
+from tests.within import seconds_until
+
+from outcry.http.log_writer import LogWriter
+
+LEVELS = "/api/levels?symbol=ES"
+
+
+class FrozenQuery(FakeQuery):
+    """Its store does not respond while `thawed` is clear."""
+
+    def __init__(self, accounts: MemoryAccounts) -> None:
+        super().__init__(accounts)
+        self.thawed = threading.Event()
+        self.thawed.set()
+
+    def revision(self) -> int:
+        assert self.thawed.wait(30), "the store was never thawed"
+        return super().revision()
+
+
+def test_answers_go_on_while_the_disk_of_the_store_hangs() -> None:
+    """On a disk known to hang, what was known before still holds: 200 and degraded. Of a store that is silent for a
+    reason nobody knows the answer is 502, as ever."""
+    frozen = [False]
+    parts = {"frozen": lambda: frozen[0], "degraded": {"disk": lambda: frozen[0]}}
+    built = build_stage(FrozenQuery, parts=parts)
+    with served(built) as stage:
+        key = stage.key()
+        assert stage.get(LEVELS, key).status == 200
+        assert json.loads(stage.get("/healthz").body) == {"status": "ok"}
+        stage.query.thawed.clear()  # type: ignore[attr-defined]
+        try:
+            seconds_until(lambda: monotonic_ns() >= stage.app.edge.pulse.fresh_until_ns)
+            frozen[0] = True
+            assert stage.get(LEVELS, key).status == 200
+            for probe in ("/readyz", "/healthz"):
+                got = stage.get(probe)
+                assert got.status == 200
+                assert json.loads(got.body) == {"status": "degraded", "parts": ["disk"]}
+            frozen[0] = False
+            assert stage.get(LEVELS, key).status == 502
+            assert stage.get("/readyz").status == 502
+        finally:
+            stage.query.thawed.set()  # type: ignore[attr-defined]
+
+
+class Pipe(io.BytesIO):
+    """Where log lines go: it takes them once it is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.read_on = threading.Event(), threading.Event()
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.asked.set()
+        assert self.read_on.wait(30)
+        return super().write(data)
+
+
+def test_log_lines_wait_for_their_reader_and_nobody_for_them() -> None:
+    """What fits in memory is written in order, the rest is counted: 10 bytes fit, of which the first line is under way
+    and no longer counts."""
+    pipe = Pipe()
+    lines = LogWriter(pipe, most_waiting_bytes=10)
+    lines.write(b"one\n")
+    assert pipe.asked.wait(30)
+    lines.write(b"two\n")
+    lines.write(b"three\n")
+    lines.write(b"four\nfive\n")
+    pipe.read_on.set()
+    lines.close()
+    written = pipe.getvalue().splitlines()
+    assert written[:3] == [b"one", b"two", b"three"]
+    assert json.loads(written[3])["lines"] == 2
