@@ -1,11 +1,15 @@
 """Tables of text: each dialect's first bar or print, worked by hand, and what a table must be asked for."""
 
+import bz2
 import gzip
+import lzma
 
 import numpy as np
 import pytest
 import zstandard
 from tests.feeds import made_files as made
+
+from outcry.feeds.files.library import FileLibrary
 
 OPENING_NS = made.OPENING * 10**9
 MINUTE = 60 * 10**9
@@ -220,3 +224,79 @@ def test_a_table_without_header_is_not_guessed(tmp_path, read, refused) -> None:
     path = write(tmp_path, "ESH4.csv", made.FIRSTRATE)
     assert "--format" in str(refused(path))
     assert read(path, format="firstrate").rows().tolist() == BARS
+
+
+#: One minute of half past nine in New York, as each writes it: 14:30 UTC on 2 January 2024.
+PRICES = "4755.25,4756,4755,4755.5,100"
+HEADER = "open,high,low,close,volume"
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        (f"date,{HEADER}\n20240102 09:30:00,{PRICES}\n", "America/New_York"),
+        (f"date,{HEADER}\n20240102  09:30:00,{PRICES}\n", "America/New_York"),
+        (f"date,{HEADER}\n20240102 09:30:00 US/Eastern,{PRICES}\n", None),
+        (f"{HEADER}\n2024-01-02 09:30:00,{PRICES}\n", "America/New_York"),
+        (f'"","open","high","low","close","volume"\n"2024-01-02 09:30:00",{PRICES}\n', "America/New_York"),
+        (f'"ESH4.Open","ESH4.High","ESH4.Low","ESH4.Close","ESH4.Volume"\n"2024-01-02 09:30:00",{PRICES}\n',
+         "America/New_York"),
+    ],
+    ids=["ib", "ib, two blanks", "ib, with its zone", "R, no name", "R, empty name", "R, a series"],
+)  # fmt: skip
+def test_times_as_ib_writes_them_and_as_r_leaves_them_without_a_name(tmp_path, read, text, zone) -> None:
+    (rows,) = [
+        batch.rows for batch in read(write(tmp_path, "ESH4_1min.csv", text), tz=zone, stamp="open").batches()
+    ]
+    assert rows.tolist() == [BARS[0]]
+
+
+def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
+    good, other = "20240102 09:30:00 US/Eastern", "20240102 09:31:00 US/Central"
+    path = write(tmp_path, "ESH4.csv", f"date,{HEADER}\n{good},{PRICES}\n{other},{PRICES}\n")
+    assert "its times say US/Eastern, --tz says UTC" in str(refused(path, tz="UTC", stamp="open"))
+    assert "line 3" in str(refused(path, stamp="open"))
+    strange = write(tmp_path, "ESM4.csv", f"date,{HEADER}\n20240102 09:30:00 Nowhere/Land,{PRICES}\n")
+    assert "'Nowhere/Land' is no time zone" in str(refused(strange, stamp="open"))
+
+
+def test_a_table_without_times_names_the_columns_it_has(tmp_path, refused) -> None:
+    path = write(tmp_path, "ESH4.csv", f"{HEADER}\n{PRICES}\n")
+    assert str(refused(path, tz="UTC", stamp="open")).endswith(
+        "no column is named as the time; there are open, high, low, close, volume — name the column of times"
+        " timestamp_utc, or time and give --tz"
+    )
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("magic", [b"RDX2\nX\n", b"RDX3\nX\n", b"X\n\0\0\0\3"])
+def test_a_data_file_of_r_is_refused_with_what_to_do_in_r(tmp_path, refused, magic, pack) -> None:
+    """Whatever it is called; the later parts of one that was split are known by their name alone."""
+    packed = pack(magic + bytes(range(256)) * 40)
+    path = tmp_path / "ESH4.csv"
+    path.write_bytes(packed)
+    assert str(refused(path)).endswith(
+        "it is a data file of R — open it in R and save the table as text: write.csv(data, 'ESZ3.csv')"
+    )
+    first, second = tmp_path / "ESH4.RData.aa", tmp_path / "ESH4.RData.ab"
+    first.write_bytes(packed[:50])
+    second.write_bytes(packed[50:])
+    for part in (first, second):
+        assert "join its parts, open" in str(refused(part))
+
+
+def test_a_folder_is_searched_for_data_files_of_r(tmp_path) -> None:
+    """They are refused, and not passed over in silence."""
+    for name in ("ESH4.RData", "ESH4.rds", "ESM4.RData.001", "notes.md"):
+        (tmp_path / name).write_bytes(b"RDX3\n")
+    assert [path.name for path in FileLibrary().expand(tmp_path)] == [
+        "ESH4.RData",
+        "ESH4.rds",
+        "ESM4.RData.001",
+    ]
+
+
+def test_what_is_packed_with_bzip2_is_to_be_unpacked(tmp_path, refused) -> None:
+    path = tmp_path / "ESH4.csv"
+    path.write_bytes(bz2.compress(f"time,{HEADER}\n".encode()))
+    assert "packed with bzip2, which is not read — unpack it first" in str(refused(path))

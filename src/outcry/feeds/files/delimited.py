@@ -47,15 +47,18 @@ Rows = NDArray[Any]
 
 def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
     """Refuse a table of which zone or stamp convention is not known, saying which option tells it."""
-    if options.tz is not None:
+    for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
         try:
-            ZoneInfo(options.tz)
+            ZoneInfo(zone or "UTC")
         except (ZoneInfoNotFoundError, ValueError, OSError) as fault:
-            raise FileRefused(path, "--tz", f"{options.tz[:40]!r} is no time zone",
+            raise FileRefused(path, place, f"{zone!r:.40} is no time zone",
                               "give an IANA name such as America/New_York or UTC") from fault  # fmt: skip
     if dialect.says_utc and options.tz not in (None, "UTC"):
         raise FileRefused(path, "--tz", f"the name of the time column says UTC, --tz says {options.tz}",
                           "leave --tz away, or rename the column")  # fmt: skip
+    if dialect.written_zone is not None and options.tz not in (None, dialect.written_zone):
+        raise FileRefused(path, "--tz", f"its times say {dialect.written_zone}, --tz says {options.tz}",
+                          "leave --tz away")  # fmt: skip
     if options.stamp not in (None, "open", "close"):
         raise FileRefused(path, "--stamp", f"{options.stamp!r} is neither open nor close")
     if dialect.stamps.naive and dialect.zone is None:

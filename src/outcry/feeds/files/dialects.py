@@ -32,8 +32,12 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
 _ABSOLUTE = re.compile(_ISO.pattern + r"(Z|[+-]\d\d:?\d\d)")
 _US_DATE = re.compile(r"\d\d/\d\d/\d{4}")
 _CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
+_IB = re.compile(r"\d{8} {1,2}\d\d:\d\d:\d\d(?: (?P<zone>[A-Za-z]+(?:/[A-Za-z_]+)*))?")
 _COMPACT = re.compile(r"\d{8} \d{6}( \d{7})?")
 _EPOCH = re.compile(r"\d{9,19}")
+_TIME = re.compile(
+    "|".join(f"(?:{form.pattern.replace('?P<zone>', '?:')})" for form in (_ABSOLUTE, _ISO, _IB, _COMPACT))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,8 @@ class Dialect:
 
     zone: IANA zone of naive stamps. ends: whether a bar's stamp names its end. fixed: prices are whole
     numbers of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, where the form says it.
-    zero_sizes: prints of size 0 are prints too. says_utc: the time column is
-    named so.
+    zero_sizes: prints of size 0 are prints too. says_utc: the time column is named so. written_zone: the zone that
+    each stamp names.
     """
 
     format: str
@@ -61,6 +65,7 @@ class Dialect:
     day_ns: int = 0
     zero_sizes: bool = False
     says_utc: bool = False
+    written_zone: str | None = None
 
     @property
     def bars(self) -> bool:
@@ -105,8 +110,25 @@ def read_head(path: Path, head: bytes, *, told: str | None = None) -> Head:
     number, first = lines[0]
     delimiter = max(",;\t|", key=first.count)
     split = [_fields(line, delimiter) for _, line in lines[:2]]
+    if len(split) > 1:
+        split[0] = _with_time(split[0], split[1])
     names = {name.lower(): index for index, name in reversed(list(enumerate(split[0])))}
     return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names, told)
+
+
+def _with_time(header: list[str], row: list[str]) -> list[str]:
+    """The header with a name for the column of times, where it lacks only that: R writes the times of a series as names
+    of rows, under an empty name or none, and the series' name before those of the columns (`ESZ3.Open`)."""
+    if not row or not _TIME.fullmatch(row[0]):
+        return header
+    if len(row) == len(header) + 1:
+        header = ["", *header]
+    if len(row) != len(header) or header[0]:
+        return header
+    series = {name.rpartition(".")[0] for name in header[1:]}
+    plain = [name.rpartition(".")[2] for name in header[1:]] if len(series) == 1 else header[1:]
+    known = {name for names in NAMES.values() for name in names}
+    return ["time", *plain] if known & {name.lower() for name in plain} else header
 
 
 def _fields(line: str, delimiter: str) -> list[str]:
@@ -128,6 +150,9 @@ def sniff(head: Head) -> Dialect:
             return dialect
     if wanted:
         raise head.refuse(f"this is no {wanted} file", "leave --format away, or name another one")
+    if _has_header(head) and not any(name.removesuffix("_utc") in NAMES["stamp"] for name in head.names):
+        raise head.refuse(f"no column is named as the time; there are {', '.join(head.first)[:200]}",
+                          "name the column of times timestamp_utc, or time and give --tz")  # fmt: skip
     if _has_header(head):
         raise head.refuse("the columns are neither those of trades nor of bars",
                           "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume"
@@ -214,10 +239,11 @@ def _generic(head: Head) -> Dialect | None:
     if columns is None:
         return None
     utc = head.first[columns["stamp"]].lower().endswith("_utc")
-    dialect = _dialect(
-        head, GENERIC, GENERIC, columns, stamps=_stamps(head, columns), zone="UTC" if utc else None
-    )
-    return replace(dialect, says_utc=utc)
+    stamps, zone = _stamps(head, columns), "UTC" if utc else None
+    written = _IB.fullmatch(head.second[columns["stamp"]]) if stamps is Stamps.IB else None
+    named = written["zone"] if written else None
+    dialect = _dialect(head, GENERIC, GENERIC, columns, stamps=stamps, zone=named or zone)
+    return replace(dialect, says_utc=utc, written_zone=named)
 
 
 def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
@@ -252,7 +278,8 @@ def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
     if "clock" in columns:
         text += " " + head.second[columns["clock"]]
     forms: list[tuple[re.Pattern[str], Stamps]] = [
-        (_ABSOLUTE, Stamps.ISO_ABSOLUTE), (_ISO, Stamps.ISO), (_COMPACT, Stamps.COMPACT), (_EPOCH, Stamps.EPOCH),
+        (_ABSOLUTE, Stamps.ISO_ABSOLUTE), (_ISO, Stamps.ISO), (_COMPACT, Stamps.COMPACT), (_IB, Stamps.IB),
+        (_EPOCH, Stamps.EPOCH),
     ]  # fmt: skip
     stamps = next((form for pattern, form in forms if pattern.fullmatch(text)), None)
     if stamps is None:

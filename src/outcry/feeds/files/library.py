@@ -18,6 +18,7 @@ from outcry.feeds.files.faults import refusing
 from outcry.feeds.files.lean import members_of, open_lean
 from outcry.feeds.files.naming import ContractNames
 from outcry.feeds.files.parquet import open_parquet
+from outcry.feeds.files.rdata import is_named_so, refuse_rdata
 from outcry.feeds.files.reading import FileReading
 from outcry.feeds.files.scid import open_scid
 from outcry.feeds.files.zips import list_members
@@ -69,11 +70,14 @@ def _walk(folder: Path) -> Iterator[Path]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             file = Path(place, name)
-            if not name.startswith(".") and file.suffix.lower() in SUFFIXES and not file.is_symlink():
+            known = file.suffix.lower() in SUFFIXES or is_named_so(file)
+            if not name.startswith(".") and known and not file.is_symlink():
                 yield file
 
 
 def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
+    with Counted(path) as file:
+        refuse_rdata(path, read_exactly(file, HEAD))
     with Counted(path) as file:
         raw = read_exactly(file, 16)
         packed = _packed(raw)

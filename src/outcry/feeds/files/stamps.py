@@ -28,6 +28,7 @@ class Stamps(StrEnum):
     ISO_ABSOLUTE = "iso with offset"  # …Z, …+00:00
     EPOCH = "epoch"  # whole seconds, ms, µs or ns since 1970
     US = "us"  # 01/02/2024 and 09:30[:00]
+    IB = "ib"  # 20240102 09:30:00, one blank or two, perhaps with a zone's name
     COMPACT = "compact"  # 20240102 093000[ 1234567]
     TIMESTAMP = "timestamp"  # a typed column without a zone
     TIMESTAMP_ABSOLUTE = "timestamp with zone"
@@ -36,7 +37,7 @@ class Stamps(StrEnum):
     @property
     def naive(self) -> bool:
         """Whether a zone must be known."""
-        return self in (Stamps.ISO, Stamps.US, Stamps.COMPACT, Stamps.TIMESTAMP)
+        return self in (Stamps.ISO, Stamps.US, Stamps.IB, Stamps.COMPACT, Stamps.TIMESTAMP)
 
 
 class LocalTime:
@@ -100,6 +101,8 @@ def read_stamps(columns: list[Array], stamps: Stamps, local: LocalTime, day_ns: 
     elif stamps is Stamps.ISO_ABSOLUTE:
         at = _numbers(convert(first, lambda a: pc.cast(a, pa.timestamp("ns", "UTC")), "time with an offset"))
     else:
+        if stamps is Stamps.IB:  # a row that names another zone than the first is no time
+            columns = [pc.replace_substring(first, f" {local.zone}", "")]
         at = local.utc(convert(_iso(columns, stamps), _naive, "time"))
     _inside(at, EARLIEST_NS, LATEST_NS, "time")
     return at
@@ -151,6 +154,8 @@ def _iso(columns: list[Array], stamps: Stamps) -> Array:
         return pc.binary_join_element_wise(date, rest, " ")
     text = columns[0]
     date = pc.binary_join_element_wise(cut(text, 0, 4), cut(text, 4, 6), cut(text, 6, 8), "-")
+    if stamps is Stamps.IB:
+        return pc.binary_join_element_wise(date, pc.utf8_ltrim_whitespace(cut(text, 8)), " ")
     time = pc.binary_join_element_wise(cut(text, 9, 11), cut(text, 11, 13), cut(text, 13, 15), ":")
     whole_seconds = pc.binary_join_element_wise(date, time, " ")
     fraction = pc.utf8_trim_whitespace(cut(text, 16))
