@@ -104,3 +104,22 @@ def test_overrides_and_variants_of_the_service_count(
     crude, index = (line.split("\t") for line in capsys.readouterr().out.splitlines())
     assert (crude[3], crude[6]) == ("2026-11-18T12:00:00-05:00", "short")
     assert (index[3], index[6]) == ("2026-11-18T16:00:00-05:00", "full")
+
+
+def test_in_a_daily_break_it_says_when_trading_resumes(capsys: pytest.CaptureFixture[str]) -> None:
+    """ES pauses from 17:00 to 18:00 in New York: its overnight of the 4th, which began at 16:15, goes on at 18:00."""
+    assert session_at("ES", "2026-11-03T17:30:00-05:00") == 1
+    out, err = capsys.readouterr()
+    assert not out
+    assert "trading resumes at 2026-11-03T18:00:00-05:00: 2026-11-04 eth 2026-11-03T16:15:00-05:00" in err
+
+
+def test_days_before_the_tables_begin_are_refused_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert session_at("ES", "2005-03-01T15:00:00Z") == 2
+    assert "2005-03-01 is before 2011-01-01, when the session tables of ES begin" in capsys.readouterr().err
+    assert session_at("MBT", "2016-03-01T15:00:00Z") == 2
+    assert "2017-12-18" in capsys.readouterr().err
+    assert sessions_between("ES", date(2005, 3, 1), date(2005, 3, 8)) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert "2005-03-08 is before 2011-01-01" in err

@@ -246,7 +246,7 @@ HEADER = "open,high,low,close,volume"
 )  # fmt: skip
 def test_times_as_ib_writes_them_and_as_r_leaves_them_without_a_name(tmp_path, read, text, zone) -> None:
     (rows,) = [
-        batch.rows for batch in read(write(tmp_path, "ESH4_1min.csv", text), tz=zone, stamp="open").batches()
+        batch.rows for batch in read(write(tmp_path, "ESH4_1min.csv", text), tz=zone, stamp="open").batches
     ]
     assert rows.tolist() == [BARS[0]]
 

@@ -408,6 +408,26 @@ def test_a_century_named_by_a_flipped_bit_costs_nothing(house: House, ticks: Wri
     assert time.process_time() - started < 2
 
 
+def test_rows_before_the_session_tables_begin_are_refused_as_such(house: House, ticks: Write) -> None:
+    """ES has hours from 2011 on; before, it was the time zone that was doubted."""
+    old = ticks("20100702", *WHOLE, month="201009", folder="old")
+    with pytest.raises(FileRefused) as caught:
+        take(house, old)
+    assert "18 rows before 2011-01-01, when the session tables of ES begin" in str(caught.value)
+    assert "import recordings of later days" in str(caught.value)
+    assert "time zone" not in str(caught.value)
+
+
+def test_rows_of_the_future_are_refused(house: House, ticks: Write) -> None:
+    """The file's last row is of 20:16 UTC: five minutes ahead of the clock are its error, six are not."""
+    path, minute = ticks(DAY, *WHOLE), 60 * 10**9
+    last_ns = 1_719_951_360_000_000_000
+    with pytest.raises(FileRefused, match=r"a row of 2024-07-02T20:16:00\.000Z lies in the future"):
+        take(house, path, now_ns=last_ns - 6 * minute)
+    assert everything(house)[1] == {}
+    assert take(house, path, now_ns=last_ns - 5 * minute).state == "imported"
+
+
 def test_more_lots_than_can_be_stored_are_refused(house: House, bars: Write) -> None:
     """Bars of 2⁵³ − 1 lots summed to more than 64 bits hold, and a bar of 2⁶² is more than 2⁴⁰."""
     line = ("13:31", "5500", "5500", "5500", "5500", 2**40)

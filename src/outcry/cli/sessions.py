@@ -23,8 +23,8 @@ def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
 
     Prints one line, separated by tabs: trade date, `rth` or `eth`, open and close in the product's own zone,
     open and close in UTC, and `short` where the close was brought forward, else `full`. The close is not part
-    of the session. While none is open, prints nothing, says on standard error which comes next, and exits
-    with 1.
+    of the session. While none is open, prints nothing, says on standard error which comes next, or when trading
+    resumes after a daily break, and exits with 1. Exits with 2 for a day before the session tables begin.
 
         outcry session ES 2025-11-28T10:00:00-05:00
         outcry session /GCZ6 2026-11-02T14:30:00Z | cut -f 1
@@ -45,13 +45,20 @@ def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
     except ValueError as problem:
         return _refuse(str(problem))
     calendar = reference.calendar
+    if day < calendar.hours.begin(root):
+        return _refuse(
+            f"{day} is before {calendar.hours.begin(root)}, when the session tables of {root} begin"
+        )
     _warn_of_unknown_years(reference, (day,))
     zone = calendar.hours.zone(root)
     if found := calendar.session_at(root, at_ns):
         print(_line(found, zone))
         return 0
-    coming = calendar.next_session(root, at_ns)
-    then = f"; the next is {_line(coming, zone)}" if coming else ""
+    then = ""
+    if coming := calendar.next_window(root, at_ns):
+        session, opens_ns = coming
+        how = f"trading resumes at {_local(opens_ns, zone)}:" if session.open_ns <= at_ns else "the next is"
+        then = f"; {how} {_line(session, zone)}"
     print(f"no session of {root} is open at {at}{then}".replace("\t", " "), file=sys.stderr)
     return CLOSED
 
@@ -83,6 +90,9 @@ def sessions_between(symbol: str, first: date, last: date, *, data: str | None =
         root = _root(reference, symbol, first)
     except ValueError as problem:
         return _refuse(str(problem))
+    begin = reference.calendar.hours.begin(root)
+    if last < begin:
+        return _refuse(f"{last} is before {begin}, when the session tables of {root} begin")
     _warn_of_unknown_years(reference, (first, last))
     zone = reference.calendar.hours.zone(root)
     for session in reference.calendar.sessions(root, first, last):
@@ -129,6 +139,10 @@ def _warn_of_unknown_years(reference: Reference, days: Iterable[date]) -> None:
     if any(day.year not in known for day in days):
         span = f"{known[0]} to {known[-1]}"
         print(f"warning: holidays are known from {span} only; other years are given without", file=sys.stderr)
+
+
+def _local(at_ns: int, zone: tzinfo) -> str:
+    return (EPOCH + timedelta(seconds=at_ns // NANOS_PER_SECOND)).astimezone(zone).isoformat()
 
 
 def _line(session: Session, zone: tzinfo) -> str:

@@ -155,6 +155,19 @@ class Calendar:
                     return session
         return None
 
+    def next_window(self, root: str, at_ns: int, *, variant: str | None = None) -> tuple[Session, int] | None:
+        """The session that trades next after an instant (ns UTC) at which none does, and when (ns UTC): also the rest
+        of one that a daily break interrupts."""
+        windows = (
+            (start, session)
+            for year in _years_near(at_ns)
+            for session in self._sessions_of(root, year, variant).items
+            for start, _ in session.segments
+            if start > at_ns
+        )
+        found = min(windows, key=lambda window: window[0], default=None)
+        return (found[1], found[0]) if found else None
+
     def trade_date_at(self, root: str, at_ns: int) -> date | None:
         """The exchange's trade date of a trade at an instant (ns UTC); None while there is no trading."""
         tables = (self._days_of(root, year) for year in _years_near(at_ns))

@@ -66,6 +66,11 @@ class TradingHours:
         own = self.base(root)
         return tuple(dict.fromkeys(row.variant for row in self._hours if own in row.roots))
 
+    def begin(self, root: str) -> date:
+        """The first day for which the tables have hours of a product; before it nothing is known of its sessions."""
+        own = self.base(root)
+        return min(row.valid_from for row in self._hours if own in row.roots)
+
     def is_business_day(self, name: str, day: date) -> bool:
         """Whether a date can be a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`,
         `COMEX`)."""

@@ -12,6 +12,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from outcry.core.calendar import Calendar, Session, SessionKind
 from outcry.core.instruments import Contract, Universe
 from outcry.core.ladder import RangeTooWide
@@ -21,7 +23,9 @@ from outcry.ports.records import Batch, Quality
 from outcry.ports.store import RecordingId, RecordingRow, SessionRow, SessionStore
 from outcry.ports.tape import Tape, TapeDamaged
 from outcry.services import listed
-from outcry.services.coverage import Span
+from outcry.services.coverage import GRACE_NS, Span
+from outcry.services.describe import instant
+from outcry.services.listed import day_ns
 from outcry.services.plausible import MOST_BAR_LOTS
 from outcry.services.rows import in_order, on_tick, volume_of
 from outcry.services.settling import (
@@ -249,16 +253,24 @@ class _Intake:
         self._outside = self._volume = 0
         self._span: dict[str, Span] = {}
         self._latest: dict[tuple[Contract, Quality], int] = {}
+        #: Rows before the session tables of their product begin, by root.
+        self._early: dict[str, int] = {}
+        self._latest_possible_ns = 2**63 - 1
 
     def take(self, digest: str, now_ns: int, progress: Progress, unchanged: Callable[[], None]) -> FileReport:
         """Read the file, keep its rows and sessions, and say what they were. `unchanged` raises if it was written to
         meanwhile, or may no longer be taken in; without a `digest` it may come again, longer."""
         reading, store = self._reading, self._parts.store
+        if digest:  # a feed's clock is its own: what is replayed may be of any time
+            self._latest_possible_ns = now_ns + GRACE_NS
         for batch in reading.batches():
             self._route(batch)
             progress(reading.bytes_read, reading.bytes_total)
         unchanged()
-        if not self._foldings and not self._outside and reading.counts.skipped:
+        for root, early in self._early.items():
+            reason = f"rows before {self._parts.begin(root)}, when the session tables of {root} begin"
+            reading.counts.skip(reason, early)
+        if not self._foldings and not self._outside and not self._early and reading.counts.skipped:
             return self._report_file("no trades", [])
         self._check_labels()
         spans = {root: reading.covered or (span,) for root, span in self._span.items()}
@@ -284,10 +296,10 @@ class _Intake:
         path, skipped = self._reading.path, self._reading.counts.skipped
         if not self._foldings:
             reasons = [f"{rows:,} {reason}" for reason, rows in skipped.items()]
-            reasons.append(f"{self._outside:,} outside the product's trading hours")
-            raise FileRefused(
-                path, "", f"no row could be used: {', '.join(reasons)}", "is the time zone right?"
-            )
+            if self._outside or not self._early:
+                reasons.append(f"{self._outside:,} outside the product's trading hours")
+            remedy = "is the time zone right?" if self._outside else "import recordings of later days"
+            raise FileRefused(path, "", f"no row could be used: {', '.join(reasons)}", remedy)
         of_contract: dict[Contract, list[Counts]] = {}
         for folding in self._foldings.values():
             of_contract.setdefault(folding.contract, []).append(folding.counts)
@@ -317,6 +329,19 @@ class _Intake:
             last_ns,
         ):  # before the calendar is worked out for a century that a flipped bit names
             self._check_life(batch, date(1970, 1, 1) + timedelta(seconds=at_ns // NANOS_PER_SECOND))
+        if last_ns > self._latest_possible_ns:
+            raise FileRefused(
+                self._reading.path, batch.place, f"a row of {instant(last_ns)} lies in the future",
+                "check the dates, the time zone (--tz) and the clock of this machine",
+            )  # fmt: skip
+        begin_ns = day_ns(self._parts.begin(contract.root))
+        if first_ns < begin_ns:
+            early = int(np.searchsorted(times, begin_ns))
+            self._early[contract.root] = self._early.get(contract.root, 0) + early
+            rows, times, late = rows[early:], times[early:], late[early:]
+            if not len(rows):
+                return
+            first_ns = int(times[0])
         known = self._span.get(contract.root, (first_ns, last_ns))
         self._span[contract.root] = (min(known[0], first_ns), max(known[1], last_ns))
         tick_e9 = self._parts.universe.products[contract.root].tick_e9

@@ -22,8 +22,9 @@ def listed_days(universe: Universe, contract: Contract) -> tuple[date, date]:
 def listed_ns(universe: Universe, contract: Contract) -> tuple[int, int]:
     """The same as a half-open window (ns UTC)."""
     first, last = listed_days(universe, contract)
-    return _midnight_ns(first), _midnight_ns(last + ONE_DAY)
+    return day_ns(first), day_ns(last + ONE_DAY)
 
 
-def _midnight_ns(day: date) -> int:
+def day_ns(day: date) -> int:
+    """The start of a day in UTC, in ns."""
     return int(datetime.combine(day, time(), UTC).timestamp()) * NANOS_PER_SECOND

@@ -41,6 +41,10 @@ class Parts:
         self._calendar = calendar
         self._grids: dict[str, Grid] = {}
 
+    def begin(self, root: str) -> date:
+        """The first day for which the session tables have hours of a product."""
+        return self._calendar.hours.begin(root)
+
     def grid(self, root: str) -> Grid:
         """The product's calendar, laid out for splitting rows."""
         if root not in self._grids:
