@@ -336,3 +336,18 @@ def test_a_name_that_nothing_matches_is_answered(opened: Opened) -> None:
         for _ in range(3):
             tab.page.keyboard.press("Backspace")
         nothing.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("note", ["Wed, Sep 30, 2013", "Mi., 30. Sept. 2013"])
+def test_a_state_with_a_date_of_another_year_stays_in_its_column(opened: Opened, note: str) -> None:
+    with opened() as tab:
+        tab.go("/")
+        over = tab.page.evaluate(
+            """(note) => {
+                const chip = document.querySelector("tr[data-state=delayed] .chip");
+                chip.querySelector(".number").textContent = note;
+                return chip.getBoundingClientRect().right - chip.closest("td").getBoundingClientRect().right;
+            }""",
+            note,
+        )
+        assert over <= 0
