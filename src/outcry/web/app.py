@@ -36,6 +36,7 @@ from outcry.web.desk import (
     visit_cookie,
 )
 from outcry.web.language import LANGUAGES, Languages
+from outcry.web.other_addresses import other_addresses
 from outcry.web.sent import FormRefused
 from outcry.web.static import StaticFiles
 from outcry.web.supplies import PageServices
@@ -57,6 +58,7 @@ def build_pages(services: PageServices) -> AsgiApp:
     ]
     for path, methods, handler in pages.all_pages():
         routes.append(Route(path, _endpoint(desk, handler), methods=list(methods)))
+    routes += other_addresses()
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
