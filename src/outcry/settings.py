@@ -62,8 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `198.51.100.7/32,2001:db8::/32`.
     disk_reserve_mib: room on the disk of `data`, in MiB, below which pushes, imports and replays are refused, so that
     alerts, deliveries and sign-ins go on; 0: none.
-    query_timeout_s: when a slow store becomes 502; 0: after 2, in a cluster 0.9. session_variants: other regular
-    hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
+    query_timeout_s: how long the store may be silent before an answer is 502; 0: 2, in a cluster 0.9.
+    session_variants: other regular hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
     """
 
     data: str = ""

@@ -304,6 +304,31 @@ def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
         seconds_until(lambda: stage.get(LEVELS, key).status == 200)
 
 
+def test_work_of_our_own_that_takes_long_is_no_502(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that is silent for 0.2 s is a 502; half a second of computing is not, nor who waits behind it."""
+    with served(build_stage(query_timeout_s=0.2)) as stage:
+        key, ask = stage.key(), stage.query._ask
+
+        def computing(*question: object) -> None:
+            ends_s = time.thread_time() + 0.5
+            while time.thread_time() < ends_s:
+                pass
+            ask(*question)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(stage.query, "_ask", computing)
+        paths = [
+            LEVELS,
+            "/api/symbols",
+            "/api/context?symbol=ES",
+            "/api/profile?symbol=ES",
+            "/api/history?symbol=ES",
+        ]
+        with ThreadPoolExecutor(len(paths)) as pool:  # one more than there are threads
+            assert [got.status for got in pool.map(lambda path: stage.get(path, key), paths)] == [200] * len(
+                paths
+            )
+
+
 def test_a_store_that_stops_answering_is_noticed_and_forgiven() -> None:
     with served(build_stage(query_timeout_s=0.2)) as stage:
         key = stage.key()

@@ -13,6 +13,7 @@ from pathlib import Path
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
 from outcry.cli.vaulting import told
+from outcry.cli.warming import warm_up
 from outcry.cli.whereabouts import address, say, unsay
 from outcry.core.snapshot import SnapshotMismatch, load
 from outcry.ports.live import LogDamaged, LogInUse
@@ -85,9 +86,12 @@ def serve(
             if alone:
                 unsay(settings.folder)
 
+        application = house.application(feeds)
+        if settings.roles & {"api", "web"}:
+            warm_up(house, application.edge.journal)
         try:
             with house.disk.watched():
-                run(house.application(feeds), binding, started, stopping)
+                run(application, binding, started, stopping)
         except SystemExit:  # the server has logged why it could not start
             where = f"{settings.host}:{settings.port}"
             print(

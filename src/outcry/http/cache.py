@@ -8,13 +8,13 @@ answered with it; what is kept under a scope is only which one that is.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from outcry.http.limits import Headers, written
+from outcry.http.patience import Workers
 from outcry.services.answers import Answer
 from outcry.services.errors import StoreUnavailable
 from outcry.services.living import Living, Rendered
@@ -117,12 +117,11 @@ class AnswerCache:
     """Keeps the answers used last, within bounds of number and size. For one event loop."""
 
     def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
         self._shown = WeakValueDictionary[Living[Answer], Shown]()
         self._asking: dict[tuple[Hashable, int], asyncio.Future[Computed]] = {}
         self._making: dict[Living[Answer], asyncio.Future[Rendered[Answer] | None]] = {}
-        self._pool = ThreadPoolExecutor(THREADS, "outcry-query")
+        self._workers = Workers(THREADS, "outcry-query", timeout_s)
         self.size_bytes = 0
 
     def get(self, place: Hashable, revision: int, now_ns: int) -> Kept | None:
@@ -139,8 +138,8 @@ class AnswerCache:
     async def fetch(
         self, place: Hashable, revision: int, compute: Callable[[], Computed]
     ) -> tuple[Kept, Encoded]:
-        """Compute an answer in a thread, or wait for who is computing it; raise `StoreUnavailable` when it
-        takes too long.
+        """Compute an answer in a thread, or wait for who is computing it; raise `StoreUnavailable` when the
+        store is silent for too long.
 
         `revision` is the one known before computing: should anything move meanwhile, the entry is old at
         once.
@@ -149,7 +148,7 @@ class AnswerCache:
         if flight is None:
             flight = self._asking[place, revision] = self._start(compute)
             flight.add_done_callback(lambda done: self._land(place, revision, done))
-        computed = await self._wait(flight)
+        computed = await self._workers.wait(flight)
         kept, content = self._kept.get(place), computed.content
         if isinstance(content, Moving):
             shown = self._show(content)
@@ -171,24 +170,18 @@ class AnswerCache:
         if flight is None:
             flight = self._making[living] = self._start(lambda: living.render(now_ns))
             flight.add_done_callback(lambda done: self._made(living, done))
-        rendered = await self._wait(flight)
+        rendered = await self._workers.wait(flight)
         return shown.encoded(rendered) if rendered is not None else None
 
     def close(self) -> None:
         """Let the threads end."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._workers.close()
 
     def _start(self, work: Callable[[], T]) -> asyncio.Future[T]:
         if len(self._asking) + len(self._making) >= _MOST_FLIGHTS:
             # the store hangs: queueing more would only fill the memory
             raise StoreUnavailable("upstream_unavailable")
-        return asyncio.get_running_loop().run_in_executor(self._pool, work)
-
-    async def _wait(self, flight: asyncio.Future[T]) -> T:
-        done, _ = await asyncio.wait([flight], timeout=self._timeout_s)
-        if not done:
-            raise StoreUnavailable("upstream_unavailable")
-        return flight.result()
+        return self._workers.start(work)
 
     def _show(self, moving: Moving) -> Shown:
         shown = self._shown.get(moving.living)

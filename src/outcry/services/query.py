@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TypeVar
 
-from outcry.accounts.licences import Scope
+from outcry.accounts.licences import OPERATOR, VISITOR, Grant, Scope
 from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Contract, Product, Universe
 from outcry.ports.feed import INVENTED_SOURCES
@@ -43,6 +43,8 @@ from outcry.services.wording import state_text
 __all__ = ["Found", "Query", "Watched"]
 
 MAX_HISTORY = 500
+#: Sees every completed session of the operator; only for what is worked out beforehand.
+_ALL_OF_THE_OPERATORS = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
 _SILENT = frozenset({"stale_link", "stale_market", "disconnected"})
 
 A = TypeVar("A", bound=Answer)
@@ -254,6 +256,19 @@ class Query:
             number(average * tick) if average is not None else None, notation_of(product),
             None if state.live else self.heard(scope, state.symbol), self._touched(scope, product),
         )  # fmt: skip
+
+    def warm(self, owner: int, root: str, now_ns: int) -> None:
+        """Work out what answers about an owner's product rest on; it stays in memory for all who may see them."""
+        product = self._universe.products.get(root)
+        if product is None or product.parent is not None:
+            return
+        scope = _ALL_OF_THE_OPERATORS if owner == OPERATOR else Scope(owner, ())
+        places = self._shelves.of(scope, product, now_ns)[0].places(None)
+        place = places[-1] if places else None
+        if place is not None:
+            place.carried()
+            place.average_range_ticks()
+        self._state(scope, product, place, now_ns)
 
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
         """The naked POCs that the open session of a product has traded at."""

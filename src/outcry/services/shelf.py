@@ -226,7 +226,7 @@ class Shelves:
     ) -> None:  # fmt: skip
         self._store, self._universe, self._seen, self._frozen = store, universe, seen, frozen
         self._roots: OrderedDict[tuple[int, ...], tuple[int, frozenset[str]]] = OrderedDict()
-        self._stored: OrderedDict[tuple[tuple[int, ...], str], tuple[int, _Kept]] = OrderedDict()
+        self._stored: OrderedDict[tuple[int, str], tuple[int, _Kept]] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, scope: Scope, product: Product, now_ns: int) -> tuple[Shelf, int]:
@@ -301,7 +301,12 @@ class Shelves:
         return self._kept(owners, root)[0]
 
     def _kept(self, owners: Sequence[int], root: str) -> _Kept:
-        key = (tuple(owners), root)
+        kept = [self._of_owner(owner, root) for owner in owners]
+        return [session for sound, _ in kept for session in sound], [row for _, bad in kept for row in bad]
+
+    def _of_owner(self, owner: int, root: str) -> _Kept:
+        """One owner's sessions: the operator's are decoded once for all who may see them."""
+        key = (owner, root)
         revision = self._revision()
         with self._lock:
             held = self._stored.get(key)
@@ -309,7 +314,7 @@ class Shelves:
                 self._stored.move_to_end(key)
                 return held[1]
         try:
-            rows, damaged = self._store.sessions_and_damaged(owners, root)
+            rows, damaged = self._store.sessions_and_damaged([owner], root)
         except StoreBusy:
             if held and self._frozen():
                 return held[1]

@@ -7,11 +7,9 @@ back with the complaint.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -22,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
+from outcry.http.patience import Workers
 from outcry.ports.identity import Preferences, SessionRow, UserRow
 from outcry.ports.limiter import Verdict
 from outcry.services.errors import StoreUnavailable
@@ -44,7 +43,7 @@ POLICY = (
 SECURE_VISIT_COOKIE, VISIT_COOKIE = "__Host-outcry-visit", "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
-#: Longer than a password takes to be judged while others wait, shorter than a reader does.
+#: How long the store may be silent before a page says so.
 PATIENCE_S = 15.0
 THREADS = 16
 
@@ -130,17 +129,17 @@ class Desk:
         self.static = static
         self.languages = languages
         self.errands, self.checks = Errands(), Checks()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="pages")
+        self._workers = Workers(THREADS, "pages", PATIENCE_S)
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do what may wait for the store, in a thread; what waits for other hosts is one of the `errands`. Raises
-        `StoreUnavailable` where that takes too long."""
-        running = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
-        done, _ = await asyncio.wait([running], timeout=PATIENCE_S)
-        if not done:
+        `StoreUnavailable` where the store is silent for too long."""
+        running = self._workers.start(partial(work, *args, **kwargs))
+        try:
+            return await self._workers.wait(running)
+        except StoreUnavailable:
             running.cancel()
-            raise StoreUnavailable("upstream_unavailable")
-        return running.result()
+            raise
 
     async def drawn(self, response: Response) -> Response:
         """A response ready to be sent: a page's template is filled beside the event loop, for it takes milliseconds."""

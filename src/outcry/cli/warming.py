@@ -1,0 +1,45 @@
+"""Preparing first answers before the service listens, and saying how far that has come."""
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from outcry.http.logs import Journal
+from outcry.ports.store import StoreBusy
+from outcry.services.warming import Warmed, warm
+from outcry.wiring import House
+
+#: How long the start waits for it.
+MOST_S = 20.0
+
+
+def warm_up(house: House, journal: Journal) -> None:
+    """Prepare first answers, for 20 seconds at most. A store that does not answer is left to the service."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console,
+        disable=not console.is_terminal, transient=True,
+    )  # fmt: skip
+    began_s = time.monotonic()
+    with bar:
+        task = bar.add_task("preparing answers", total=None)
+        try:
+            warmed = warm(
+                house.query, house.store, house.market_clock.now_ns(),
+                lambda: time.monotonic() - began_s < MOST_S,
+                lambda done, of: bar.update(task, completed=done, total=of),
+            )  # fmt: skip
+        except StoreBusy as problem:
+            journal.warning("answers_not_prepared", reason=str(problem))
+            return
+    took_s = time.monotonic() - began_s
+    journal.info("answers_prepared", products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
+    if warmed.of:
+        print(_line(warmed, took_s), file=sys.stderr, flush=True)
+
+
+def _line(warmed: Warmed, took_s: float) -> str:
+    line = f"prepared answers for {warmed.done} of {warmed.of} products in {took_s:.1f} s"
+    return line if warmed.done == warmed.of else f"{line}; the rest is prepared when it is asked for"
