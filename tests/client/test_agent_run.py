@@ -46,7 +46,8 @@ from outcry.store.reference import load_reference
 REFERENCE = load_reference()
 SECOND = 1_000_000_000
 NOW_NS = 1_795_186_800_000_000_000  # Friday 2026-11-20 15:00 UTC: the regular session is open
-THURSDAY_OPEN_NS = 1_795_098_600_000_000_000  # 14:30 UTC
+#: When Thursday's overnight session opened: Wednesday's regular close, 21:15 UTC.
+THURSDAY_BEGINS_NS = 1_795_036_500_000_000_000
 ES, NQ = Contract("ES", 2026, 12), Contract("NQ", 2026, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
 #: A run of a feed: what it sends, and the error it ends with; without one it goes on in silence.
@@ -170,7 +171,7 @@ def test_what_a_feed_repeats_is_sent_once_and_the_service_is_told_when_it_is_who
         await play.until(lambda: play.agent.followers[StreamKey(0, "mine", ES)].line.waiting == 0)
         events = play.events("mine")
         assert ages(events) == [20, 5, 4, 4, 4, 3, 1]
-        assert feed.asked[0] == THURSDAY_OPEN_NS  # what the session is measured against is wanted too
+        assert feed.asked[0] == THURSDAY_BEGINS_NS  # what the session is measured against is wanted too
         assert feed.asked[1] == NOW_NS - 4 * SECOND - OVERLAP_NS
         told = [event for event in events if isinstance(event, Status)]
         assert told == [STANDS, Status(subscribed=False, code="link_silent", text="nothing came"), STANDS]
@@ -233,7 +234,10 @@ def test_what_a_feed_cannot_bring_again_is_a_gap(tmp_path: Path) -> None:
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [50, 0])
         gaps = [event for event in play.events("mine") if isinstance(event, Gap)]
-        assert gaps == [Gap(NOW_NS - 50 * SECOND, NOW_NS, "reconnect")]
+        assert gaps == [
+            Gap(THURSDAY_BEGINS_NS, NOW_NS - 60 * SECOND, "no history"),
+            Gap(NOW_NS - 50 * SECOND, NOW_NS, "reconnect"),
+        ]
         (said,) = {line.caps.resume for line in play.agent.spool.lines.values()}
         assert (
             said is Resume.BY_TIME

@@ -119,14 +119,15 @@ def test_the_day_is_the_tape_over_a_real_bus(
 
 
 def test_who_takes_a_connection_over_asks_the_vendor_for_what_is_missing_and_no_more(tmp_path: Path) -> None:
-    """The first had to bring yesterday's session, too; the second begins two seconds before the newest trade."""
+    """The first had to bring yesterday's session with its overnight, too; the second begins two seconds before the
+    newest trade."""
     peer = PunctualPeer()
 
     async def work(stage: Cluster) -> None:
         stage.connect()
         await stage.until_phase(LIVE)
-        day_before_ns = OPEN_NS - 24 * 3600 * SECOND
-        assert [since_ns for _, since_ns in peer.asked] == [day_before_ns] * 2
+        begins_ns = OPEN_NS - (41 * 60 + 15) * MINUTE  # the overnight of the day before: from 16:15 on
+        assert [since_ns for _, since_ns in peer.asked] == [begins_ns] * 2
         await stage.play(stage.peer.now_ns + 5 * MINUTE)
         await stage.caught()
         known = {c: rows["ts_event"][rows["ts_event"] < stage.peer.now_ns] for c, rows in stage.tapes.items()}

@@ -305,8 +305,8 @@ def test_a_hole_the_vendor_cannot_fill_stays(house: House) -> None:
 
 
 def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_none(house: House) -> None:
-    """Nothing is known and nothing granted: from the open of the last regular session on, so that there are prior
-    levels. July 1 2024 was a Monday."""
+    """Nothing is known and nothing granted: from the overnight of the last regular session on, so that there are prior
+    levels, with their overnight range. July 1 2024 was a Monday."""
     clock = Standing(OPEN + 30 * MINUTE)
     house = replace(house, clock=clock)
 
@@ -314,7 +314,7 @@ def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_n
         feed = ScriptFeed([[CaughtUp(OPEN, Quality.TICKS), 60.0]], caps=PRESENT)
         task = staged.engine.attach(0, feed)
         await until(lambda: bool(feed.opened))
-        before = house.reference.calendar.session("ES", date(2024, 7, 1), SessionKind.RTH)
+        before = house.reference.calendar.session("ES", date(2024, 7, 1), SessionKind.ETH)
         assert before is not None
         assert feed.opened == [Cursor(before.open_ns)]
         task.cancel()

@@ -9,13 +9,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import cast
 
 from outcry.client.spooled import SpooledLine
-from outcry.core.calendar import Calendar, SessionKind
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR
-from outcry.core.windows import LONGEST_CLOSURE_DAYS
+from outcry.core.calendar import Calendar
+from outcry.core.units import NANOS_PER_HOUR
 from outcry.ports.clock import Clock
 from outcry.ports.feed import (
     OVERLAP_NS,
@@ -32,6 +30,7 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
+from outcry.services.live.beginning import history_begin_ns
 from outcry.services.live.overlap import Overlap
 from outcry.services.live.told import Reach
 from outcry.services.plausible import fault_of
@@ -39,8 +38,6 @@ from outcry.services.plausible import fault_of
 #: Rows of one event in the spool, at most: a push holds several.
 _MOST_ROWS = 4096
 _MOST_TEXT = 200
-#: Between two regular sessions lie no more days than this.
-_LONGEST_CLOSURE = timedelta(days=LONGEST_CLOSURE_DAYS)
 _MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own clock
 
 
@@ -84,7 +81,7 @@ class Follower:
         line, feed, loop = self.line, self.feed, asyncio.get_running_loop()
         reach, self._reach = self._reach, replace(self._reach, barred_ns=())
         before_ns, latest_ns = max(line.time_ns, reach.time_ns), max(line.latest_ns, reach.latest_ns)
-        since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else self._begin_ns()
+        since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else reach.begin_ns or self._begin_ns()
         self._overlap.resume(line.recent, line.latest_ns, line.last_bar_ns, line.barred_ns)
         self._caught_up = False
         self.seen.subscribed = True
@@ -131,7 +128,7 @@ class Follower:
                     if self._caught_up:
                         self._show("live")
             case CaughtUp():
-                self._complete(event, before_ns)
+                self._complete(event, since_ns, before_ns)
             case Heartbeat() if not self._caught_up:
                 pass  # history is still to come
             case _:
@@ -165,8 +162,8 @@ class Follower:
                 self._add(one)
                 self.seen.rows += 1
 
-    def _complete(self, event: CaughtUp, before_ns: int) -> None:
-        if before_ns and not self._caught_up and (gap := self._missing(before_ns, event.at_ns)):
+    def _complete(self, event: CaughtUp, since_ns: int, before_ns: int) -> None:
+        if not self._caught_up and (gap := self._missing(since_ns, before_ns, event.at_ns)):
             self._add(gap)
         self._overlap.caught_up(event.at_ns)
         self.seen.quality = event.quality.value
@@ -176,9 +173,13 @@ class Follower:
             self._say(Status(subscribed=True, code="subscribed"))
         self._show("live")
 
-    def _missing(self, before_ns: int, now_ns: int) -> Gap | None:
-        """What a feed that cannot bring all that was missed leaves out."""
+    def _missing(self, since_ns: int, before_ns: int, now_ns: int) -> Gap | None:
+        """What a feed that cannot bring all that was missed leaves out. before_ns: up to where nothing is missing; 0
+        when the feed begins, which was asked for history from `since_ns` then."""
         caps = self.feed.caps
+        if not before_ns:
+            lacks = caps.backfill is Backfill.NONE and since_ns < now_ns
+            return Gap(since_ns, now_ns, "no history") if lacks else None
         if caps.resume is Resume.NONE or caps.backfill is Backfill.NONE:
             return Gap(before_ns, now_ns, "reconnect") if before_ns < now_ns else None
         if 0 < caps.reach_ns < now_ns - before_ns:
@@ -196,13 +197,5 @@ class Follower:
         self._added()
 
     def _begin_ns(self) -> int:
-        """Nothing is known: the session open now and the night before it are wanted, and the newest regular session
-        that is over, which it is measured against."""
-        now_ns, root = self._clock.now_ns(), self.line.contract.root
-        session = self._calendar.session_at(root, now_ns) or self._calendar.next_session(root, now_ns)
-        if session is None:
-            return now_ns - LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
-        known = self._calendar.sessions(root, session.trade_date - _LONGEST_CLOSURE, session.trade_date)
-        over = [one.open_ns for one in known if one.kind is SessionKind.RTH and one.close_ns <= now_ns]
-        night = [one.open_ns for one in known if one.trade_date == session.trade_date]
-        return min([*over[-1:], *night, now_ns])
+        """Return where history begins of a contract that nothing is known of."""
+        return history_begin_ns(self._calendar, self.line.contract.root, self._clock.now_ns(), None)

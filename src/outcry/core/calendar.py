@@ -147,6 +147,15 @@ class Calendar:
         tables = (self._sessions_of(root, year, variant) for year in _years_near(at_ns))
         return next((found for table in tables if (found := table.at(at_ns))), None)
 
+    def session_or_next(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
+        """The first session that closes after an instant (ns UTC): the one around it, breaks and weekends included, or
+        the next to open."""
+        for year in _years_near(at_ns):
+            for session in self._sessions_of(root, year, variant).items:
+                if session.close_ns > at_ns:
+                    return session
+        return None
+
     def next_session(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
         """The first session that opens after an instant (ns UTC)."""
         for year in _years_near(at_ns):

@@ -219,11 +219,12 @@ class PushedFeeds:
                 raise StoreUnavailable("upstream_unavailable")
             held = self._inlets.get(place)
             run = self._feeds.get((owner, feed, push.session))
-            if run is not None and run.caps != push.caps:
+            caps = replace(push.caps, from_cursor=ours)  # a program never sees the cursor
+            if run is not None and run.caps != caps:
                 raise refused("caps")
             if held is not None and held.session == push.session and held.over in {"", CLOSED, STOPPING}:
                 return held
-            run = self._begun(place, held, run, push, origin)
+            run = self._begun(place, held, run or PushedFeed(feed, caps, push.session), push, origin)
             inlet, listeners = run.inlets[push.contract], list(self._listeners)
         for listener in listeners:
             listener(owner, run, push.contract)
@@ -233,7 +234,7 @@ class PushedFeeds:
         self,
         place: tuple[int, str, Contract],
         held: Inlet | None,
-        run: PushedFeed | None,
+        run: PushedFeed,
         push: Push,
         origin: Origin,
     ) -> PushedFeed:
@@ -253,7 +254,6 @@ class PushedFeeds:
             self._limit(place)
         if held is not None:
             held.finish("replaced")
-        run = run or PushedFeed(feed, push.caps, push.session)
         self._feeds[owner, feed, push.session] = run
         run.inlets[contract] = self._inlets[place] = Inlet(push, origin, held.session if held else "")
         return run

@@ -68,6 +68,8 @@ class Backfill(StrEnum):
 class FeedCaps:
     """What a feed can do. resolution_ns: of its event times. reach_ns: how far back its history goes, 0: none.
 
+    from_cursor: its history begins at the cursor, or a `Gap` says from where; False for a program that pushes what it
+    has without a look at the cursor.
     lag_ns: how late its rows come by its own nature (a file written now and then). own_clock: its time is not the
     present (a replay, a simulation): whether a session is open is judged by the times it sends. invented: its trades
     are made up, and everything computed from them says so.
@@ -83,6 +85,7 @@ class FeedCaps:
     lag_ns: int = 0
     own_clock: bool = False
     invented: bool = False
+    from_cursor: bool = True
 
 
 @dataclass(frozen=True, slots=True)

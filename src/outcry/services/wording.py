@@ -22,6 +22,8 @@ STATES: dict[str, str] = {
     "closed": "The session is closed.",
     "no_trades": "Nothing has traded yet in the session now open.",
     "no_prior": "No regular session of this contract has completed yet, so there are no prior levels.",
+    "incomplete": "The feed could not get the trades from the beginning of this session. "
+    "Live answers resume with the next session.",
     "degraded": "What the feed sends cannot be one auction; levels begin anew with the next session.",
     "log_stalled": "The service cannot write to its disk at the moment; live answers resume by themselves.",
     "ended": "The feed has come to its end.",

@@ -29,6 +29,11 @@ _CODES: dict[str, tuple[Kind, str, str, str]] = {
         "delayed", "Delayed", "No regular session of the contract has completed yet, so there are no prior levels.",
         "/broker-guide",
     ),
+    "incomplete": (
+        "delayed", "Incomplete",
+        "The feed could not get the trades from the beginning of this session. Live answers resume with the next one.",
+        "/broker-guide",
+    ),
     "stale_link": ("stale", "Stale", "The feed has sent nothing for too long.", "/broker-guide"),
     "stale_market": ("stale", "Stale", "The feed is connected, but its market data has stopped.", "/broker-guide"),
     "closed": ("closed", "Closed", "The session is closed.", "/broker-guide"),

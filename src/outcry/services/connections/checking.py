@@ -35,7 +35,7 @@ LONGEST_S = 25.0
 #: History asked for by a check.
 _HISTORY_NS = 10 * NANOS_PER_MINUTE
 #: Standings of a stream that is up to date.
-_GOOD = frozenset({"live", "not_front", "closed", "no_trades", "no_prior"})
+_GOOD = frozenset({"live", "not_front", "closed", "no_trades", "no_prior", "incomplete"})
 _LOGIN_CODES = frozenset({"login_refused", "login_expired", "entries_lost"})
 
 

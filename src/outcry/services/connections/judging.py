@@ -11,7 +11,7 @@ from outcry.services.live.health import Phase as Link
 from outcry.services.live.told import Told
 
 #: Standings of a stream that is up to date, in the order in which they speak for the connection.
-_GOOD = ("live", "not_front", "no_prior", "no_trades", "degraded", "closed")
+_GOOD = ("live", "not_front", "no_prior", "no_trades", "incomplete", "degraded", "closed")
 #: And of one that is on the way there.
 _COMING = ("connecting", "catching_up")
 

@@ -18,7 +18,7 @@ _LIVE, _FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
 #: What a stream's reason means for the connection that brings it; any other is the feed's own, for why it refuses.
 #: A connection shows the best of its streams: the first of these phases.
 _PHASES: dict[str, ConnectionPhase] = {
-    **dict.fromkeys(("live", "not_front", "no_trades", "no_prior", "closed"), _LIVE),
+    **dict.fromkeys(("live", "not_front", "no_trades", "no_prior", "incomplete", "closed"), _LIVE),
     "catching_up": ConnectionPhase.CATCHING_UP,
     "connecting": ConnectionPhase.CONNECTING,
     **dict.fromkeys(

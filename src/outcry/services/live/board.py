@@ -25,7 +25,7 @@ ALERTS_KEPT = 20_000
 
 _OF_A_LIVE_FEED = frozenset(
     {"live", "catching_up", "stale_link", "stale_market", "unsubscribed", "disconnected", "closed", "no_trades",
-     "no_prior", "degraded", "not_front", "log_stalled"}
+     "no_prior", "degraded", "incomplete", "not_front", "log_stalled"}
 )  # fmt: skip
 
 
@@ -34,8 +34,8 @@ class Standing:
     """Whether a stream answers live, and why not: a stable code.
 
     Codes: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
-    `no_trades`, `no_prior`, `degraded`, `log_stalled`, `ended`, `not_front`, or why the feed refuses. `market_ns`: the
-    feed's clock. `trade_date`: the one it stands in.
+    `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or why the feed refuses.
+    `market_ns`: the feed's clock. `trade_date`: the one it stands in.
     """
 
     live: bool

@@ -22,6 +22,7 @@ from outcry.ports.feed import Feed, FeedLost, FeedRefused, LoginRefused
 from outcry.ports.live import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.ports.store import SessionStore, StoreBusy
 from outcry.services.live.archive import Archive
+from outcry.services.live.beginning import begin_ns
 from outcry.services.live.board import Board
 from outcry.services.live.ending import end
 from outcry.services.live.intake import Counts
@@ -179,12 +180,15 @@ class Engine:
         runner = self.runners.get(key.text)
         return told_by(runner) if runner else None
 
-    async def reach(self, key: StreamKey) -> Reach | None:
+    async def reach(self, key: StreamKey) -> Reach:
         """How far a stream is with what survives this process, which is waited for: a feed that begins there brings
-        nothing before it. None where nothing has come of it. Raises `LogTakenOver`."""
+        nothing before it. Raises `LogTakenOver`."""
         runner = self.runners.get(key.text)
         if runner is None or not runner.stream.latest_ns:
-            return None
+            market = self._market
+            return Reach(
+                0, 0, begin_ns=await begin_ns(market.calendar, self._opening, key, market.clock.now_ns())
+            )
         stream, barred_ns = runner.stream, await self._recovery.barred(runner)
         reach = Reach(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
         await runner.kept()

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import cast
 
 import numpy as np
@@ -17,14 +17,14 @@ import numpy as np
 from outcry.core.calendar import Calendar, Session, SessionKind
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import Fired
-from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.ports import feed as ports
 from outcry.ports.clock import Clock
 from outcry.ports.live import StreamKey, TradeLog
 from outcry.ports.records import Quality, Rows
-from outcry.services.coverage import Span
+from outcry.services.coverage import GRACE_NS, Span
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
+from outcry.services.live.beginning import Openings, begin_ns
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.counter import VolumeCheck
 from outcry.services.live.health import MAX_DRIFT_NS, Health, Phase, Sign
@@ -41,8 +41,6 @@ _AMENDING = (ports.Amend, ports.Replaced, ports.Bars)
 _MOST_UNKEPT = 256
 #: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
 _LONGEST_TURN_S = 0.004
-#: Between two regular sessions lie no more days than this.
-LONGEST_CLOSURE = timedelta(days=LONGEST_CLOSURE_DAYS)
 #: What a feed may seem to suffer from while its rows cannot be logged, and nothing more is read of it.
 _UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
 #: Standings that one more trade of the session does not change.
@@ -61,7 +59,7 @@ class Ways:
     board: Board
     clock: Clock
     calendar: Calendar
-    opening: Callable[[StreamKey, Session, tuple[int, int] | None], Awaitable[Opening]]
+    opening: Openings
     store: Callable[["Runner", str], Awaitable[bool]]
     fired: Callable[["Runner", Sequence[tuple[Opening, Fired]]], None]
 
@@ -85,6 +83,8 @@ class Runner:
         self.barred_ns: tuple[int, ...] = ()
         #: Holes that the feed may fill, as it has begun again before them.
         self._mendable: list[Span] = []
+        #: From where a new stream is to be whole (ns UTC); 0: from the session that its first row lies in.
+        self._asked_ns = 0
         #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
         self.lost_code = ""
         self.login_refused = False
@@ -158,6 +158,8 @@ class Runner:
             return "no_trades"
         if self.stream.degraded:
             return "degraded"
+        if self.stream.lacks_beginning(current.opening):
+            return "incomplete"
         if self.health.market_stale(market_ns, self.stream.latest_ns):
             return "stale_market"
         if current.opening.prior is None:
@@ -184,32 +186,17 @@ class Runner:
         return ports.Cursor(since_ns, barred_ns=barred_ns)
 
     async def _begin_ns(self) -> int:
-        """Nothing is known: the history wanted is that of the session open now and the night before it; and where its
-        owner may see no regular session from before it, of the newest one of these too."""
+        """Return where history begins that nothing is known of; 0 where the feed's clock is its own."""
         if self.stream.own_clock:
             return 0
-        calendar, root, now_ns = self._ways.calendar, self.key.contract.root, self._ways.clock.now_ns()
-        session = calendar.session_at(root, now_ns)
-        begin_ns = session.open_ns if session else now_ns
-        if session is not None and session.kind is SessionKind.RTH:
-            night = calendar.session(root, session.trade_date, SessionKind.ETH)
-            begin_ns = night.open_ns if night else begin_ns
-        measured = session or calendar.next_session(root, now_ns)
-        if measured is None or (await self._ways.opening(self.key, measured, None)).prior is not None:
-            return begin_ns
-        first = measured.trade_date - LONGEST_CLOSURE
-        before = [
-            one.open_ns
-            for one in calendar.sessions(root, first, measured.trade_date)
-            if one.kind is SessionKind.RTH and one.close_ns <= now_ns
-        ]
-        return min(begin_ns, max(before, default=begin_ns))
+        return await begin_ns(self._ways.calendar, self._ways.opening, self.key, self._ways.clock.now_ns())
 
     async def follow(self, feed: ports.Feed) -> None:
         """Take what the feed sends until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk."""
         loop = asyncio.get_running_loop()
         health, stream = self.health, self.stream
         since = await self._cursor()
+        self._asked_ns = since.since_ns
         before_ns = stream.time_ns if stream.covered_ns else 0
         unkept = 0
         now_ns = self._ways.clock.now_ns()
@@ -261,10 +248,12 @@ class Runner:
         match event:
             case ports.Trades():
                 for piece in self.intake.trades(event.rows):
+                    self._note_beginning(int(piece.rows["ts_event"][0]), caps)
                     await self._enter(piece)
             case ports.Bars():
                 self._counter = VolumeCheck()  # their lots are in the feed's count, and not in ours
                 for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
+                    self._note_beginning(int(piece.rows["ts_event"][0]), caps)
                     await self._enter_bars(piece, event)
             case ports.Replaced():
                 for piece in self.intake.replaced(event):
@@ -374,8 +363,13 @@ class Runner:
         if current is not None and session.open_ns <= current.opening.open_ns:
             return
         night: tuple[int, int] | None = None
-        if current is not None and current.opening.kind is SessionKind.ETH:
-            ladder = current.ladder() if current.opening.trade_date == session.trade_date else None
+        if (
+            current is not None
+            and current.opening.kind is SessionKind.ETH
+            and current.opening.trade_date == session.trade_date
+            and not self.stream.lacks_beginning(current.opening)
+        ):
+            ladder = current.ladder()
             night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
         opening = await self._ways.opening(self.key, session, night)
         self.health.session_changed()
@@ -384,6 +378,7 @@ class Runner:
     async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
         if before_ns and self.health.phase is not Phase.CURRENT:
             self._note_lost(caps, before_ns, event.at_ns)
+        self._note_beginning(event.at_ns, caps)
         self.intake.caught_up(event.at_ns)
         self.health.take(Sign.CAUGHT_UP)
         self._mend(event.at_ns)
@@ -414,6 +409,19 @@ class Runner:
         if self._lacks(caps, before_ns, now_ns):
             reach_ns = 0 if self._forgets(caps) else caps.reach_ns
             self._note_hole(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
+
+    def _note_beginning(self, first_ns: int, caps: ports.FeedCaps) -> None:
+        """Log what a new stream lacks before the first instant it covers. A feed that brings history from the cursor
+        says itself what it lacks."""
+        from_cursor = caps.from_cursor and caps.backfill is not ports.Backfill.NONE
+        if self.stream.covered_ns or (from_cursor and not caps.own_clock):
+            return
+        asked_ns = self._asked_ns
+        if caps.own_clock:
+            session = self._ways.calendar.session_or_next(self.key.contract.root, first_ns)
+            asked_ns = session.open_ns if session else first_ns
+        if first_ns - asked_ns > GRACE_NS:
+            self._note_hole(asked_ns, first_ns, "no history")
 
     def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
         """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""

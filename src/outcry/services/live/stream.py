@@ -1,7 +1,8 @@
 """One ordered stream: entries in, sessions folded, alerts out. No input or output of its own.
 
 Rules kept: it holds at most two sessions, the one that runs and the one before until that is five minutes over;
-catching up for the first time latches alerts in silence; a trade that came more than five seconds late fires nothing.
+catching up for the first time latches alerts in silence, and so does a session whose beginning is missing; a trade
+that came more than five seconds late fires nothing.
 """
 
 from collections import deque
@@ -114,6 +115,12 @@ class Stream:
             ]
         return spans
 
+    def lacks_beginning(self, opening: Opening) -> bool:
+        """Whether trades of a session's first five minutes are missing and those after them too: its levels cannot be
+        known then. A hole later in the session leaves them to be of what was seen."""
+        edge_ns = opening.open_ns + GRACE_NS
+        return any(first_ns <= edge_ns < last_ns for first_ns, last_ns in self.holes)
+
     def capture(self) -> Capture | None:
         """The session that runs, as it stands; None before its first trade."""
         self._settle()
@@ -181,10 +188,12 @@ class Stream:
                 self._caught(entry)
             case log.Hole():
                 self.holes = _merged([*self.holes, (entry.from_ns, entry.to_ns)])
+                self._silence()
             case log.Mended():
                 self.holes = [
                     hole for hole in self.holes if not (entry.from_ns <= hole[0] and hole[1] <= entry.to_ns)
                 ]
+                self._silence()
             case log.Amended():
                 self.amended = True
             case log.Replacement():
@@ -214,7 +223,7 @@ class Stream:
             current.refer(opening)
             return
         self.degraded = ""
-        self.sessions.append(LiveSession(opening, silent=not self.warm))
+        self.sessions.append(LiveSession(opening, silent=self._silent(opening)))
         self._opened_at.append(self.position)
 
     def _session_of(self, at_ns: int) -> LiveSession | None:
@@ -301,8 +310,16 @@ class Stream:
         self.warm = True
         self.covered_ns = self.covered_ns or entry.at_ns
         self.time_ns = max(self.time_ns, entry.at_ns)
+        self._silence()
+
+    def _silence(self) -> None:
+        """Let sessions fire alerts, or latch them in silence."""
         for session in self.sessions:
-            session.silence(on=False)
+            session.silence(on=self._silent(session.opening))
+
+    def _silent(self, opening: Opening) -> bool:
+        """Whether what fires is no news, or rests on a session whose beginning is missing."""
+        return not self.warm or self.lacks_beginning(opening)
 
     def _remember(self, newest_ns: int, rows: Rows) -> None:
         self._recent.append((newest_ns, rows))

@@ -21,11 +21,13 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How far a stream is, for a feed that begins elsewhere. `latest_ns`: its newest row; `time_ns`: up to where
-    nothing is missing but what is known to; `barred_ns`: see `ports.feed.Cursor`. ns UTC, 0 where there is none."""
+    nothing is missing but what is known to; `barred_ns`: see `ports.feed.Cursor`; `begin_ns`: where the history of a
+    stream without rows begins. ns UTC, 0 where there is none."""
 
     latest_ns: int
     time_ns: int
     barred_ns: tuple[int, ...] = ()
+    begin_ns: int = 0
 
 
 def told_by(runner: Runner) -> Told:
