@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outcry.cli import serving, vaulting
+from outcry.cli import backup, doctor, vaulting
 from outcry.ports.connections import ConnectionPhase, ConnectionRow
 from outcry.services.vault import Vault, VaultBroken
 from outcry.settings import BadSettings, Settings, read_settings
@@ -267,18 +267,18 @@ def test_giving_up_keys_touches_nothing_where_all_are_there(
 
 def test_the_doctor_looks_at_the_vault(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / VAULT_FILE).chmod(0o644)
-    assert serving.doctor(data=str(folder)) == 1
+    assert doctor.doctor(data=str(folder)) == 1
     assert f"fault\t{folder / VAULT_FILE} can be read by others: chmod 600" in capsys.readouterr().out
     (folder / VAULT_FILE).chmod(0o600)
-    assert serving.doctor(data=str(folder)) == 0
+    assert doctor.doctor(data=str(folder)) == 0
     (folder / VAULT_FILE).unlink()
-    assert serving.doctor(data=str(folder)) == 1
+    assert doctor.doctor(data=str(folder)) == 1
     assert "vault.key is gone" in capsys.readouterr().out
 
 
 def test_a_backup_opens_what_it_holds(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     copy = tmp_path_factory.mktemp("backup")
-    assert serving.backup(copy, data=str(folder)) == 0
+    assert backup.backup(copy, data=str(folder)) == 0
     assert (copy / VAULT_FILE).stat().st_mode & 0o777 == 0o600
     assert vaulting.rotate(data=str(folder)) == 0
     with opened(copy) as (house, vault):

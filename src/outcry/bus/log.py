@@ -163,7 +163,7 @@ class FileLog:
             self._let_go(key)
             self._unsynced.discard(key)
             folder = self._folder / key
-            for start in _starts(folder):
+            for start in file_starts(folder):
                 (folder / f"{start:020d}.log").unlink()
             with suppress(OSError):  # never made, or something else lies in it
                 folder.rmdir()
@@ -181,7 +181,10 @@ class FileLog:
             self._unsynced.discard(key)
             folder = self._folder / key
             return salvaged(
-                folder, [(folder / f"{start:020d}.log", start) for start in _starts(folder)], position, lost
+                folder,
+                [(folder / f"{start:020d}.log", start) for start in file_starts(folder)],
+                position,
+                lost,
             )
 
     def set_aside(self, key: str) -> None:
@@ -191,7 +194,7 @@ class FileLog:
             self._let_go(key)
             self._unsynced.discard(key)
             folder = self._folder / key
-            for start in _starts(folder):
+            for start in file_starts(folder):
                 path = folder / f"{start:020d}.log"
                 path.rename(unused_name(path, "damaged"))
 
@@ -242,7 +245,7 @@ class FileLog:
             return known
         self._check(key)
         folder = self._folder / key
-        stream = _Stream(folder, _starts(folder))
+        stream = _Stream(folder, file_starts(folder))
         if stream.starts:
             stream.last, stream.size, said = mend(stream.path(stream.last), stream.last)
             if said:
@@ -338,14 +341,14 @@ class FileLog:
             at = end
 
 
-def _starts(folder: Path) -> list[int]:
+def file_starts(folder: Path) -> list[int]:
     """The first entry of each file of a stream, ascending."""
     found = (_NAME.fullmatch(path.name) for path in folder.glob("*.log"))
     return sorted(int(name[1]) for name in found if name is not None)
 
 
 def _holds_any(folder: Path) -> bool:
-    starts = _starts(folder)
+    starts = file_starts(folder)
     return bool(starts) and (starts[-1] > 0 or (folder / f"{starts[-1]:020d}.log").stat().st_size > 0)
 
 

@@ -12,6 +12,8 @@ from outcry import __version__
 from outcry.cli import (
     accounts,
     agent,
+    backup,
+    doctor,
     endpoint,
     fetching,
     importing,
@@ -72,8 +74,8 @@ app.command(agent.agent)
 app.command(sessions.session_at, name="session")
 app.command(sessions.sessions_between, name="sessions")
 app.command(serving.migrate_database, name="migrate")
-app.command(serving.doctor)
-app.command(serving.backup)
+app.command(doctor.doctor)
+app.command(backup.backup)
 
 
 def main() -> None:

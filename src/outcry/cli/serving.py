@@ -1,30 +1,22 @@
-"""`outcry serve`, `migrate`, `doctor`, `backup`: running and keeping the service."""
+"""`outcry serve` and `migrate`: running the service."""
 
 import os
-import shutil
-import sqlite3
 import sys
+import threading
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
-from outcry.cli.vaulting import told
 from outcry.cli.warming import warm_up
 from outcry.cli.whereabouts import address, say, unsay
-from outcry.core.snapshot import SnapshotMismatch, load
-from outcry.ports.live import LogDamaged, LogInUse
 from outcry.ports.store import StoreBusy
-from outcry.ports.tape import TapeDamaged
-from outcry.services.live.entries import decode
+from outcry.services.verification import add_digests
 from outcry.settings import BadSettings, Settings, read_settings
-from outcry.store.database import sqlite_url
 from outcry.store.migrate import current
-from outcry.wiring import LOG_FOLDER, SECRET_FILE, House, open_house
-from outcry.wiring.vault import VAULT_FILE
+from outcry.wiring import House, open_house
 
 #: How often a database that is not there is tried.
 _AGAIN_S = 1.0
@@ -109,7 +101,18 @@ def _open(settings: Settings) -> Generator[Serving]:
         house = _opened(settings, held)
         if not settings.cluster:
             held.enter_context(house.log.exclusively())
+        if "engine" in settings.roles:
+            threading.Thread(target=_add_digests, args=(house,), name="outcry-digests", daemon=True).start()
         yield Serving(house, house.tails() if "feeds" in settings.roles else [], partial(_greet, house))
+
+
+def _add_digests(house: House) -> None:
+    """Verify the tape files of an earlier Outcry beside the service, and store their digests."""
+    try:
+        for fault in add_digests(house.store, house.tape):
+            print(f"outcry: {fault}", file=sys.stderr, flush=True)
+    except StoreBusy as problem:  # the next start goes on
+        print(f"outcry: digests of tape files were not added: {problem}", file=sys.stderr, flush=True)
 
 
 def _opened(settings: Settings, held: ExitStack) -> House:
@@ -138,7 +141,10 @@ def _greet(house: House, host: str, port: int) -> None:
 
 
 def migrate_database(*, data: str | None = None) -> int:
-    """Bring the database to this version's schema. `serve` and `import` do it by themselves.
+    """Bring the database to this version's schema, and give tape files and rows of an earlier Outcry their digests and
+    checksums, once each was verified as far as it can be. `serve` does both by itself.
+
+    A tape file that is not what was stored is named on standard error, and the exit status is 1.
 
     Parameters
     ----------
@@ -147,126 +153,10 @@ def migrate_database(*, data: str | None = None) -> int:
     """
     with open_house(read_settings(data=data)) as house:
         print(f"database at migration {current(house.engine)}")
-    return 0
-
-
-def doctor(*, data: str | None = None) -> int:
-    """Check settings, tables, database and every tape file; say what is wrong. Exit status 1 if anything is.
-
-    Parameters
-    ----------
-    data
-        The data folder; otherwise OUTCRY_DATA.
-    """
-    settings = read_settings(data=data)
-    faults = 0
-    with open_house(settings) as house:
-        print(f"data folder\t{settings.folder}")
-        print(f"free space\t{shutil.disk_usage(settings.folder).free // 2**20:,} MiB")
-        print(f"products\t{len(house.reference.universe.products)}")
-        print(f"database\tmigration {current(house.engine)}, revision {house.store.revision()}")
-        if settings.private_hosts:
-            print(f"webhooks\tprivate hosts are admitted (for development): {settings.private_hosts}")
-        secret = settings.folder / SECRET_FILE
-        if secret.exists() and secret.stat().st_mode & 0o077:
-            faults += 1
-            print(f"fault\t{secret} can be read by others: chmod 600 {secret}")
-        for fault in told(house):
-            faults += 1
-            print(f"fault\t{fault}")
-        recordings = house.store.all_recordings()
-        for row in recordings:
-            try:
-                found = sum(len(chunk) for chunk in house.tape.read(row.file, row.quality))
-            except TapeDamaged as problem:
-                faults += 1
-                print(f"fault\t{problem}")
-            else:
-                if found != row.rows:
-                    faults += 1
-                    print(
-                        f"fault\t{row.path} holds {found:,} rows, {row.rows:,} were recorded: import its data again"
-                    )
-        print(f"tape\t{len(recordings)} files")
-        for root in house.reference.universe.products:
-            for owner in {row.owner for row in recordings}:
-                for session in house.store.sessions([owner], root):
-                    try:
-                        load(session.profile)
-                    except SnapshotMismatch as problem:
-                        faults += 1
-                        print(
-                            f"fault\t{session.contract} {session.trade_date} {session.kind}: {problem}: outcry refold"
-                        )
-        faults += _look_at_logs(house)
-    print("in order" if not faults else f"{faults} faults")
+        rows = house.store.add_checksums()
+        faults = list(add_digests(house.store, house.tape))
+    if rows:
+        print(f"checksums added to {rows} rows")
+    for fault in faults:
+        print(f"outcry: {fault}", file=sys.stderr)
     return 1 if faults else 0
-
-
-def _look_at_logs(house: House) -> int:
-    """Read every log of a live stream; return how many are at fault."""
-    faults = 0
-    if house.settings.database_url and not (house.settings.folder / LOG_FOLDER).is_dir():
-        print("live\tno log in this folder: a cluster has it on its bus, where it is not looked at")
-        return 0
-    try:
-        with house.log.exclusively():
-            keys = house.log.keys()
-            for key in keys:
-                try:
-                    for frame in house.log.read(key, 0):
-                        decode(frame)
-                except LogDamaged as problem:
-                    faults += 1
-                    print(f"fault\t{problem}")
-            print(f"live\t{len(keys)} streams")
-    except LogInUse:
-        print("live\tin use by a running service: not looked at")
-    return faults
-
-
-def backup(folder: Path, *, data: str | None = None) -> int:
-    """Copy database, tape, live logs, secret and vault key into FOLDER, which must be empty or new; the service may go
-    on running.
-
-    To restore, name that folder with OUTCRY_DATA. It holds what its database is opened with: keep it as safe as the
-    original. Whoever sets OUTCRY_SECRET and OUTCRY_VAULT_KEYS instead has backups without them.
-
-    Parameters
-    ----------
-    folder
-        Where to.
-    data
-        The data folder; otherwise OUTCRY_DATA.
-    """
-    settings = read_settings(data=data)
-    if settings.database_url:
-        print(
-            "outcry: this database is backed up with its own tools; copy the tape folder beside it",
-            file=sys.stderr,
-        )
-        return 2
-    if folder.exists() and any(folder.iterdir()):
-        print(f"outcry: {folder} is not empty", file=sys.stderr)
-        return 2
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open_house(settings) as house, house.tape.exclusively():
-        with (
-            closing(sqlite3.connect(str(sqlite_url(settings.folder).database))) as live,
-            closing(sqlite3.connect(folder / "outcry.sqlite3")) as copy,
-        ):
-            live.backup(copy)
-        for name in house.store.tape_paths():
-            target = folder / "tape" / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(settings.folder / "tape" / name, target)
-        live = (
-            settings.folder / LOG_FOLDER
-        )  # after the database: a log may be ahead of its snapshot, not behind
-        if live.is_dir():
-            shutil.copytree(live, folder / LOG_FOLDER, ignore=shutil.ignore_patterns(".lock"))
-        for name in (SECRET_FILE, VAULT_FILE, "outcry.toml", "overrides.csv"):
-            if (settings.folder / name).is_file():
-                shutil.copy2(settings.folder / name, folder / name)
-    print(f"backed up to {folder}")
-    return 0

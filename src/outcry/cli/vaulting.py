@@ -11,6 +11,7 @@ from cyclopts import App
 
 from outcry.services.vault import VaultKeys, rewrapped
 from outcry.settings import Settings, read_settings
+from outcry.store.database import Database
 from outcry.store.vault import SqlVaultStore
 from outcry.wiring import House, open_house
 from outcry.wiring.vault import (
@@ -47,7 +48,7 @@ def status(*, data: str | None = None) -> int:
     """
     settings = read_settings(data=data)
     with open_house(settings) as house:
-        said = told(house)
+        said = told(settings, house.database)
         store = SqlVaultStore(house.database)
         uses = store.uses()
         try:
@@ -62,9 +63,9 @@ def status(*, data: str | None = None) -> int:
     return 1 if said else 0
 
 
-def told(house: House) -> list[str]:
+def told(settings: Settings, database: Database) -> list[str]:
     """What is wrong with the vault's keys; nothing where there is nothing to open and no key yet."""
-    settings, store = house.settings, SqlVaultStore(house.database)
+    store = SqlVaultStore(database)
     said: list[str] = []
     if path := readable_by_others(settings):
         said.append(f"{path} can be read by others: chmod 600 {path}")

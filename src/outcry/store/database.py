@@ -5,6 +5,7 @@ of. The others, on PostgreSQL, go at the same time as far as they touch differen
 (`store.turns`), in one order that all keep to. Driver errors leave as `StoreBusy`, never as themselves.
 """
 
+import sqlite3
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
 from outcry.ports.store import StoreBusy
 from outcry.store import schema
@@ -55,6 +57,17 @@ def open_engine(url: URL | str) -> Engine:
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", on_begin)
     return engine
+
+
+def open_to_read(uri: str) -> Engine:
+    """Connect lazily to a SQLite file by a `file:` URI, for reading only."""
+
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    return create_engine("sqlite://", creator=connect, poolclass=QueuePool)
 
 
 class Database:

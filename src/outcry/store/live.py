@@ -51,6 +51,13 @@ class SqlLiveStore:
             row = connection.execute(select(table).where(table.c.stream == key)).mappings().first()
         return None if row is None else (row["position"], row["data"])
 
+    def all_snapshots(self) -> Sequence[tuple[str, int, bytes]]:
+        """Every stream's snapshot, as stored."""
+        table = schema.snapshots
+        with self._database.reading() as connection:
+            rows = connection.execute(select(table).order_by(table.c.stream)).mappings()
+            return [(row["stream"], row["position"], row["data"]) for row in rows]
+
     def forget_snapshot(self, key: str) -> None:
         """See `Snapshots`."""
         table = schema.snapshots

@@ -129,6 +129,10 @@ class SqlStore(SqlKeys, SqlGrants):
                 .values(digest=digest, checksum=values["checksum"])
             )
 
+    def all_sessions(self) -> Sequence[SessionRow]:
+        """Every session of everyone, but the damaged ones."""
+        return self._sessions(_all)[0]
+
     def add_checksums(self) -> int:
         """Give rows written by an earlier Outcry their checksums; return how many."""
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
