@@ -58,7 +58,7 @@ def columns_of(data: Any) -> dict[str, Column]:
     columns = {name: _array(table[name]) for name in wanted}
     odd = [name for name, column in columns.items() if column.ndim != 1]
     if odd:
-        raise ValueError(f"column {odd[0]!r} of the data has not one value for each row, or is there twice")
+        raise ValueError(f"column {odd[0]!r} of the data is repeated, or does not have one value a row")
     if len({len(column) for column in columns.values()}) != 1:
         raise ValueError("the columns of the data differ in length")
     if not len(columns["ts"]):

@@ -286,7 +286,7 @@ def test_the_exit_status_of_an_import_says_whether_anything_is_there(shared: Pat
     data = tmp_path / "data"
     quotes = outcry(data, "import", str(es / "20131007_quote.zip"))
     assert (quotes.returncode, len(quotes.stdout.splitlines())) == (1, 1)
-    assert "nothing was imported: no file holds trades of our products" in quotes.stderr
+    assert "nothing was imported: no file contains trades of a known product" in quotes.stderr
     assert outcry(data, "import", str(tmp_path / "empty")).returncode == 1
     both = [str(es / "20131007_quote.zip"), str(es / "20131007_trade.zip")]
     assert outcry(data, "import", *both).returncode == 0

@@ -263,8 +263,8 @@ def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
 def test_a_table_without_times_names_the_columns_it_has(tmp_path, refused) -> None:
     path = write(tmp_path, "ESH4.csv", f"{HEADER}\n{PRICES}\n")
     assert str(refused(path, tz="UTC", stamp="open")).endswith(
-        "no column is named as the time; there are open, high, low, close, volume — name the column of times"
-        " timestamp_utc, or time and give --tz"
+        "no time column found among open, high, low, close, volume — rename the time column to"
+        " timestamp_utc, or to time and give --tz"
     )
 
 
@@ -276,7 +276,7 @@ def test_a_data_file_of_r_is_refused_with_what_to_do_in_r(tmp_path, refused, mag
     path = tmp_path / "ESH4.csv"
     path.write_bytes(packed)
     assert str(refused(path)).endswith(
-        "it is a data file of R — open it in R and save the table as text: write.csv(data, 'ESZ3.csv')"
+        "it is an R data file — open it in R and save the table as text: write.csv(data, 'ESZ3.csv')"
     )
     first, second = tmp_path / "ESH4.RData.aa", tmp_path / "ESH4.RData.ab"
     first.write_bytes(packed[:50])
@@ -299,4 +299,4 @@ def test_a_folder_is_searched_for_data_files_of_r(tmp_path) -> None:
 def test_what_is_packed_with_bzip2_is_to_be_unpacked(tmp_path, refused) -> None:
     path = tmp_path / "ESH4.csv"
     path.write_bytes(bz2.compress(f"time,{HEADER}\n".encode()))
-    assert "packed with bzip2, which is not read — unpack it first" in str(refused(path))
+    assert "compressed with bzip2, which is not supported — unpack it first" in str(refused(path))

@@ -22,7 +22,7 @@ def read_email(text: str) -> str:
     """Return an address as it is stored: in lower case, its domain in ASCII. Raises `ValueError` where it is none."""
     typed = text.strip()
     if _ENCODED_WORD.search(typed):
-        raise ValueError("an email address has no encoded words")
+        raise ValueError("encoded words are not allowed in an email address")
     found = email_validator.validate_email(
         typed, check_deliverability=False, globally_deliverable=False, allow_smtputf8=False, strict=True
     )

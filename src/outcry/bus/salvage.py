@@ -49,16 +49,18 @@ def salvaged(
     for path in broken:
         aside = unused_name(path, "damaged")
         path.rename(aside)
-        said.append(f"the log {path} is damaged: it was renamed {aside.name}, and what could be read is used")
+        said.append(
+            f"the log {path} is damaged: it was renamed to {aside.name}, and its readable entries are in use"
+        )
     for draft, path in drafts:
         draft.replace(path)
     _sync(folder)
     said += [
-        f"the log {folder} has lost its entries {piece.run.first} to {piece.run.until - 1}"
+        f"the log {folder} has lost entries {piece.run.first} to {piece.run.until - 1}"
         for piece in pieces
         if piece.path is None
     ]
-    return [*said, f"the log {folder} goes on from entry {end}"]
+    return [*said, f"the log {folder} continues from entry {end}"]
 
 
 def _pieces(

@@ -105,7 +105,9 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
                 tell(report, console)
             bar.remove_task(task)
     if not known and not refused:
-        print("outcry import: nothing was imported: no file holds trades of our products", file=sys.stderr)
+        print(
+            "outcry import: nothing was imported: no file contains trades of a known product", file=sys.stderr
+        )
     return 0 if known and not refused else 1
 
 

@@ -34,8 +34,8 @@ _WHEN = {
     "method_not_allowed": "The address is only read, or only sent to.",
     "no_licensed_source": "No completed session is licensed to this key yet.",
     "invalid_request": "What was sent is not of its form, or does not follow what came before.",
-    "rate_limited": "The limit of the key, or without a valid one of the address, is used up; or it has all its "
-    "streams open, or the client address all its connections.",
+    "rate_limited": "The key (without a valid one: the client address) has used up its limit, or has its maximum of "
+    "streams or connections open.",
     "internal_error": "A fault of the service; the log has it under the request id.",
     "upstream_unavailable": "The data store does not respond, or not within two seconds.",
     "starting": "The service has not reached its store since it was started, or it has no connection free.",

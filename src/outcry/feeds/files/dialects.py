@@ -151,8 +151,8 @@ def sniff(head: Head) -> Dialect:
     if wanted:
         raise head.refuse(f"this is no {wanted} file", "leave --format away, or name another one")
     if _has_header(head) and not any(name.removesuffix("_utc") in NAMES["stamp"] for name in head.names):
-        raise head.refuse(f"no column is named as the time; there are {', '.join(head.first)[:200]}",
-                          "name the column of times timestamp_utc, or time and give --tz")  # fmt: skip
+        raise head.refuse(f"no time column found among {', '.join(head.first)[:200]}",
+                          "rename the time column to timestamp_utc, or to time and give --tz")  # fmt: skip
     if _has_header(head):
         raise head.refuse("the columns are neither those of trades nor of bars",
                           "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume"

@@ -34,17 +34,19 @@ def refuse_rdata(path: Path, head: bytes) -> None:
         part = ", the first part of several" if name and name["part"] else ""
         join = "join its parts, " if part else ""
         raise FileRefused(
-            path, "byte 0", f"it is a data file of R{part}",
+            path, "byte 0", f"it is an R data file{part}",
             f"{join}open it in R and save the table as text: write.csv(data, 'ESZ3.csv')",
         )  # fmt: skip
     if name and name["part"]:
         raise FileRefused(
-            path, "byte 0", "it is a part of a data file of R",
+            path, "byte 0", "it is part of an R data file",
             "join its parts, open the whole in R and save the table as text: write.csv(data, 'ESZ3.csv')",
         )  # fmt: skip
     if head.startswith((_BZIP2, _XZ)):
         kind = "bzip2" if head.startswith(_BZIP2) else "xz"
-        raise FileRefused(path, "byte 0", f"it is packed with {kind}, which is not read", "unpack it first")
+        raise FileRefused(
+            path, "byte 0", f"it is compressed with {kind}, which is not supported", "unpack it first"
+        )
 
 
 def _unpacked(head: bytes) -> bytes:
