@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from outcry.accounts.licences import Scope
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
+from outcry.http.compression import LEAST_BYTES, best_encoding, compressed
 from outcry.http.patience import Workers
 from outcry.ports.identity import Preferences, SessionRow, UserRow
 from outcry.ports.limiter import Verdict
@@ -111,11 +112,20 @@ class Visit:
 
 
 class Drawn(HTMLResponse):
-    """A page whose template is still to be filled."""
+    """A page whose template is still to be filled, and then compressed, if its reader accepts that."""
 
-    def __init__(self, fill: Callable[[], str], status: int) -> None:
+    def __init__(self, fill: Callable[[], str], status: int, encoding: str | None) -> None:
         super().__init__("", status)
-        self.fill = fill
+        self._fill, self._encoding = fill, encoding
+
+    def finish(self) -> None:
+        """Make the body and the headers that tell of it; takes milliseconds."""
+        body, encoding = self._fill().encode(), self._encoding
+        if encoding is not None and len(body) >= LEAST_BYTES:
+            body = compressed(body, encoding)
+            self.headers["content-encoding"] = encoding
+        self.body = body
+        self.headers["content-length"] = str(len(body))
 
 
 class Desk:
@@ -144,8 +154,7 @@ class Desk:
     async def drawn(self, response: Response) -> Response:
         """A response ready to be sent: a page's template is filled beside the event loop, for it takes milliseconds."""
         if isinstance(response, Drawn):
-            body = response.body = (await self.ask(response.fill)).encode()
-            response.headers["content-length"] = str(len(body))
+            await self.ask(response.finish)
         return response
 
     def now_ns(self) -> int:
@@ -164,7 +173,10 @@ class Desk:
     ) -> Response:
         """A whole page, filled once its handler is done. `secret`: it shows something that must be kept nowhere."""
         context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, "status": status, **values}
-        response = Drawn(partial(self.templates.render, template, visit.words, context), status)
+        accepted = visit.request.headers.get("accept-encoding", "")
+        encoding = None if secret else best_encoding(accepted)  # no secret is guessed by its page's length
+        fill = partial(self.templates.render, template, visit.words, context)
+        response = Drawn(fill, status, encoding)
         return self.dressed(visit, response, secret=secret)
 
     def fragment(self, visit: Visit, template: str, /, **values: Any) -> Response:
@@ -180,7 +192,7 @@ class Desk:
         headers = response.headers
         headers["content-security-policy"] = POLICY
         headers["content-language"] = visit.words.language
-        headers["vary"] = "cookie, accept-language"
+        headers["vary"] = "cookie, accept-language, accept-encoding"
         headers["cache-control"] = "no-store" if secret or visit.user else "private, no-cache"
         headers["permissions-policy"] = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
         headers["cross-origin-opener-policy"] = "same-origin"
@@ -206,12 +218,19 @@ class Desk:
     # -- forms
 
     def csrf(self, visit: Visit) -> str:
-        """The token that this browser's forms carry; the same for all pages until it signs in or out. Not until its
-        user is confirmed: what stands half filled in beside that page is still good."""
+        """The token that this browser's forms carry, masked anew each time: a page is compressed, and its length must
+        not tell the token to who can choose what else is in it."""
+        token = self._token(visit)
+        mask = secrets.token_bytes(len(token))
+        return (mask + _crossed(mask, token)).hex()
+
+    def _token(self, visit: Visit) -> bytes:
+        """What a form's token is without its mask: the same for all pages until this browser signs in or out. Not until
+        its user is confirmed: what stands half filled in beside that page is still good."""
         session = visit.session or visit.lapsed
         tied = f"{session.id}:{session.created_ns}" if session else visit.binding
         key = self.services.form_secret
-        return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).hexdigest()
+        return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).digest()
 
     async def form(self, visit: Visit) -> dict[str, str]:
         """What was sent, each entry once (the last), as text. Raises `FormRefused`."""
@@ -232,7 +251,13 @@ class Desk:
         return await visit.request.body()
 
     def _refuse_forged(self, visit: Visit, token: str) -> None:
-        if not hmac.compare_digest(token.encode(), self.csrf(visit).encode()):
+        wanted = self._token(visit)
+        try:
+            given = bytes.fromhex(token)
+        except ValueError:
+            raise FormRefused from None
+        mask, masked = given[: len(wanted)], given[len(wanted) :]
+        if len(masked) != len(wanted) or not hmac.compare_digest(_crossed(mask, masked), wanted):
             raise FormRefused
 
     # -- who may
@@ -263,6 +288,11 @@ class Desk:
         if user.role != "operator":
             raise NotAllowed
         return user
+
+
+def _crossed(one: bytes, other: bytes) -> bytes:
+    """The exclusive or of two texts of one length."""
+    return bytes(left ^ right for left, right in zip(one, other, strict=True))
 
 
 def visit_cookie(*, secure: bool) -> str:

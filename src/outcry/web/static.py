@@ -3,14 +3,16 @@
 Rule kept: what lies at an address never changes, so it may be kept for ever; a file is read once, at the start.
 """
 
-import gzip
 import mimetypes
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
+
+from outcry.http.compression import best_encoding, prepared
 
 FOLDER = Path(__file__).parent / "static"
 _TEXT = {".js", ".mjs", ".css", ".svg", ".json", ".txt"}
@@ -19,10 +21,10 @@ _TYPES = {".mjs": "text/javascript", ".js": "text/javascript", ".woff2": "font/w
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file, and itself compressed where that is worth it."""
+    """One file, and itself compressed by encoding, where that is worth it."""
 
     body: bytes
-    small: bytes | None
+    small: Mapping[str, bytes]
     media_type: str
 
 
@@ -50,15 +52,16 @@ class StaticFiles:
         file = self._files.get(request.path_params["name"])
         if file is None or request.path_params["version"] != self.version:
             return Response(status_code=404, headers={"cache-control": "no-store"})
-        packed = file.small if "gzip" in request.headers.get("accept-encoding", "") else None
+        encoding = best_encoding(request.headers.get("accept-encoding", ""), tuple(file.small))
         headers = {
             "cache-control": "public, max-age=31536000, immutable",
             "vary": "accept-encoding",
             "cross-origin-resource-policy": "same-origin",
         }
-        if packed is not None:
-            headers["content-encoding"] = "gzip"
-        return Response(packed or file.body, media_type=file.media_type, headers=headers)
+        if encoding is None:
+            return Response(file.body, media_type=file.media_type, headers=headers)
+        headers["content-encoding"] = encoding
+        return Response(file.small[encoding], media_type=file.media_type, headers=headers)
 
     async def icon(self, _: Request) -> Response:
         """Lead to the icon."""
@@ -67,6 +70,6 @@ class StaticFiles:
 
 def _read(path: Path) -> File:
     body = path.read_bytes()
-    small = gzip.compress(body, 9, mtime=0) if path.suffix in _TEXT and len(body) > 1024 else None
+    small = prepared(body) if path.suffix in _TEXT else {}
     guessed = _TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     return File(body, small, guessed)

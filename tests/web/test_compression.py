@@ -1,0 +1,117 @@
+"""Pages and files are compressed as their reader accepts it; what shows a secret is not, and no length tells one."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+import zstandard
+from doorstep import ANN, Doorstep, csrf, doorstep
+from webstage import Visitor, WebStage
+
+from outcry.http.compression import best_encoding
+
+#: By hand, from RFC 9110 §12.5.3; of equals zstd is preferred.
+WISHES = [
+    ("", None),
+    ("identity", None),
+    ("br", None),
+    ("gzip", "gzip"),
+    ("GZIP", "gzip"),
+    ("gzip, deflate, br, zstd", "zstd"),
+    ("gzip;q=1.0, zstd;q=0.5", "gzip"),
+    ("gzip;q=0", None),
+    ("zstd;q=0, gzip;q=0.1", "gzip"),
+    ("*", "zstd"),
+    ("*;q=0", None),
+    ("zstd;q=0, *", "gzip"),
+    ("identity;q=1, gzip;q=0.5", None),
+    ("identity;q=0.5, gzip;q=1", "gzip"),
+    ("notgzip", None),
+    (";;;,,q=", None),
+]
+
+
+@pytest.mark.parametrize(("accepted", "encoding"), WISHES)
+def test_the_encoding_is_what_the_reader_wants_most(accepted: str, encoding: str | None) -> None:
+    assert best_encoding(accepted) == encoding
+
+
+def unpacked(body: bytes, encoding: str) -> bytes:
+    return zstandard.decompress(body) if encoding == "zstd" else gzip.decompress(body)
+
+
+def masked(page: bytes) -> bytes:
+    """Without what is new in each page: tokens of forms, and the time."""
+    return re.sub(rb'(name="csrf" value=|data-csrf=|data-now=)"[^"]+"', rb'\1""', page)
+
+
+@pytest.mark.parametrize("encoding", ["zstd", "gzip"])
+@pytest.mark.parametrize("path", ["/errors", "/guide", "/nothing-here"])
+def test_a_page_is_the_same_compressed(stage: WebStage, path: str, encoding: str) -> None:
+    visitor = stage.visitor()
+    visitor.get(path)  # with the cookies that the first visit sets
+    plain = visitor.get(path)
+    packed = visitor.get(path, **{"accept-encoding": encoding})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == encoding
+    assert packed.status == plain.status
+    assert masked(unpacked(packed.body, encoding)) == masked(plain.body)
+    assert 2 * len(packed.body) < len(plain.body)
+    for got in (plain, packed):
+        assert int(got.headers["content-length"]) == len(got.body)
+        assert "accept-encoding" in got.headers["vary"]
+        assert "default-src 'none'" in got.headers["content-security-policy"]
+
+
+def test_head_tells_the_length_of_the_answer_to_get(stage: WebStage) -> None:
+    visitor, how = stage.visitor(), {"accept-encoding": "gzip"}
+    visitor.get("/errors")
+    got = visitor.send("HEAD", "/errors", None, how)
+    assert (got.body, got.headers["content-encoding"]) == (b"", "gzip")
+    assert int(got.headers["content-length"]) > 100
+
+
+def test_a_page_that_shows_a_secret_is_not_compressed(stage: WebStage) -> None:
+    got = stage.visitor().get("/reset/new?token=abc", **{"accept-encoding": "zstd, gzip"})
+    assert got.headers["cache-control"] == "no-store"
+    assert "content-encoding" not in got.headers
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"), [("gzip, zstd", "zstd"), ("gzip", "gzip"), ("gzip;q=0", None), ("br", None)]
+)
+def test_files_are_compressed_beforehand(stage: WebStage, accepted: str, encoding: str | None) -> None:
+    page = stage.visitor().get("/errors").text
+    found = re.search(r'"(/static/[0-9a-f]+/[^"]+\.css)"', page)
+    assert found
+    plain = stage.visitor().get(found[1])
+    got = stage.visitor().get(found[1], **{"accept-encoding": accepted})
+    assert got.headers.get("content-encoding") == encoding
+    assert (unpacked(got.body, encoding) if encoding else got.body) == plain.body
+    assert got.headers["vary"] == plain.headers["vary"]
+
+
+def test_a_forms_token_is_another_text_in_each_page_and_each_of_them_is_taken(tmp_path: Path) -> None:
+    with doorstep(tmp_path) as step:
+        step.person()
+        _tokens(step)
+
+
+def _tokens(step: Doorstep) -> None:
+    visitor = step.visitor()
+    tokens = [csrf(visitor.get("/sign-in").text) for _ in range(8)]
+    assert len(set(tokens)) == 8
+    pieces = [{text[at : at + 8] for at in range(len(text) - 7)} for text in tokens]
+    assert not set.intersection(*pieces)
+
+    def sent(token: str, browser: Visitor = visitor) -> int:
+        step.minute()
+        return browser.post("/sign-in", {"email": ANN, "password": "not hers at all", "csrf": token}).status
+
+    assert [sent(token) for token in tokens[:3]] == [422] * 3, "taken: the password is what is wrong"
+    first = tokens[0]
+    flipped = f"{int(first[0], 16) ^ 1:x}{first[1:]}"
+    wrong = ["", "zz", first[:-2], first + "00", first[:40], "0" * len(first), flipped, "é"]
+    assert [sent(token) for token in wrong] == [400] * len(wrong)
+    assert sent(first, step.visitor()) == 400, "of another browser"
