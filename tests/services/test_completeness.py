@@ -228,3 +228,24 @@ def test_a_cut_day_carries_no_level(house: House, shared: Path, tmp_path: Path) 
     answer = house.query.levels(scope, "ES", house.clock.now_ns()).answer
     assert answer.as_of == "2013-10-08"
     assert "2013-10-09" not in {poc.date for poc in answer.naked_pocs}
+    found = house.query.context(scope, "ES", house.clock.now_ns()).answer.completeness
+    (missing,) = found.missing
+    assert (missing.date, missing.recorded) == ("2013-10-09", True)
+    assert [(hole.from_, hole.to) for hole in missing.holes] == [
+        ("2013-10-09T15:00:00.000Z", "2013-10-09T20:15:00.000Z")
+    ]
+    assert "no gap in it is longer than the product's usual trade" in found.rule
+
+
+def test_days_of_the_look_back_that_nobody_recorded_are_named(house: House, bars: Write) -> None:
+    """Monday 1 July and Friday 5 July 2024; the 2nd has a hole, the 3rd is missing, the 4th was a holiday."""
+    take(house, bars("20240701", *OUTSIDE, *REGULAR, folder="mon"))
+    take(house, bars(DAY, *OUTSIDE, *without("15:00", "20:15"), folder="tue"))
+    take(house, bars("20240705", *OUTSIDE, *REGULAR, folder="fri"))
+    scope = Scope(1, (Grant("everyone", "completed", (), None, None),))
+    answer = house.query.context(scope, "ES", house.clock.now_ns()).answer
+    assert answer.as_of == "2024-07-05"
+    assert [(one.date, one.recorded, len(one.holes)) for one in answer.completeness.missing] == [
+        ("2024-07-02", True, 1),
+        ("2024-07-03", False, 0),
+    ]

@@ -29,7 +29,11 @@ def put(house: House, write: Write, day: str, price: int, *, month: str = "20240
 
 def openings(house: House, day: date, contract: Contract, streamed: list[Contract]) -> Opening:
     references = References(
-        house.store, house.reference.universe, lambda user: resolve(user, 0, "free", ()), house.clock
+        house.store,
+        house.reference.universe,
+        lambda user: resolve(user, 0, "free", ()),
+        house.clock,
+        house.reference.calendar,
     )
     session = house.reference.calendar.session(contract.root, day, SessionKind.RTH)
     assert session is not None

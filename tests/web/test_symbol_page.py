@@ -613,3 +613,10 @@ def test_a_tag_says_how_old_a_level_is_in_the_words_of_the_ladder(stage: WebStag
         ago = sum(date <= day < today for day in days)
         month_day = datetime.fromisoformat(date).strftime("%b %-d")
         assert said == f"{month_day} · {ago} session{'' if ago == 1 else 's'}"
+
+
+def test_the_page_says_what_complete_means_and_which_sessions_are_not(stage: WebStage) -> None:
+    shown = page(stage, "/s/ES")
+    (part,) = re.findall(r'<details class="symbol-complete.*?</details>', shown, re.DOTALL)
+    assert "A session is complete if it is over and no gap in it is longer than the usual trade" in part
+    assert re.search(r"<summary>(No|\d+) sessions? of the look-back (is|are) missing</summary>", part)

@@ -3,15 +3,19 @@ day."""
 
 from outcry.services.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
 from outcry.services.answers import (
+    COMPLETE_RULE,
     DISCLAIMER,
     Answer,
+    Completeness,
     ContextAnswer,
     DataQuality,
     DatedLevel,
     HistoryAnswer,
+    Hole,
     IbExtension,
     LevelsAnswer,
     Method,
+    MissingSession,
     PriceRange,
     PriorLevels,
     ProfileAnswer,
@@ -245,6 +249,16 @@ ANSWERS: dict[str, Answer] = {
         poor_highs=[_HIGH],
         poor_lows=[],
         damaged_sessions=[],
+        completeness=Completeness(
+            rule=COMPLETE_RULE,
+            missing=[
+                MissingSession(
+                    date="2025-12-30",
+                    recorded=True,
+                    holes=[Hole(from_="2025-12-30T16:00:00.000Z", to="2025-12-30T21:15:00.000Z")],
+                )
+            ],
+        ),
     ),
 }
 

@@ -29,6 +29,16 @@ class Prior:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """A regular session of the look-back that makes no level: not recorded, or incomplete.
+    `holes`: half-open, ns UTC."""
+
+    trade_date: date
+    recorded: bool
+    holes: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Opening:
     """One session of one contract about to open.
 
@@ -38,7 +48,8 @@ class Opening:
     for an ETH session, or where nothing traded. average_range: ticks, of up to 20 RTH sessions before; None: none.
     rolled_from: key of the contract this one took the front from, if it did since `prior`. front: whether it is the
     front contract; another one's levels are answered when it is named, and it fires no alert. damaged: contract, date
-    and kind of stored sessions that were left out because they are damaged.
+    and kind of stored sessions that were left out because they are damaged. missed: sessions of the look-back that make
+    no level, ascending.
     """
 
     contract: str
@@ -54,6 +65,7 @@ class Opening:
     rolled_from: str | None = None
     front: bool = True
     damaged: tuple[tuple[str, str, str], ...] = ()
+    missed: tuple[Missed, ...] = ()
 
     @property
     def session(self) -> Session:
@@ -94,6 +106,8 @@ class Opening:
         }
         if self.damaged:
             whole["damaged"] = self.damaged
+        if self.missed:
+            whole["missed"] = [[str(one.trade_date), one.recorded, one.holes] for one in self.missed]
         return json.dumps(whole, separators=(",", ":")).encode()
 
     @staticmethod
@@ -121,4 +135,8 @@ class Opening:
             rolled_from=whole["rolled_from"],
             front=whole["front"],
             damaged=tuple((contract, day, kind) for contract, day, kind in whole.get("damaged", ())),
+            missed=tuple(
+                Missed(date.fromisoformat(day), recorded, tuple((first, last) for first, last in holes))
+                for day, recorded, holes in whole.get("missed", ())
+            ),
         )

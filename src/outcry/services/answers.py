@@ -13,6 +13,10 @@ from outcry.core.units import PRICE_SCALE
 DataSource = Literal["personal", "shared", "delayed"]
 Bias = Literal["trend_up", "trend_down", "lean_up", "lean_down", "balanced", "neutral", "undetermined"]
 
+COMPLETE_RULE = (
+    "A session is complete if it is over and no gap in it is longer than the product's usual trade at that hour of the "
+    "week explains."
+)
 DISCLAIMER = "Educational context, not advice. Market data keeps its owner's licence."
 
 
@@ -273,6 +277,30 @@ class DamagedData(Answer, frozen=True, kw_only=True):
     session: str
 
 
+class Hole(Answer, frozen=True, kw_only=True):
+    """A stretch without trade that the product's usual trade at that hour does not explain; half-open."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class MissingSession(Answer, frozen=True, kw_only=True):
+    """A regular session that makes no level. `holes`: why one that is recorded is not complete; none
+    if it was not over when it was stored."""
+
+    date: str
+    recorded: bool
+    holes: list[Hole]
+
+
+class Completeness(Answer, frozen=True, kw_only=True):
+    """Which sessions the levels rest on. `rule`: what makes a session complete. `missing`: regular sessions of the
+    look-back without a complete recording, oldest first; they leave no naked POC and no poor extreme."""
+
+    rule: str
+    missing: list[MissingSession]
+
+
 class ContextAnswer(Answer, frozen=True, kw_only=True):
     """`GET /api/context`: everything behind a levels answer.
 
@@ -303,3 +331,4 @@ class ContextAnswer(Answer, frozen=True, kw_only=True):
     poor_highs: list[DatedLevel]
     poor_lows: list[DatedLevel]
     damaged_sessions: list[DamagedData]
+    completeness: Completeness

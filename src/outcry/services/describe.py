@@ -12,6 +12,7 @@ from outcry.core.daytype import day_type, open_type
 from outcry.core.ladder import BRACKET_MINUTES, Ladder
 from outcry.core.live import LiveView
 from outcry.core.methods import DALTON
+from outcry.core.opening import Missed
 from outcry.core.playbook import ScenarioState
 from outcry.core.profile import SessionProfile
 from outcry.core.structure.machine import AlertType
@@ -19,13 +20,17 @@ from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.feed import INVENTED_SOURCES
 from outcry.ports.live import AlertRow
 from outcry.services.answers import (
+    COMPLETE_RULE,
     BiasVotes,
+    Completeness,
     DamagedData,
     DataQuality,
     DatedLevel,
     Developing,
+    Hole,
     IbExtension,
     Method,
+    MissingSession,
     Overnight,
     Playbook,
     PlaybookLevel,
@@ -82,6 +87,18 @@ def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
         DamagedData(contract=_shown(contract), date=_shown(date), session=_shown(kind))
         for contract, date, kind in rows
     ]
+
+
+def completeness(found: Iterable[Missed]) -> Completeness:
+    """What makes a session complete, and which of the look-back are not."""
+    missing = [
+        MissingSession(
+            date=str(one.trade_date), recorded=one.recorded,
+            holes=[Hole(from_=instant(first), to=instant(last)) for first, last in one.holes],
+        )
+        for one in found
+    ]  # fmt: skip
+    return Completeness(rule=COMPLETE_RULE, missing=missing)
 
 
 def _shown(text: str) -> str:

@@ -4,7 +4,7 @@ Rules kept: an answer that is not live is `delayed`, and its live-only fields ar
 rests on a session or feed its caller may not see.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -13,6 +13,7 @@ from typing import TypeVar
 from outcry.accounts.licences import OPERATOR, VISITOR, Grant, Scope
 from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Contract, Product, Universe
+from outcry.core.opening import Missed
 from outcry.ports.feed import INVENTED_SOURCES
 from outcry.ports.live import LiveStore
 from outcry.ports.store import SessionStore
@@ -37,7 +38,7 @@ from outcry.services.live.board import Board, Seen
 from outcry.services.living import Encoder, Found, Living
 from outcry.services.meaning import Meaning, Named, utc_date
 from outcry.services.scanning import ScanRow
-from outcry.services.shelf import Place, Shelf, Shelves, next_midnight
+from outcry.services.shelf import Place, Shelf, Shelves, missed, next_midnight
 from outcry.services.wording import state_text
 
 __all__ = ["Found", "Query", "Watched"]
@@ -150,8 +151,14 @@ class Query:
             damaged_sessions=describe.damaged(
                 (row.contract, row.trade_date, row.kind) for row in asked.shelf.damaged
             ),
+            completeness=describe.completeness(self._missed(asked, place)),
         )  # fmt: skip
         return Found(answer, asked.fresh_until_ns)
+
+    def _missed(self, asked: _Asked, place: Place) -> Sequence[Missed]:
+        """Sessions of the look-back without a complete recording, those after the one described included."""
+        past = asked.shelf.recorded(place.session.contract)
+        return missed(past, self._calendar, asked.product.root, past.sessions[-1].row.trade_date)
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
         """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and

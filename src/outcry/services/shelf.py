@@ -14,10 +14,11 @@ from functools import cached_property
 from itertools import islice
 
 from outcry.accounts.licences import Scope
-from outcry.core.calendar import SessionKind
+from outcry.core.calendar import Calendar, SessionKind
 from outcry.core.instruments import Contract, Product, Universe, UnknownName
 from outcry.core.ladder import IB_BRACKETS, Ladder
 from outcry.core.levels import POC_LOOKBACK_SESSIONS, Carried, Completed, carried
+from outcry.core.opening import Missed
 from outcry.core.profile import SessionProfile, profile_of
 from outcry.core.roll import Front, RollRule, Volumes, fronts
 from outcry.core.snapshot import load
@@ -81,6 +82,21 @@ class Past:
         return sum(ranges) // len(ranges) if ranges else None
 
 
+def missed(past: Past, calendar: Calendar, root: str, last: date) -> tuple[Missed, ...]:
+    """The regular sessions from the oldest of the look-back until a trade date, included, of which no whole one is
+    known."""
+    whole = [stored.row.trade_date for stored in past.sessions if stored.row.complete][
+        -POC_LOOKBACK_SESSIONS:
+    ]
+    first = whole[0] if whole else last
+    partial = {stored.row.trade_date: stored.row.holes for stored in past.sessions if not stored.row.complete}
+    return tuple(
+        Missed(session.trade_date, session.trade_date in partial, partial.get(session.trade_date, ()))
+        for session in calendar.sessions(root, first, last)
+        if session.kind is SessionKind.RTH and session.trade_date not in set(whole)
+    )
+
+
 def rth_volumes(regular: Iterable[StoredSession]) -> Volumes:
     """RTH lots of each contract on each trade date, of whole sessions: what the front is chosen by."""
     volumes: dict[date, dict[Contract, int]] = {}
@@ -136,6 +152,11 @@ class Shelf:
 
     def __bool__(self) -> bool:
         return bool(self._by_contract)
+
+    def recorded(self, contract: Contract) -> Past:
+        """All regular sessions of a contract, partial ones included."""
+        of_it = [*self._by_contract.get(contract, ()), *self._partial.get(contract, ())]
+        return Past(sorted(of_it, key=lambda stored: stored.row.open_ns))
 
     @cached_property
     def fronts(self) -> Sequence[Front]:

@@ -108,7 +108,21 @@ def _head(outlook: Outlook, pen: Pen) -> dict[str, Any]:
         "day_type": phrases.named(phrases.DAY_TYPES, session.day_type, words),
         "open_type": phrases.named(phrases.OPEN_TYPES, session.open_type, words),
         "value_place": words(phrases.VALUE_PLACES[place]) if place else "",
+        "missing_sessions": _missing(outlook, pen),
     }
+
+
+def _missing(outlook: Outlook, pen: Pen) -> list[tuple[str, str]]:
+    """Sessions of the look-back without a complete recording: the day, and its holes by the exchange's clock; empty
+    where it is not recorded."""
+
+    def clock(instant: str) -> str:
+        return pen.clock.time(instant_ns(instant), seconds=False)
+
+    return [
+        (pen.day(one.date), ", ".join(f"{clock(hole.from_)}–{clock(hole.to)}" for hole in one.holes))
+        for one in reversed(outlook.context.completeness.missing)
+    ]
 
 
 def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) -> dict[str, Any]:

@@ -84,7 +84,9 @@ class Engine:
     ) -> None:  # fmt: skip
         self._stores, self._market, self._board = stores, market, board
         self.tell, self._rush = tell, rush
-        self._references = References(stores.sessions, market.universe, market.scope_of, market.clock)
+        self._references = References(
+            stores.sessions, market.universe, market.scope_of, market.clock, market.calendar
+        )
         self._storing = Storing(stores.log, stores.archive, rush, lambda: self.tell)
         ways = Ways(
             stores.log, board, market.clock, market.calendar, self._opening, self._storing.store, self._fired

@@ -7,15 +7,16 @@ completed sessions, between sessions only.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from outcry.accounts.licences import OPERATOR, Scope
-from outcry.core.calendar import Session, SessionKind
+from outcry.core.calendar import Calendar, Session, SessionKind
 from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening, Prior
 from outcry.core.roll import Front, RollRule, front_on
 from outcry.ports.clock import Clock
 from outcry.ports.store import DamagedSession, SessionRow, SessionStore
-from outcry.services.shelf import Past, StoredSession, rth_volumes, visible
+from outcry.services.shelf import Past, StoredSession, missed, rth_volumes, visible
 
 #: Sessions kept worked out: those of a whole universe for a month.
 _MOST_KEPT = 2048
@@ -39,7 +40,10 @@ class _Known:
 class References:
     """Makes openings from the store. Its method blocks, and may raise `StoreBusy`."""
 
-    def __init__(self, store: SessionStore, universe: Universe, scope_of: ScopeOf, clock: Clock) -> None:
+    def __init__(
+        self, store: SessionStore, universe: Universe, scope_of: ScopeOf, clock: Clock, calendar: Calendar
+    ) -> None:
+        self._calendar = calendar
         self._store, self._universe, self._scope_of, self._clock = store, universe, scope_of, clock
         #: Sessions worked out before, the newest used last: a row of the store never changes but as a whole.
         self._worked_out: OrderedDict[_Identity, StoredSession] = OrderedDict()
@@ -53,6 +57,7 @@ class References:
         streamed: contracts of the product this feed brings; the front is one of them.
         """
         known = self._known(owner, contract, session, streamed)
+        before = session.trade_date - timedelta(days=1)
         if overnight is None and session.kind is SessionKind.RTH and known.overnight is not None:
             overnight = (known.overnight.profile.high, known.overnight.profile.low)
         front, rolled_from = self._front(known.front, contract, session, streamed)
@@ -64,6 +69,7 @@ class References:
             average_range=known.past.average_range_ticks(),
             rolled_from=rolled_from, front=front,
             damaged=tuple((row.contract, row.trade_date, row.kind) for row in known.damaged),
+            missed=missed(known.past, self._calendar, contract.root, before) if known.past.sessions else (),
         )  # fmt: skip
 
     def _known(
