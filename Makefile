@@ -32,15 +32,17 @@ install: $(READY)  ## make .venv with everything pinned
 run: $(READY)    ## the demonstration, on http://localhost:8000
 	$(BIN)/outcry serve --demo
 
-browser:         ## what the browser tests need beside Python: Chromium and curl, from Debian's packages
+browser:         ## what tests and benches need beside Python: Chromium, curl, wrk and nginx, from Debian's packages
 	@missing=; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing=" chromium"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
+	command -v wrk >/dev/null || missing="$$missing wrk"; \
+	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	else \
-		echo "the browser tests need:$$missing; on Debian, apt-get install $$missing" >&2; exit 1; \
+		echo "tests and benches need:$$missing; on Debian, apt-get install $$missing" >&2; exit 1; \
 	fi
 
 test: $(READY) browser  ## all tests and checks, from nothing

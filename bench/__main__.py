@@ -1,4 +1,4 @@
-"""`python -m bench [NAME…] [--quick]`: run benches, all unless some are named (`kernel`, `fold`, …, see `--help`).
+"""Run benches, all unless some are named (`kernel`, `fold`, …): `python -m bench [NAME…] [--quick | --smoke]`.
 
 The exit status is 1 if a bench could not run; a target that was missed is printed as missed and is no failure.
 """
@@ -21,9 +21,9 @@ from bench import (
     serving,
     streams,
 )
-from bench.measuring import Figure, Unavailable, machine
+from bench.measuring import Figure, Size, Unavailable, machine
 
-BENCHES: dict[str, Callable[[bool], Iterator[Figure]]] = {
+BENCHES: dict[str, Callable[[Size], Iterator[Figure]]] = {
     "kernel": kernel.run,
     "fold": fold.run,
     "import": importing.run,
@@ -45,10 +45,15 @@ def main() -> int:
     parser.add_argument(
         "names", nargs="*", metavar="name", help=f"of {', '.join(BENCHES)}; all if none is given"
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="smaller inputs and one round: shows that it works"
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quick", action="store_true", help="smaller inputs and one round")
+    amount.add_argument(
+        "--smoke",
+        action="store_true",
+        help="the smallest inputs: shows that it runs, its figures mean nothing",
     )
     given = parser.parse_args()
+    size = Size.SMOKE if given.smoke else Size.QUICK if given.quick else Size.WHOLE
     unknown = set(given.names) - set(BENCHES)
     if unknown:
         parser.error(f"no bench {sorted(unknown)[0]!r}; there are {', '.join(BENCHES)}")
@@ -57,7 +62,7 @@ def main() -> int:
     for name in given.names or BENCHES:
         print(f"\n== {name} ==", flush=True)
         try:
-            for figure in BENCHES[name](given.quick):
+            for figure in BENCHES[name](size):
                 print(figure, flush=True)
         except Unavailable as problem:
             failed = True

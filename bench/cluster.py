@@ -33,7 +33,7 @@ from tests.engines.postgres import Postgres
 from bench import serving
 from bench.latency import cpu_ns
 from bench.market import write_recording
-from bench.measuring import Figure, Unavailable, installed_command
+from bench.measuring import Figure, Size, Unavailable, installed_command
 from bench.tape import (
     CAPS,
     DAY,
@@ -80,15 +80,15 @@ _TIMEOUT_S = 10.0
 _PAUSE_S = 0.6
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure the four, each on engines of its own."""
-    yield from _reads(quick)
-    for engines in (1, 2) if quick else (1, 2, 4):
+    yield from _reads(size)
+    for engines in size.of((1, 2, 4), (1, 2), (1,)):
         with _stage(engines) as stage:
-            yield from uvloop.run(_throughput(stage, quick))
-    yield from _recovery(200_000 if quick else LONG_LOG)
+            yield from uvloop.run(_throughput(stage, size))
+    yield from _recovery(size.of(LONG_LOG, 200_000, 20_000))
     with _stage(3) as stage:
-        yield from uvloop.run(_failover(stage, 1 if quick else 5))
+        yield from uvloop.run(_failover(stage, size.of(5, 1, 1)))
 
 
 @contextmanager
@@ -168,11 +168,12 @@ def _say(event: str, **details: object) -> None:
     print(f"{event} {details}", file=sys.stderr)
 
 
-async def _throughput(stage: Stage, quick: bool) -> list[Figure]:  # noqa: FBT001 - as `run`
+async def _throughput(stage: Stage, size: Size) -> list[Figure]:
     reference = load_reference()
-    rows = {c: regular_hours(reference, c, 1 if quick else DENSITY) for c in contracts(reference)}
-    if quick:
-        rows = {c: each[: first_hour(each) + 2_000] for c, each in rows.items()}
+    rows = {c: regular_hours(reference, c, size.of(DENSITY, 1, 1)) for c in contracts(reference)}
+    if size is not Size.WHOLE:
+        more = size.of(0, 2_000, 200)
+        rows = {c: each[: first_hour(each) + more] for c, each in rows.items()}
     lines = [_line(feed, c, each) for feed in FEEDS for c, each in rows.items()]
     key = _keys(stage, 1)[0]
     async with _bus(stage) as calls:
@@ -388,11 +389,12 @@ async def _watched(
 # -- a replica's answers
 
 
-def _reads(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
+def _reads(size: Size) -> Iterator[Figure]:
     """Completed sessions, from a process by itself and from a replica with its limits elsewhere; in turn."""
     serving.need("wrk", "taskset")
-    rounds, seconds = (1, 1) if quick else (5, 4)
-    keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(serving.KEYS)]
+    rounds, seconds = size.of((5, 4), (1, 1), (1, 1))
+    count = size.of(serving.KEYS, serving.KEYS, 400)
+    keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(count)]
     with TemporaryDirectory(prefix="outcry-bench-") as place, ExitStack() as stack:
         folder = Path(place)
         nodes, postgres = stack.enter_context(JetStream(1)), stack.enter_context(Postgres())
@@ -430,7 +432,7 @@ def _reads(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
         for number in range(rounds + 1):
             for name, server in servers.items():
                 done = serving.load(server, folder, seconds)
-                if number or quick:  # the first round warms up
+                if number or rounds == 1:  # the first round warms up
                     loads[name].append(done.per_cpu_s)
     for name, each in loads.items():
         spread = f"{min(each) / 1e3:.1f}–{max(each) / 1e3:.1f}, {len(each)} rounds"

@@ -24,7 +24,7 @@ from time import monotonic, process_time
 import numpy as np
 import uvloop
 
-from bench.measuring import Figure, Unavailable
+from bench.measuring import Figure, Size, Unavailable
 from bench.vendor import RATES, Ahead
 from outcry.feeds.adapters import adapters
 from outcry.http.server import collect_rarely
@@ -92,8 +92,8 @@ class Watch:
         return Stretch(late_ms, len(self.late_ns), took_s, (process_time() - used_s) / took_s)
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
-    people, stretch_s = (10, 3.0) if quick else (PEOPLE, STRETCH_S)
+def run(size: Size) -> Iterator[Figure]:
+    people, stretch_s = size.of((PEOPLE, STRETCH_S), (10, 3.0), (2, 1.0))
     for vendor in VENDORS:
         with ProcessPoolExecutor(1, get_context("spawn")) as alone:  # memory is of one vendor's connections
             found = alone.submit(_of_vendor, vendor, people, stretch_s).result()
@@ -157,14 +157,14 @@ async def _measured(
                 raise Unavailable(f"not all of {people} connections came live: {', '.join(phases)}")
             await asyncio.sleep(0.2)
         live_s = monotonic() - began_s
-        await asyncio.sleep(WARM_S)
+        await asyncio.sleep(min(WARM_S, stretch_s))
         alone = await watch.stretch(stretch_s)
         memory = before, _resident()
         # in a thread, as pages do: the vendor's library is loaded then
         await asyncio.to_thread(
             connections.connect, users[0], other, "", _GIVEN[other], list(RATES), clock.now_ns()
         )
-        await asyncio.sleep(WARM_S)
+        await asyncio.sleep(min(WARM_S, stretch_s))
         beside = await watch.stretch(stretch_s)
     finally:
         watch.end()

@@ -21,7 +21,7 @@ import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from bench.endpoints import DOMAIN
-from bench.measuring import Figure, within
+from bench.measuring import Figure, Size, within
 from bench.outbound import SECRET, Endpoints, Worker, endpoints, resolve
 from outcry.deliver.signing import signed
 from outcry.deliver.trust import system_trust
@@ -38,27 +38,27 @@ _FAN_OUT = (10_000, 100_000)
 _LIMIT_S = 60.0
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure throughput, lateness, what dead endpoints cost, and entering an alert for many."""
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
         with endpoints(folder, HOSTS) as there:
-            yield from _throughput(folder, there, quick)
-            yield from _lateness(folder, there, quick)
-            yield from _dead(folder, there, quick)
-            yield from _fan_out(folder, there, quick)
+            yield from _throughput(folder, there, size)
+            yield from _lateness(folder, there, size)
+            yield from _dead(folder, there, size)
+            yield from _fan_out(folder, there, size)
 
 
 # -- throughput
 
 
-def _throughput(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
+def _throughput(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
     for name, way, hosts, many, target in (
         ("warm: connections kept", "ok", WARM_HOSTS, WARM, 2_500),
         ("cold: a new connection each", "close", HOSTS, COLD, 1_000),
     ):
-        rounds = 1 if quick else ROUNDS
-        count = many // 5 if quick else many
+        rounds = size.of(ROUNDS, 1, 1)
+        count = many // size.of(1, 5, 50)
         addresses = [there.url(number % hosts, f"{way}/{number}") for number in range(count)]
         worker = Worker(folder / way, there, HOSTS)
         worker.subscribe(addresses, [""] * count)
@@ -160,8 +160,8 @@ class Late:
         return float(np.percentile(self.ms, percent))
 
 
-def _lateness(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
-    lasts_s = 2.0 if quick else LASTS_S
+def _lateness(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
+    lasts_s = size.of(LASTS_S, 2.0, 0.5)
     ways = ["ok"] * ENDPOINTS
     late = _paced(folder / "in-turn", there, ways, lasts_s, in_turn=True)
     each = (
@@ -176,7 +176,7 @@ def _lateness(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]: 
     yield Figure("… p99", late.at(99), "ms")
 
 
-def _dead(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
+def _dead(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
     """The same with dead endpoints and without, in turn; only those count that are well in both."""
     well, ill = ["ok"] * ENDPOINTS, ["ok"] * ENDPOINTS
     for number, way in zip(
@@ -184,9 +184,9 @@ def _dead(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]:  # n
     ):
         ill[number] = way
     found: dict[str, list[Late]] = {"well": [], "ill": []}
-    for number in range(1 if quick else 2):
+    for number in range(size.of(2, 1, 1)):
         for name, ways in (("well", well), ("ill", ill)):
-            lasts_s = 2.0 if quick else LASTS_S
+            lasts_s = size.of(LASTS_S, 2.0, 0.5)
             found[name].append(
                 _paced(
                     folder / f"{name}{number}", there, ways, lasts_s, in_turn=True, counted=ENDPOINTS - DEAD
@@ -248,9 +248,9 @@ async def _fired(worker: Worker, symbols: Sequence[str], lasts_s: float, *, in_t
 # -- for how many
 
 
-def _fan_out(folder: Path, there: Endpoints, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
+def _fan_out(folder: Path, there: Endpoints, size: Size) -> Iterator[Figure]:
     """Seconds until an alert is recorded and entered in the outbox of everyone."""
-    for count in _FAN_OUT[: 1 if quick else None]:
+    for count in size.of(_FAN_OUT, _FAN_OUT[:1], (100,)):
         worker = Worker(folder / f"fan-out{count}", there, HOSTS)
         worker.subscribe_all(there.url(0, "ok"), count)
         taken_s: list[float] = []

@@ -25,7 +25,7 @@ from tests.engines.postgres import Postgres
 from bench.delivery import bare_client, bare_round
 from bench.endpoints import CERTIFICATE
 from bench.latency import cpu_ns
-from bench.measuring import Figure
+from bench.measuring import Figure, Size
 from bench.outbound import Endpoints, Worker, endpoints
 
 HOSTS = 20
@@ -37,21 +37,22 @@ _OPTIONS = {"fsync": "on", "full_page_writes": "on", "shared_buffers": "256MB"}
 _LIMIT_S = 600.0
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure it with more and more workers."""
-    few, everyone = (QUICK, 2 * QUICK) if quick else (FEW, ALL)
+    few, everyone = size.of((FEW, ALL), (QUICK, 2 * QUICK), (50, 100))
     with (
         TemporaryDirectory(prefix="outcry-bench-") as place,
         endpoints(Path(place), HOSTS) as there,
         Postgres(_OPTIONS) as server,
     ):
         folder, url = Path(place), server.url(server.database())
-        bare_s, bare_cpu_s = uvloop.run(_bare(there, few if quick else BARE))
+        bare_s, bare_cpu_s = uvloop.run(_bare(there, size.of(BARE, few, few)))
         yield Figure("bare client", 1 / bare_s, "posts/s", f"{1 / bare_cpu_s:,.0f} posts/CPU-s")
         parent = Worker(folder / "parent", there, HOSTS, url)
         addresses = [there.url(number % HOSTS, f"ok/{number}") for number in range(everyone)]
         parent.subscribe(addresses, [""] * few + ["NQ"] * (everyone - few))
-        for count, symbol, messages in ((1, "ES", few), (2, "ES", few), (4, "ES", few), (4, "NQ", everyone)):
+        rounds = ((1, "ES", few), (2, "ES", few), (4, "ES", few), (4, "NQ", everyone))
+        for count, symbol, messages in size.of(rounds, rounds, ((2, "NQ", everyone),)):
             with _workers(url, there, folder, count) as pids:
                 yield from _round(parent, server, there, pids, symbol, messages, bare_cpu_s)
         parent.dispatcher.close()

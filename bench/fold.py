@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from bench.market import MIDDLE_TICKS, ROWS, regular_session, trades
-from bench.measuring import Figure, in_turn, pinned
+from bench.measuring import Figure, Size, in_turn, pinned
 from outcry.core.engine import SessionFold
 from outcry.core.ladder import bracket_windows
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure the fold and a bare loop that only adds volume at price."""
-    count = 200_000 if quick else 1_000_000
+    count = size.of(1_000_000, 200_000, 20_000)
     made = trades(count, regular_session()[0])
     events = list(zip(*(column.tolist() for column in made), strict=True))
     windows = bracket_windows(regular_session(), 30)
@@ -33,7 +33,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
             volume[price_ticks - base] += size_lots
 
     with pinned():
-        times = in_turn(3 if quick else 9, whole=whole, single=single, bare=bare)
+        times = in_turn(size.of(9, 3, 1), whole=whole, single=single, bare=bare)
     ours, one, least = times["whole"], times["single"], times["bare"]
     yield Figure(
         "fold of an iterable of trades", count / ours.best / 1e6, "M trades/s", ours.rates(count), 10

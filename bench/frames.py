@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from bench.measuring import Figure, Unavailable
+from bench.measuring import Figure, Size, Unavailable
 
 BUDGET_MS = 16
 WIDTH, HEIGHT = 1600, 900
@@ -61,13 +61,13 @@ async ([id, frames]) => {
 """.replace("CANVASES", _CANVASES)
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """The figures."""
     try:
         from tests.web.chart_stage import browsing, serving  # noqa: PLC0415 - only with the tests' browser
     except ImportError as problem:
         raise Unavailable(f"the chart is measured in a browser ({problem}): make install") from problem
-    frames, rounds = (60, 1) if quick else (120, 4)
+    frames, rounds = size.of((120, 4), (60, 1), (10, 1))
     with serving() as stage, browsing(width=WIDTH, height=HEIGHT + 700, bench=True) as page:
         for name, sessions, query in (
             ("5 sessions, letters", 5, "sessions=5"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.market import write_recording
-from bench.measuring import Child, Figure, installed_command, run_child
+from bench.measuring import Child, Figure, Size, installed_command, run_child
 
 _TO_NDARRAY = """
 import sys
@@ -36,9 +36,9 @@ assert rows == int(sys.argv[2])
 """
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure 10 M trades, raw and packed, and 1 M to see whether memory grows (1 M alone if quick)."""
-    small, large = 1_000_000, 1_000_000 if quick else 10_000_000
+    small, large = size.of((1_000_000, 10_000_000), (1_000_000, 1_000_000), (20_000, 20_000))
     with TemporaryDirectory(prefix="outcry-bench-") as name:
         folder = Path(name)
         peaks: dict[int, int] = {}
@@ -46,7 +46,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
             for count in sorted({small, large}):
                 path = folder / f"es-{count}.{suffix}"
                 written = write_recording(path, count)
-                found = _rounds(path, written, folder, 1 if quick or count == small else 5)
+                found = _rounds(path, written, folder, 1 if count == small else 5)
                 peaks[count] = max(peaks.get(count, 0), *(child.peak_bytes for child in found["import"]))
                 if count == large:
                     yield from _figures(suffix, written, found)

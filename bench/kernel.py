@@ -7,20 +7,20 @@ from time import perf_counter
 import numpy as np
 
 from bench.market import TICK_E9, Trades, regular_session, trades
-from bench.measuring import Figure, Unavailable, in_turn, pinned
+from bench.measuring import Figure, Size, Unavailable, in_turn, pinned
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import bracket_windows
 from outcry.core.profile import SessionProfile, profile_of
 from outcry.core.units import PRICE_SCALE
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure 1 M trades, which stay in cache, and 20 M, which do not (1 M alone if quick)."""
     if find_spec("market_profile") is None:
         raise Unavailable("py-market-profile is not installed: make install")
     with pinned():
-        yield from _measured(1_000_000, 3 if quick else 40, 1 if quick else 3)
-        if not quick:
+        yield from _measured(size.of(1_000_000, 1_000_000, 100_000), size.of(40, 3, 1), size.of(3, 1, 1))
+        if size is Size.WHOLE:
             yield from _measured(20_000_000, 9, 1)
 
 
@@ -37,14 +37,16 @@ def _measured(count: int, rounds: int, peer_rounds: int) -> Iterator[Figure]:
 
     times = in_turn(rounds, profile=profile, read=lambda: [np.max(column) for column in made])
     ours, read = times["profile"], times["read"]
-    size = f"{count // 1_000_000} M"
-    yield Figure(f"profile of {size} trades", count / ours.best / 1e6, "M trades/s", ours.rates(count), 100)
+    millions = f"{count / 1_000_000:g} M"
     yield Figure(
-        f"reading the same {size} (numpy.max)", count / read.best / 1e6, "M trades/s", read.rates(count)
+        f"profile of {millions} trades", count / ours.best / 1e6, "M trades/s", ours.rates(count), 100
+    )
+    yield Figure(
+        f"reading the same {millions} (numpy.max)", count / read.best / 1e6, "M trades/s", read.rates(count)
     )
     share = 100 * read.best / ours.best
     yield Figure(
-        f"share of the read limit, {size}",
+        f"share of the read limit, {millions}",
         share,
         "%",
         f"of medians {100 * read.median / ours.median:.0f} %",
@@ -52,9 +54,9 @@ def _measured(count: int, rounds: int, peer_rounds: int) -> Iterator[Figure]:
     )
     peer = _peer_s(made, peer_rounds, profile())
     yield Figure(
-        f"py-market-profile on the same {size}", count / peer / 1e6, "M trades/s", f"{peer_rounds} rounds"
+        f"py-market-profile on the same {millions}", count / peer / 1e6, "M trades/s", f"{peer_rounds} rounds"
     )
-    yield Figure(f"outcry ÷ py-market-profile, {size}", peer / ours.best, "times", "", 100)
+    yield Figure(f"outcry ÷ py-market-profile, {millions}", peer / ours.best, "times", "", 100)
 
 
 def _peer_s(made: Trades, rounds: int, ours: SessionProfile) -> float:

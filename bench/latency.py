@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.measuring import Figure, Unavailable
+from bench.measuring import Figure, Size, Unavailable
 from bench.tape import FEEDS, STREAMS
 from outcry.settings import read_settings
 from outcry.wiring import open_house
@@ -92,9 +92,9 @@ def add_keys(data: Path, count: int) -> list[str]:
         ]
 
 
-def run(laid: Path, folder: Path, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(laid: Path, folder: Path, size: Size) -> Iterator[Figure]:
     """Measure answers and alerts of one run, and the same feeds with nobody behind them."""
-    data, out, seconds = folder / "late", folder / "notes.npz", 2.0 if quick else 20.0
+    data, out, seconds = folder / "late", folder / "notes.npz", size.of(20.0, 2.0, 2.0)
     _copy(laid, data)
     task = {
         "data": str(data),
@@ -102,7 +102,7 @@ def run(laid: Path, folder: Path, quick: bool) -> Iterator[Figure]:  # noqa: FBT
         "rows_a_beat": RATE * BEAT_MS / 1000 / STREAMS,
         "beat_ms": BEAT_MS,
     }
-    bare_s = 2.0 if quick else 5.0
+    bare_s = size.of(5.0, 2.0, 2.0)
     subprocess.run([sys.executable, "-m", "bench.stand", json.dumps({**task, "bare": bare_s})], check=True,
                    stdout=subprocess.DEVNULL, timeout=START_S + bare_s)  # fmt: skip
     with np.load(out) as notes:

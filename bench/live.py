@@ -18,7 +18,7 @@ import numpy as np
 import uvloop
 
 from bench import latency, week
-from bench.measuring import Figure, within
+from bench.measuring import Figure, Size, within
 from bench.tape import (
     DENSITY,
     FEEDS,
@@ -57,20 +57,22 @@ class Played:
     openings: dict[Contract, Opening]
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure throughput, latency and memory, each with what bounds it."""
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
         lay_out(folder / "laid")
-        yield from _throughput(folder, quick)
-        yield from latency.run(folder / "laid", folder, quick)
-    yield from week.run(quick)
+        yield from _throughput(folder, size)
+        yield from latency.run(folder / "laid", folder, size)
+    yield from week.run(size)
 
 
-def _throughput(folder: Path, quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - as `run`
-    reference = load_reference()
+def _throughput(folder: Path, size: Size) -> Iterator[Figure]:
+    reference, quick = load_reference(), size is not Size.WHOLE
     whole = {c: regular_hours(reference, c, 1 if quick else DENSITY) for c in contracts(reference)}
-    few = {c: rows[: first_hour(rows) + (500 if quick else 4_000)] for c, rows in whole.items()}
+    if size is Size.SMOKE:
+        whole = {c: rows[: first_hour(rows) + 1_000] for c, rows in whole.items()}
+    few = {c: rows[: first_hour(rows) + size.of(4_000, 500, 50)] for c, rows in whole.items()}
     for batch, rows, title in ((BATCH, whole, f"{BATCH} a batch"), (1, few, "one at a time")):
         runs: list[Played] = []
         others: dict[str, list[float]] = {"bare": [], "core": []}

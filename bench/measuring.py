@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import Enum
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -32,6 +33,16 @@ print(json.dumps([wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, do
 
 
 T = TypeVar("T")
+
+
+class Size(Enum):
+    """How much a bench does: in earnest, a trial of it, or as little as shows that it runs."""
+
+    WHOLE, QUICK, SMOKE = range(3)
+
+    def of(self, whole: T, quick: T, smoke: T) -> T:
+        """Choose among three amounts."""
+        return (whole, quick, smoke)[self.value]
 
 
 class Unavailable(Exception):

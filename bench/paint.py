@@ -17,9 +17,13 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from bench.measuring import Figure, Unavailable, installed_command
+from bench.measuring import Figure, Size, Unavailable, installed_command
+from outcry.cli.whereabouts import running
 
 TARGET_MS = 1000
+START_S = 120.0
+#: Written once the service answers.
+SETUP_TOKEN = "setup-token"
 TABS = 8
 PASSWORD = "quiet lamps over Ohio 9"
 PUBLIC = (
@@ -54,21 +58,18 @@ def chromium() -> str:
 def demonstration() -> Generator[tuple[str, Path]]:
     """The installed command with its invented market: its address and its folder."""
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as log:
-        folder = Path(name)
+        folder, until = Path(name), time.monotonic() + START_S
         service = subprocess.Popen(
             [installed_command(), "serve", "--demo", "--port", "0", "--data", str(folder)],
-            stdout=subprocess.PIPE, stderr=log, text=True,
+            stdout=log, stderr=log,
         )  # fmt: skip
         try:
-            assert service.stdout is not None
-            said = ""
-            while not (found := re.search(r"http://127\.0\.0\.1:(\d+)", said)):
-                line = service.stdout.readline()
-                if not line:
+            while not ((base := running(folder)) and (folder / SETUP_TOKEN).exists()):
+                if service.poll() is not None or time.monotonic() > until:
                     log.seek(0)
                     raise Unavailable(f"outcry serve --demo did not start: {log.read()[-300:]}")
-                said += line
-            yield f"http://localhost:{found[1]}", folder
+                time.sleep(0.05)
+            yield base, folder
         finally:
             service.terminate()
             service.wait(30)
@@ -89,7 +90,7 @@ def browsing() -> Generator[Any]:
 
 def signed_in(browser: Any, base: str, folder: Path) -> Any:
     """Set the service up as anyone would, and return the cookies of who did."""
-    token = (folder / "setup-token").read_text().strip()
+    token = (folder / SETUP_TOKEN).read_text().strip()
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{base}/set-up")
@@ -103,12 +104,12 @@ def signed_in(browser: Any, base: str, folder: Path) -> Any:
     return state
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """First paints, then the tabs."""
-    rounds = 1 if quick else 5
+    rounds, tabs = size.of(5, 1, 1), size.of(TABS, TABS, 2)
     with browsing() as browser, demonstration() as (base, folder):
         state = signed_in(browser, base, folder)
-        for path in PUBLIC + OWN:
+        for path in size.of(PUBLIC + OWN, PUBLIC + OWN, (PUBLIC[0], OWN[0])):
             times = [
                 first_paint_ms(browser, base + path, state if path in OWN else None) for _ in range(rounds)
             ]
@@ -116,8 +117,8 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
             yield Figure(
                 f"first paint of {path}", statistics.median(times), "ms", spread, TARGET_MS, at_least=False
             )
-        open_now = streams_of_tabs(browser, base)
-        yield Figure(f"event streams of {TABS} tabs", open_now, "streams", "", 1, at_least=False)
+        open_now = streams_of_tabs(browser, base, tabs)
+        yield Figure(f"event streams of {tabs} tabs", open_now, "streams", "", 1, at_least=False)
 
 
 def first_paint_ms(browser: Any, address: str, state: Any) -> float:
@@ -130,10 +131,10 @@ def first_paint_ms(browser: Any, address: str, state: Any) -> float:
     return float(painted)
 
 
-def streams_of_tabs(browser: Any, base: str) -> float:
+def streams_of_tabs(browser: Any, base: str, tabs: int) -> float:
     """How many streams the service has open once all tabs have what they show."""
     context = browser.new_context()
-    for number in range(TABS):
+    for number in range(tabs):
         context.new_page().goto(base + ("/", "/s/ES", "/s/NQ", "/alerts")[number % 4])
     time.sleep(3)
     with urlopen(f"{base.replace('localhost', '127.0.0.1')}/metrics", timeout=10) as answer:

@@ -23,7 +23,7 @@ from time import perf_counter, sleep
 from tests.engines.ports import free_ports
 
 from bench.market import write_recording
-from bench.measuring import Figure, Unavailable, installed_command
+from bench.measuring import Figure, Size, Unavailable, installed_command
 from outcry.accounts import keys as form
 from outcry.ports.files import ReadOptions
 from outcry.settings import read_settings
@@ -34,6 +34,8 @@ CONNECTIONS = 32
 SERVER_CPU, LOAD_CPU = 0, 1
 START_S = 60.0
 PATH = "/api/levels?symbol=ES"
+#: Our two services, by what `OUTCRY_FASTPATH` is for each; their data folders are named so.
+_SWITCHES = {"fast path": "1", "without fast path": "0"}
 
 _LUA = """
 local requests, at = {}, 0
@@ -82,19 +84,20 @@ class Running:
     ready_s: float
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure all servers in turn, three rounds of 4 s each (one of 1 s if quick)."""
     need("wrk", "nginx", "taskset")
     if (os.cpu_count() or 1) < 2:
         raise Unavailable("it takes two processors: one for the server, one for the load")
-    rounds, seconds = (1, 1) if quick else (3, 4)
+    rounds, seconds = size.of((3, 4), (1, 1), (1, 1))
     with TemporaryDirectory(prefix="outcry-bench-") as place, ExitStack() as stack:
         folder = Path(place)
-        keys = _prepare(folder)
+        keys = _prepare(folder, size.of(KEYS, KEYS, 400))
         servers = _start_all(folder, keys[0], stack)
         loads: dict[str, list[Load]] = {name: [] for name in servers}
-        for server in servers.values():
-            load(server, folder, 1)
+        if size is not Size.SMOKE:
+            for server in servers.values():
+                load(server, folder, 1)
         for _ in range(rounds):
             for name, server in servers.items():
                 loads[name].append(load(server, folder, seconds))
@@ -111,17 +114,18 @@ def need(*programs: str) -> None:
     """Raise `Unavailable` where a program is not installed."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        raise Unavailable(
-            f"{' and '.join(missing)} not found: apt-get update && apt-get install -y wrk nginx-light"
-        )
+        raise Unavailable(f"{' and '.join(missing)} not found: make browser installs what Debian has")
 
 
-def _prepare(folder: Path) -> list[str]:
-    """A data folder with a week of ES and thousands of keys; return the keys."""
+def _prepare(folder: Path, count: int) -> list[str]:
+    """Make a data folder for each of the two services, with a week of ES and the same keys; return the keys. One folder
+    has one service."""
     write_recording(folder / "es.dbn", 100_000)
-    keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(KEYS)]
-    with open_house(read_settings({}, data=str(folder / "data"))) as house:
+    keys = [form.compose(secrets.randbits(form.SECRET_BITS)) for _ in range(count)]
+    first, second = (folder / switch for switch in _SWITCHES.values())
+    with open_house(read_settings({}, data=str(first))) as house:
         furnish(house, folder / "es.dbn", keys)
+    shutil.copytree(first, second)
     write_load(folder, keys)
     return keys
 
@@ -143,11 +147,10 @@ def write_load(folder: Path, keys: list[str]) -> None:
 
 def _start_all(folder: Path, key: str, stack: ExitStack) -> dict[str, Running]:
     """Start every server; they wait idle for their turn."""
-    outcry = [installed_command(), "serve", "--data", str(folder / "data"), "--port"]
     servers: dict[str, Running] = {}
-    for name, switch in (("fast path", "1"), ("without fast path", "0")):
+    for name, switch in _SWITCHES.items():
         (port,) = free_ports(1)
-        command = [*outcry, str(port)]
+        command = [installed_command(), "serve", "--data", str(folder / switch), "--port", str(port)]
         servers[name] = stack.enter_context(served(command, port, PATH, key, {"OUTCRY_FASTPATH": switch}))
     with urllib.request.urlopen(_asking(servers["fast path"].url, key), timeout=5) as answer:
         body = answer.read()

@@ -20,7 +20,7 @@ import uvloop
 from tests.engines.ports import free_ports
 
 from bench.latency import add_keys, cpu_ns, served
-from bench.measuring import Figure
+from bench.measuring import Figure, Size
 from bench.serving import pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from outcry.accounts.tiers import streams_allowed
@@ -33,9 +33,9 @@ LIMIT_S = 180.0
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Measure a thousand readers (a hundred if quick)."""
-    readers, seconds = (100, 3.0) if quick else (READERS, 20.0)
+    readers, seconds = size.of((READERS, 20.0), (100, 3.0), (10, 1.0))
     with TemporaryDirectory(prefix="outcry-bench-") as place:
         folder = Path(place)
         lay_out(folder / "data")
@@ -45,7 +45,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
                 "beat_ms": BEAT_MS}  # fmt: skip
         with served(task, folder / "errors") as service:
             port, zero_ns = service.wait_for("port"), service.wait_for("zero")
-            sleep(3.0)
+            sleep(size.of(3.0, 3.0, 1.0))
             found = _heard(service.process.pid, port, folder / "keys", readers, seconds)
         bare = _bare(folder, readers, seconds, found)
     yield from _figures(found, bare, readers, seconds, zero_ns)

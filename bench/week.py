@@ -1,8 +1,8 @@
 """A week of the invented market through the engine, as fast as it goes: does it keep more each day?
 
-In a process of its own, `python -m bench.week FOLDER DAYS`: after each trade date, once it is in the store, a JSON line
-with the resident memory, the size of the log and the number of open files. All streams move in step, so that nothing
-waits in between.
+In a process of its own, `python -m bench.week FOLDER DAYS PRODUCTS`: after each trade date, once it is in the store, a
+JSON line with the resident memory, the size of the log and the number of open files. All streams move in step, so that
+nothing waits in between.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -20,7 +20,7 @@ from time import perf_counter
 
 import uvloop
 
-from bench.measuring import Figure, within
+from bench.measuring import Figure, Size, within
 from bench.tape import SEED
 from outcry.core.calendar import SessionKind
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
@@ -42,11 +42,11 @@ _GRACE_NS = 10 * NANOS_PER_MINUTE
 _MB = 1e6
 
 
-def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is called alike
+def run(size: Size) -> Iterator[Figure]:
     """Play seven trade dates (three if quick); the first two are a start: modules are loaded, caches filled."""
-    days = 3 if quick else DAYS
+    days, products = size.of((DAYS, len(ROOTS)), (3, len(ROOTS)), (2, 1))
     with TemporaryDirectory(prefix="outcry-bench-") as place:
-        command = [sys.executable, "-m", "bench.week", place, str(days)]
+        command = [sys.executable, "-m", "bench.week", place, str(days), str(products)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     if done.returncode:
         raise RuntimeError(f"the week broke off:\n{done.stderr[-2000:]}")
@@ -54,7 +54,7 @@ def run(quick: bool) -> Iterator[Figure]:  # noqa: FBT001 - every bench is calle
     rss, logs = ([each[name] / _MB for each in found] for name in ("rss", "log"))
     files = [each["files"] for each in found]
     end = found[-1]
-    more = f"{len(ROOTS)} products, {end['trades']:,} trades, {end['sessions']} sessions stored, "
+    more = f"{products} products, {end['trades']:,} trades, {end['sessions']} sessions stored, "
     more += f"{end['seconds']:.0f} s; MB after each: {_list(rss)}"
     growth, log = 100 * (rss[-1] / rss[1] - 1), logs[-1] / logs[0]
     yield Figure(f"memory after {days} trade dates", rss[-1], "MB", more)
@@ -100,18 +100,18 @@ class Stepped:
         turn.set()
 
 
-def main(folder: Path, days: int) -> None:
+def main(folder: Path, days: int, roots: Sequence[str]) -> None:
     """Play, and print a line after each trade date."""
     with open_house(read_settings({}, data=str(folder))) as house, house.log.exclusively():
-        uvloop.run(within(_played(house, days), LIMIT_S))
+        uvloop.run(within(_played(house, days, roots), LIMIT_S))
 
 
-async def _played(house: House, days: int) -> None:
+async def _played(house: House, days: int, roots: Sequence[str]) -> None:
     universe, calendar = house.reference.universe, house.reference.calendar
     whole = Invented(SEED, {root: universe.products[root] for root in universe.products}, calendar)
     found = calendar.trading_days("ES", FIRST, date(FIRST.year, 12, 31))[:days]
-    opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in ROOTS]
-    clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(ROOTS))
+    opens = [calendar.session(root, found[0].trade_date, SessionKind.ETH) for root in roots]
+    clock = Stepped(max(session.open_ns for session in opens if session) + NANOS_PER_MINUTE, len(roots))
     stores = Stores(
         house.log,
         house.alerts,
@@ -128,7 +128,7 @@ async def _played(house: House, days: int) -> None:
     engine.tell = tell
     await engine.start()
     feed = SimulatorFeed(whole, universe, calendar, clock, sleep=clock.sleep)
-    for root in ROOTS:
+    for root in roots:
         engine.attach_contract(0, feed, universe.front(root, FIRST))
     began = perf_counter()
     for day in found:
@@ -156,4 +156,4 @@ def _tell(house: House, engine: Engine, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), ROOTS[: int(sys.argv[3])])
