@@ -60,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     port is given; for development. private_ca: PEM file with the roots that vouch for these, beside the system's.
     egress_denied: networks that no webhook is sent to, this service's own public addresses above all,
     `198.51.100.7/32,2001:db8::/32`.
+    push_quota_mib: what one user's pushed feeds and recordings may fill of the disk, in MiB; a user is warned from
+    80 % on; 0: as much as fits. push_streams: streams (a feed and a contract each) that one user may push.
     disk_reserve_mib: room on the disk of `data`, in MiB, below which pushes, imports and replays are refused, so that
     alerts, deliveries and sign-ins go on; 0: none.
     query_timeout_s: how long the store may be silent before an answer is 502; 0: 2, in a cluster 0.9.
@@ -92,6 +94,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     private_hosts: str = ""
     private_ca: str = ""
     egress_denied: str = ""
+    push_quota_mib: Annotated[int, msgspec.Meta(ge=0, le=1_073_741_824)] = 10_240
+    push_streams: Annotated[int, msgspec.Meta(ge=1, le=256)] = 64
     disk_reserve_mib: Annotated[int, msgspec.Meta(ge=0, le=1_048_576)] = 1024
     query_timeout_s: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
     session_variants: dict[str, str] = {}

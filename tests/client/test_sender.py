@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from tests.deliver.certificates import certificate
 
+from outcry.cli.agent_words import WORDS
 from outcry.client.errors import ApiError, Unreachable
 from outcry.client.pusher import _Line
-from outcry.client.sender import LONGEST_PAUSE_S, Sender
+from outcry.client.sender import LONGEST_PAUSE_S, Sender, settle
 from outcry.core.instruments import Contract
 from outcry.ports.feed import LIVE_TRADE, Backfill, FeedCaps, Resume, Trades
 
@@ -130,6 +131,24 @@ def test_a_refusal_is_told_as_one() -> None:
         with pytest.raises(ApiError, match="forbidden"):
             sender.attempt("mine", line())
         sender.close()
+
+
+def _refused(reason: str, **more: object) -> ApiError:
+    return ApiError("invalid_request", 422, "no", "r1", {"reason": reason, **more})
+
+
+def test_a_nearly_full_disk_of_the_service_passes_and_a_used_up_quota_does_not() -> None:
+    """What was not taken stays to be sent in either case."""
+    line = _Line("a" * 20, ES, CAPS)
+    line.pending.append(Trades(np.zeros(1, LIVE_TRADE)))
+    push = line.push()
+    later = settle(line, push, _refused("disk_reserve", retry_after_ms=5000), "the service")
+    assert later is not None
+    assert later.pause_s == 5.0
+    with pytest.raises(ApiError):
+        settle(line, push, _refused("quota", used_bytes=1, limit_bytes=1), "the service")
+    assert len(line.pending) == 1
+    assert {"quota", "disk_reserve"} <= set(WORDS)
 
 
 def test_a_service_nobody_vouches_for_is_sent_nothing(tmp_path: Path) -> None:

@@ -162,6 +162,16 @@ def test_a_full_disk_is_one_line_and_loses_nothing(shared: Path, tmp_path: Path)
     assert outcry(tmp_path, "import", str(shared / "data" / "lean" / "comex")).returncode == 0
 
 
+def test_nothing_is_imported_into_the_reserve_of_the_disk(tmp_path: Path) -> None:
+    """The reserve, 1 TiB, is larger than any disk of a test."""
+    file = tmp_path / "ES.csv"
+    file.write_text("anything\n")
+    refused = outcry(tmp_path, "import", str(file), env={"OUTCRY_DISK_RESERVE_MIB": "1048576"})
+    assert refused.returncode == 1
+    assert "MiB are kept in reserve" in refused.stderr
+    assert "OUTCRY_DISK_RESERVE_MIB" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [

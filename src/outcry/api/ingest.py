@@ -59,6 +59,7 @@ class Ingest:
             return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)
         try:
             taken = await self._admitted(asked, receive, caller, caller.scope)
+            usage = await self._intake.usage(owner_of(caller, caller.scope))
         except Occupied as error:
             wait_s = -(-error.details["retry_after_ms"] // 1000)
             headers = ((b"retry-after", b"%d" % wait_s),)
@@ -68,7 +69,7 @@ class Ingest:
             return edge.refuse(asked, PATH, caller, verdict, problem_of(error))
         except ClientGone:
             return edge.refuse(asked, PATH, caller, verdict, UNAVAILABLE)
-        body = msgspec.json.encode({"next": taken})
+        body = msgspec.json.encode({"next": taken} | ({"quota": usage} if usage and usage.is_near else {}))
         headers = [
             (b"content-type", JSON_TYPE.encode()),
             (b"content-length", b"%d" % len(body)),

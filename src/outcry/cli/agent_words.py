@@ -41,6 +41,8 @@ WORDS = {
     "times": "the service finds the times impossible: set this machine's clock",
     "streams": "the service takes no more streams of this user",
     "too_many": "the service takes no more contracts of this user for now",
+    "quota": "the service stores no more data of this user: ask its operator for a larger quota",
+    "disk_reserve": "the disk of the service is nearly full: its operator must free space; it is tried again",
     "expired": "the contract trades no more",
 }  # fmt: skip
 #: What a finding of a check is called where it passed.

@@ -157,6 +157,7 @@ def _fetch_all(house: House, past: "Past", parts: "Sequence[Part]", owner: int) 
         task = bar.add_task("", total=len(parts))
         for part in parts:
             bar.update(task, description=f"{part.contract.key} {part.trade_date}")
+            house.disk.check_room()  # before anything is paid for
             path = Path(folder) / f"{part.contract.key}-{part.trade_date}.dbn.zst"
             past.save(part, path)
             try:

@@ -88,6 +88,7 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
         for path in files:
             task = bar.add_task(shown(path.name), total=None)
             try:
+                house.disk.check_room()
                 report = house.importer.run(
                     path, owner, options, house.clock.now_ns(),
                     lambda done, total, task=task: bar.update(task, completed=done, total=total),

@@ -20,6 +20,8 @@ from outcry.services.pushing import MEDIA_TYPE, WAIT_S, Push, write_push
 #: How long an answer may take: as long as the service waits, and some.
 TIMEOUT_S = WAIT_S + 15
 LONGEST_PAUSE_S = 5.0
+#: Refusals of a push that pass by themselves.
+_PASSING_REASONS = frozenset({"occupied", "disk_reserve"})
 _PASSING = frozenset((429, 500, 502, 503, 504))
 _MOST_ANSWER = 64 * 1024
 
@@ -66,7 +68,7 @@ def settle(line: Line, push: Push, answer: int | ApiError | Unreachable, whose: 
             reason = answer.body.get("reason")
             if answer.code == "invalid_request" and reason == "hole" and line.rewind(push):
                 return None
-            if answer.status not in _PASSING and reason != "occupied":
+            if answer.status not in _PASSING and reason not in _PASSING_REASONS:
                 raise answer
             return Later(answer, _pause_s(answer))
         case _:

@@ -27,7 +27,8 @@ from outcry.ports.feed import (
 from outcry.ports.live import LogTakenOver, StreamKey
 from outcry.ports.partitions import partition_of_stream
 from outcry.services.errors import StoreUnavailable
-from outcry.services.pushing import WAIT_S, Origin, Push, is_feed_name, refused
+from outcry.services.pushing import WAIT_S, Origin, Push, Usage, is_feed_name, refused
+from outcry.services.quotas import Quotas
 
 #: Contracts an owner may have pushed at a time; more than the universe has front and next months.
 MOST_INLETS = 256
@@ -108,17 +109,20 @@ class PushedFeeds:
 
     reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
     owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything
-    is pushed of them now or not. kept: waits until what a stream was given is in its log. wait_s: how long a push is
-    waited for until its events are taken; `WAIT_S` unless given.
+    is pushed of them now or not. quotas: how much users may push. kept: waits until what a stream was given is in its
+    log. wait_s: how long a push is waited for until its events are taken; `WAIT_S` unless given.
     """
 
     def __init__(
         self, universe: Universe, *, reserved: Iterable[str] = (), reserved_of: ReservedOf | None = None,
-        streams_of: StreamsOf = lambda _owner: (), kept: Kept | None = None, wait_s: float | None = None,
+        streams_of: StreamsOf = lambda _owner: (), kept: Kept | None = None, quotas: Quotas | None = None,
+        wait_s: float | None = None,
     ) -> None:  # fmt: skip
         self.universe, self._wait_s = universe, wait_s
         self._reserved = frozenset(reserved) | {SIMULATOR}
         self._reserved_of, self._streams_of, self._kept = reserved_of, streams_of, kept
+        self._quotas = quotas
+        self._most_streams = quotas.limits.limit_streams if quotas is not None else MOST_STREAMS
         self._inlets: dict[tuple[int, str, Contract], Inlet] = {}
         self._feeds: dict[tuple[int, str, str], PushedFeed] = {}
         self._listeners: list[OnFeed] = []
@@ -148,6 +152,8 @@ class PushedFeeds:
             and feed in await self._connected(owner)
         ):
             raise refused("connected")
+        if self._quotas is not None and push.events:
+            await self._quotas.admit(owner)
         inlet = self._inlet(owner, feed, push, origin)
         inlet.occupy()
         try:
@@ -159,6 +165,10 @@ class PushedFeeds:
             return taken
         finally:
             inlet.release()
+
+    async def usage(self, owner: int) -> Usage | None:
+        """See `Intake`."""
+        return None if self._quotas is None or owner == OPERATOR else await self._quotas.usage(owner)
 
     async def _logged(self, key: StreamKey, deadline_s: float) -> None:
         """Wait until events are in the log: a pusher forgets those that are acknowledged. Raises `StoreUnavailable`
@@ -266,8 +276,8 @@ class PushedFeeds:
         if owner != OPERATOR:
             streams = {(name, one) for other, name, one in self._inlets if other == owner}
             streams.update(self._streams_of(owner))
-            if (feed, contract) not in streams and len(streams) >= MOST_STREAMS:
-                raise refused("streams")
+            if (feed, contract) not in streams and len(streams) >= self._most_streams:
+                raise refused("streams", streams=len(streams), limit_streams=self._most_streams)
 
     def _sweep(self) -> None:
         """Forget runs that nothing was heard of for long."""

@@ -52,7 +52,11 @@ KEPT_NS = 5 * NANOS_PER_SECOND
 #: A link over which nothing comes for this long is stale; so a pusher with nothing to say says so more often.
 SILENCE_S = 15.0
 KEEP_ALIVE_S = 4.0
+#: From this share of a quota on its user is warned.
+WARN_PERCENT = 80
 
+#: Reasons with a message of their own.
+_EXPLAINED = frozenset({"quota", "disk_reserve", "streams"})
 _LONGEST_SESSION = 64
 _FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
@@ -94,6 +98,31 @@ class Push:
     again: Again | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a user's feeds have of the disk and of streams, and the most they may. limit_bytes: 0 for as many as fit."""
+
+    used_bytes: int
+    limit_bytes: int
+    streams: int
+    limit_streams: int
+
+    @property
+    def is_near(self) -> bool:
+        """Whether 80 % of either is used."""
+        return self._share_percent >= WARN_PERCENT
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more bytes are taken."""
+        return bool(self.limit_bytes) and self.used_bytes >= self.limit_bytes
+
+    @property
+    def _share_percent(self) -> int:
+        of_bytes = 100 * self.used_bytes // self.limit_bytes if self.limit_bytes else 0
+        return max(of_bytes, 100 * self.streams // self.limit_streams)
+
+
 class Intake(Protocol):
     """Where pushes go. `universe`: the contracts it takes."""
 
@@ -102,6 +131,10 @@ class Intake(Protocol):
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
         """Hand over events and wait until they are taken, at most about `WAIT_S`; return the number of the first
         that is not. Raises `InvalidRequest`, and `Occupied` where a push of this contract is under way."""
+        ...
+
+    async def usage(self, owner: int) -> Usage | None:
+        """What an owner has of a quota; None where there is none, or where it is counted elsewhere."""
         ...
 
 
@@ -213,7 +246,8 @@ def keep_recent(kept: deque[Trades], newest: Trades) -> None:
 
 def refused(reason: str, **details: int) -> InvalidRequest:
     """The error of a push that cannot be taken; `reason` is stable."""
-    return InvalidRequest("invalid_request", reason=reason, **details)
+    message_id = f"invalid_request.{reason}" if reason in _EXPLAINED else "invalid_request"
+    return InvalidRequest(message_id, reason=reason, **details)
 
 
 def _written(event: Event) -> _WireEvent:

@@ -8,7 +8,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 
@@ -22,11 +22,26 @@ _MIB = 2**20
 class DiskShort(OSError):
     """Less room is left than the reserve that is kept for people, alerts and sessions under way."""
 
+    def __str__(self) -> str:
+        """What is wrong and what to do, without a number."""
+        return self.strerror or ""
+
 
 def free_bytes(folder: Path) -> int:
     """Room on the disk of a folder, as its owner may use it."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
+
+
+def bytes_in(*folders: Path) -> int:
+    """Bytes of all files in folders; a folder that is not there has none."""
+    total = 0
+    for folder in folders:
+        for place, _, names in os.walk(folder):
+            for name in names:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    total += Path(place, name).stat().st_size
+    return total
 
 
 class Disk:

@@ -70,6 +70,7 @@ async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
         connections=connections,
         offers=await desk.ask(_offers, desk, [one.row for one in connections]),
         streams=[stream_of(visit, seen.channel) for seen in sent],
+        usage=await services.usage(user.id),
         keys=[key for key in keys if key.live],
         typed={"label": "", "lifetime": "365", **kept, **typed},
         faults=faults,

@@ -1,6 +1,6 @@
 """What the pages are made from: the parts of the house they ask, handed over by whoever puts it together."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,17 @@ from outcry.services.identity.service import Identity
 from outcry.services.live.board import Board
 from outcry.services.mail_consent import MailConsent
 from outcry.services.opening_hours import OpeningHours
+from outcry.services.pushing import Usage
 from outcry.services.query import Query
 from outcry.services.sink import Sink
 from outcry.services.subscriptions import Subscriptions
+
+#: What a user's pushed feeds have of the quota; None where there is none.
+UsageOf = Callable[[int], Awaitable[Usage | None]]
+
+
+async def not_counted(_user_id: int) -> Usage | None:
+    """For a service that has no quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class PageServices:
     somebody who is not signed in may see, None: nothing. `public_url`: where this service is known to be, empty: only
     on this machine and at the addresses it listens on. `openapi`: makes the document of the API. `consent`:
     asks whoever reads at an e-mail address before alerts go there. `sink`: the demonstration's own receiver of
-    webhooks."""
+    webhooks. `usage`: what a user's pushed feeds have of the quota."""
 
     query: Query
     hours: OpeningHours
@@ -52,3 +60,4 @@ class PageServices:
     public_url: str = ""
     demo: bool = False
     sink: Sink | None = None
+    usage: UsageOf = not_counted

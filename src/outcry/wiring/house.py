@@ -29,7 +29,7 @@ from outcry.services.query import Query
 from outcry.services.sink import Sink
 from outcry.settings import BadSettings, Settings
 from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
-from outcry.store.disk import Disk
+from outcry.store.disk import Disk, bytes_in
 from outcry.store.identity import SqlIdentityStore
 from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import migrate
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from outcry.services.live.engine import Engine as LiveEngine
     from outcry.services.live.service import LiveService
     from outcry.services.pushing import Intake
+    from outcry.services.quotas import Quotas
     from outcry.services.vault import Vault
     from outcry.wiring.cluster import ClusterSide
     from outcry.wiring.people import People
@@ -200,11 +201,27 @@ class House:
             reserved_of=connections.reserved,
             streams_of=engine.streams_of,
             kept=engine.kept,
+            quotas=self._quotas(engine),
         )
         live = LiveService(engine, feeds, pushes, supervisor)
         return self.answering(
             SlidingLog(self.steady_ns), live, pushes, connections, {"log": lambda: self.log.stuck}
         )
+
+    def _quotas(self, engine: "LiveEngine") -> "Quotas":
+        """What users may push, measured in the data folder."""
+        from outcry.services.quotas import Limits, Quotas  # noqa: PLC0415
+
+        folder = self.settings.folder
+
+        def measure(owner: int) -> int:
+            return bytes_in(folder / LOG_FOLDER / str(owner), folder / "tape" / f"user-{owner}")
+
+        def tell(event: str, **details: object) -> object:
+            return engine.tell(event, **details)
+
+        limits = Limits(self.settings.push_quota_mib * 2**20, self.settings.push_streams)
+        return Quotas(limits, measure, engine.streams_of, lambda: self.disk.short, tell)
 
     def answering(
         self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections | None",
@@ -231,7 +248,9 @@ class House:
             live=live,
             delivery=self.people.delivery if roles & {"deliver", "web"} else None,
             browsers=self.people.door if "web" in roles else None,
-            pages=partial(self.people.pages, connections) if "web" in roles and connections else None,
+            pages=partial(self.people.pages, connections, pushes.usage)
+            if "web" in roles and connections
+            else None,
             checks={"store": lambda: void(self.store.revision())},
             degraded={**degraded, "disk": lambda: self.disk.stalled, "disk_reserve": lambda: self.disk.short},
             frozen=lambda: self.disk.stalled and not self.settings.database_url,

@@ -30,6 +30,7 @@ from outcry.wiring.outside import mailer_of, provider_of
 from outcry.wiring.secret import derived
 
 if TYPE_CHECKING:
+    from outcry.web.supplies import UsageOf
     from outcry.wiring.house import House
 
 
@@ -55,8 +56,8 @@ class People:
         house = self.house
         return house.licences.of_visitor() if house.settings.guests or house.invented else None
 
-    def pages(self, connections: Connections, journal: Journal) -> AsgiApp:
-        """The pages over these parts. `connections`: users' own feeds."""
+    def pages(self, connections: Connections, usage: "UsageOf", journal: Journal) -> AsgiApp:
+        """The pages over these parts. `connections`: users' own feeds; `usage`: what one has of the quota."""
         from outcry.api.openapi import build_document  # noqa: PLC0415
         from outcry.web.app import build_pages  # noqa: PLC0415
         from outcry.web.supplies import PageServices  # noqa: PLC0415
@@ -69,7 +70,7 @@ class People:
                 query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,
                 universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
-                consent=self.consent, browsers=self.browsers, connections=connections,
+                consent=self.consent, browsers=self.browsers, connections=connections, usage=usage,
                 datasets=Datasets(house.store, house.store, house.reference.universe.products),
                 limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
                 journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,

@@ -23,7 +23,7 @@ from outcry.services.feeding.asking import (
     stream_name,
 )
 from outcry.services.live.told import Reach
-from outcry.services.pushing import OWNER_WAIT_S, Origin, Push, write_push
+from outcry.services.pushing import OWNER_WAIT_S, Origin, Push, Usage, write_push
 
 #: An owner says by then how far it has come; one that does not is gone, and the next is about to be there.
 PUSH_TIMEOUT_S = OWNER_WAIT_S + 0.5
@@ -85,3 +85,7 @@ class PassedOn:
     async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
         """See `Intake`. Raises `StoreUnavailable` where the owner is not there now."""
         return await self.owners.push(owner, feed, push, origin)
+
+    async def usage(self, owner: int) -> Usage | None:
+        """See `Intake`: bytes on the bus are not counted by user."""
+        return None

@@ -1,0 +1,103 @@
+"""What users' pushed feeds may fill of the disk, and the reserve of the disk."""
+
+import asyncio
+
+import pytest
+
+from outcry.core.instruments import Contract
+from outcry.services.errors import InvalidRequest
+from outcry.services.pushing import Usage
+from outcry.services.quotas import MEASURED_S, Limits, Quotas
+
+USER = 7
+ES = Contract("ES", 2026, 12)
+
+
+class Stand:
+    """A user with so many bytes and streams, on a disk with or without room, at a time of the test's."""
+
+    def __init__(self, limit_bytes: int = 1000, limit_streams: int = 5) -> None:
+        self.bytes, self.streams, self.short, self.now_s, self.measured = 0, 0, False, 0.0, 0
+        self.told: list[tuple[str, dict[str, object]]] = []
+        self.quotas = Quotas(
+            Limits(limit_bytes, limit_streams), self._measure,
+            lambda _user: [(f"f{n}", ES) for n in range(self.streams)], lambda: self.short,
+            lambda event, **details: self.told.append((event, details)), lambda: self.now_s,
+        )  # fmt: skip
+
+    def _measure(self, owner: int) -> int:
+        assert owner == USER
+        self.measured += 1
+        return self.bytes
+
+    def later(self, count: int) -> None:
+        """So many bytes are there, and time for measuring again has come."""
+        self.bytes, self.now_s = count, self.now_s + MEASURED_S
+
+    def admit(self, owner: int = USER) -> None:
+        asyncio.run(self.quotas.admit(owner))
+
+    def refusal(self, owner: int = USER) -> dict[str, object]:
+        with pytest.raises(InvalidRequest) as problem:
+            self.admit(owner)
+        return problem.value.details
+
+
+def test_a_user_is_admitted_up_to_the_quota_and_warned_from_eighty_percent_on() -> None:
+    """Of 1,000 bytes: 799 are few, 800 are near, 1,000 are over; an operator reads each of the last two once."""
+    stand = Stand()
+    for count, near in ((799, False), (800, True), (999, True)):
+        stand.later(count)
+        stand.admit()
+        stand.admit()
+        assert asyncio.run(stand.quotas.usage(USER)).is_near is near
+    stand.later(1000)
+    for _ in range(2):
+        assert stand.refusal() == {"reason": "quota", "used_bytes": 1000, "limit_bytes": 1000}
+    events = [(event, details["used_bytes"]) for event, details in stand.told]
+    assert events == [("a user's quota is nearly used up", 800), ("a user's quota is used up", 1000)]
+    stand.later(10)
+    stand.admit()
+    stand.later(1000)
+    stand.refusal()
+    assert len(stand.told) == 3
+
+
+def test_bytes_are_measured_twice_a_minute_at_most() -> None:
+    stand = Stand()
+    for _ in range(100):
+        stand.admit()
+    assert stand.measured == 1
+    stand.now_s += MEASURED_S - 0.1
+    stand.admit()
+    assert stand.measured == 1
+    stand.now_s += 0.1
+    stand.admit()
+    assert stand.measured == 2
+
+
+def test_pushes_at_the_same_time_share_one_measurement() -> None:
+    stand = Stand()
+
+    async def many() -> None:
+        await asyncio.gather(*(stand.quotas.admit(USER) for _ in range(20)))
+
+    asyncio.run(many())
+    assert stand.measured == 1
+
+
+def test_nothing_is_pushed_into_the_reserve_of_the_disk_not_even_by_the_operator() -> None:
+    stand = Stand()
+    stand.short = True
+    for owner in (0, USER):
+        assert stand.refusal(owner) == {"reason": "disk_reserve", "retry_after_ms": 5000}
+    stand.short = False
+    stand.admit(0)
+    assert stand.measured == 0
+
+
+def test_streams_count_for_the_warning() -> None:
+    """Of 5 streams 4 are 80 %; without a limit of bytes nothing else counts."""
+    assert not Usage(10**12, 0, 3, 5).is_near
+    assert Usage(10**12, 0, 4, 5).is_near
+    assert not Usage(10**12, 0, 5, 5).is_over
