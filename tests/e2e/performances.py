@@ -58,14 +58,14 @@ class Piece:
 
 def pieces(shared: Path, reference: Reference) -> dict[str, Piece]:
     """All of them, read into memory."""
-    invented = _invented(reference)
+    made = invented(reference)
     return {
         "gc": _recorded("gc", shared / "data/lean/comex/tick/gc", "GCZ2013", reference),
         "es": _recorded("es", shared / "data/lean/cme/minute/es", "ESZ2013", reference, one=False),
         "torn": _recorded(
             "torn", shared / "data/lean/cme/minute/es", "ESZ2013", reference, "20131008_trade.zip"
         ),
-        invented.name: invented,
+        made.name: made,
     }
 
 
@@ -81,7 +81,8 @@ def _recorded(
     return Piece(name, reference.universe.contract(contract), kept)
 
 
-def _invented(reference: Reference) -> Piece:
+def invented(reference: Reference) -> Piece:
+    """Three trade dates of CL that nobody traded."""
     contract = reference.universe.front("CL", FIRST_DAY)
     market = Invented(SEED, reference.universe.products, reference.calendar)
     batches: list[Batch] = []

@@ -49,7 +49,7 @@ class Storing:
             )
 
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
+        began_s, told = loop.time(), False
         while True:
             try:
                 await loop.run_in_executor(self._thread, work)
@@ -64,7 +64,16 @@ class Storing:
             except FileRefused as problem:  # nor ever will: it is let go
                 self._say("what has ended is refused by the store", runner, what, problem)
                 return True
-            except (TapeDamaged, OSError) as problem:
+            except (
+                OSError
+            ) as problem:  # a full disk: what comes next is measured against what could not be stored
+                if not told:
+                    self._say("what has ended cannot be stored", runner, what, problem)
+                told = True
+                if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
+                    return False
+                await asyncio.sleep(RETRY_S / self._rush)
+            except TapeDamaged as problem:
                 self._say("what has ended cannot be stored", runner, what, problem)
                 return False
             else:
