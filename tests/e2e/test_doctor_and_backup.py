@@ -175,7 +175,7 @@ def test_an_older_database_is_looked_at_and_not_migrated(
     assert "operator/ES/a.dbn.zst is damaged (No such file or directory)" in fault
     assert everything(tmp_path) == known
     assert doctor(data=str(tmp_path)) == 1
-    assert f"a copy brought to migration {HEAD} is looked at" in capsys.readouterr().out
+    assert f"checked in a copy migrated to {HEAD}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["doctor", "backup"])

@@ -78,7 +78,7 @@ def _folder(found: Inspection) -> Iterator[str]:
 def _database(found: Inspection) -> Iterator[str]:
     yield f"database\tmigration {found.migration}, revision {found.store.revision()}"
     if found.is_copy:
-        yield f"database\ta copy brought to migration {HEAD} is looked at: `outcry migrate` brings the database there"
+        yield f"database\tchecked in a copy migrated to {HEAD}: `outcry migrate` migrates the database itself"
     if found.migration is None:
         yield f"{_FAULT}{_where(found)} has no tables: restore it from a backup"
     with found.engine.connect() as connection:
@@ -140,7 +140,7 @@ def _live(found: Inspection) -> Iterator[str]:
         except SnapshotDamaged as problem:
             yield f"{_FAULT}{problem}: the next start reads the log instead"
     if found.settings.database_url and not folder.is_dir():
-        yield "live\tno log in this folder: a cluster has it on its bus, where it is not looked at"
+        yield "live\tno log in this folder: a cluster keeps it on its bus, which doctor does not check"
         return
     streams = 0
     for seen in look_at(folder, decode):
