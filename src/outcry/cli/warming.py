@@ -37,7 +37,8 @@ def warm_up(house: House, journal: Journal) -> None:
     took_s = time.monotonic() - began_s
     journal.info("answers_prepared", products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
     if warmed.of:
-        print(_line(warmed, took_s), file=sys.stderr, flush=True)
+        sys.stderr.write(_line(warmed, took_s) + "\n")  # in one piece: log lines go there too
+        sys.stderr.flush()
 
 
 def _line(warmed: Warmed, took_s: float) -> str:
