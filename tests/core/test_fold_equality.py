@@ -1,17 +1,34 @@
 """The bulk kernel equals the fold, for any trades or bars, in any order, in any pieces."""
 
+from datetime import date
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outcry.core.calendar import SessionKind
 from outcry.core.engine import OutsideSession, SessionFold
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import RangeTooWide, bracket_windows
+from outcry.core.levels import Carried
+from outcry.core.live import LiveSession
+from outcry.core.opening import Opening
 from outcry.core.snapshot import SnapshotMismatch, dump, load
 from outcry.core.units import NANOS_PER_MINUTE
 
-WINDOWS = bracket_windows([(0, 95 * NANOS_PER_MINUTE), (120 * NANOS_PER_MINUTE, 200 * NANOS_PER_MINUTE)], 30)
+SEGMENTS = ((0, 95 * NANOS_PER_MINUTE), (120 * NANOS_PER_MINUTE, 200 * NANOS_PER_MINUTE))
+WINDOWS = bracket_windows(SEGMENTS, 30)
+OPENING = Opening(
+    "ESU2024",
+    "ES",
+    SessionKind.RTH,
+    date(2024, 7, 2),
+    SEGMENTS,
+    short=False,
+    prior=None,
+    carried=Carried((), (), ()),
+)
 TIMES = st.one_of(
     st.integers(0, 95 * NANOS_PER_MINUTE - 1),
     st.integers(120 * NANOS_PER_MINUTE, 200 * NANOS_PER_MINUTE - 1),
@@ -51,7 +68,6 @@ def test_trades(parts: list[list[tuple[int, int, int]]]) -> None:
     for part in parts:
         one.trades(part)
         bulk.trades(*columns(part, 3))
-    # a trade of no size touches a price no volume stands for: both folds go by volume
     assert bulk.ladder() == one.ladder()
 
 
@@ -89,7 +105,7 @@ def test_bars(parts: list[list[tuple[int, ...]]]) -> None:
     assert bulk.ladder() == one.ladder()
 
 
-@given(TRADES.filter(bool))
+@given(TRADES.filter(lambda trades: any(lots for _, _, lots in trades)))
 def test_a_snapshot_is_the_ladder(trades: list[tuple[int, int, int]]) -> None:
     fold = SessionFold(WINDOWS)
     fold.trades(trades)
@@ -140,3 +156,29 @@ def test_sums_are_exact_beyond_what_a_float_of_32_bits_holds() -> None:
     ladder = bulk.ladder()
     assert ladder is not None
     assert ladder.volume == (6 * (2**32 - 1),)
+
+
+def test_a_print_of_size_0_and_a_bar_of_volume_0_are_no_trades() -> None:
+    """A price of size 0 above and below the trades at 5 and 6: the range stays 5 to 6, bulk and one by one; the same
+    for a bar of volume 0. With nothing else there is no session."""
+    trades, none = [(0, 5, 1), (1, 9, 0), (2, 6, 2), (3, 1, 0)], [(0, 5, 0)]
+    one, bulk, live = SessionFold(WINDOWS), BulkFold(WINDOWS), LiveSession(OPENING)
+    one.trades(trades)
+    bulk.trades(*columns(trades, 3))
+    live.trades(*([int(n) for n in column] for column in columns(trades, 3)))
+    for ladder in (one.ladder(), bulk.ladder(), live.ladder()):
+        assert ladder is not None
+        assert (ladder.low_ticks, ladder.volume) == (5, (1, 2))
+    empty, empty_bulk = SessionFold(WINDOWS), BulkFold(WINDOWS)
+    empty.trades(none)
+    empty_bulk.trades(*columns(none, 3))
+    assert (empty.ladder(), empty_bulk.ladder()) == (None, None)
+    bars = [(0, 5, 6, 5, 6, 4), (60 * 10**9, 6, 9, 1, 6, 0)]
+    one, bulk, live = SessionFold(WINDOWS), BulkFold(WINDOWS), LiveSession(OPENING)
+    for bar in bars:
+        one.bar(*bar)
+        live.bar(bar[0], bar[0] + 60 * 10**9, *bar[1:])
+    bulk.bars(*columns(bars, 6))
+    for ladder in (one.ladder(), bulk.ladder(), live.ladder()):
+        assert ladder is not None
+        assert (ladder.low_ticks, ladder.volume) == (5, (2, 2))

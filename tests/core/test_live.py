@@ -325,7 +325,11 @@ def test_another_process_is_shown_the_same_view(tape: list[Trade], night: list[T
     session = LiveSession(OPENING)
     feed(session, tape)
     captured = session.capture()
-    assert captured is not None
+    assert (captured is None) == (
+        not any(lots for _, _, lots in tape)
+    )  # prints of size 0 alone are no trades
+    if captured is None:
+        return
     captured = replace(captured, night=without(night) if night else None)
     again = Capture.load(captured.dump())
     assert again == captured

@@ -45,7 +45,10 @@ class SessionFold:
         self._high, self._low = _UNSET_HIGH, _UNSET_LOW
 
     def trade(self, at_ns: int, price_ticks: int, size_lots: int) -> None:
-        """Apply one trade. Raises `OutsideSession` (nothing is applied) and `RangeTooWide`."""
+        """Apply one trade; a print of size 0 is none. Raises `OutsideSession` (nothing is applied) and
+        `RangeTooWide`."""
+        if not size_lots:
+            return
         if self._last_ns <= at_ns < self._end_ns:
             if price_ticks > self._high:
                 self._reach(price_ticks)
@@ -70,7 +73,7 @@ class SessionFold:
         last_ns, last, end_ns = self._last_ns, self._last, self._end_ns
         try:
             for at_ns, price_ticks, size_lots in events:
-                if last_ns <= at_ns < end_ns and low <= price_ticks <= high:
+                if last_ns <= at_ns < end_ns and low <= price_ticks <= high and size_lots:
                     volume[price_ticks - base] += size_lots
                     last_ns, last = at_ns, price_ticks
                 else:
@@ -83,7 +86,9 @@ class SessionFold:
 
     def bar(self, at_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int) -> None:
         """Apply one bar stamped at its start: it prints every row from low to high, its volume spread evenly over
-        them, the remainder on the row of its close (rules §2)."""
+        them, the remainder on the row of its close (rules §2). A bar of volume 0 is none."""
+        if not volume_lots:
+            return
         self._source = "bars"
         self._elsewhere(at_ns, opened, high, low, close)
         share, rest = divmod(volume_lots, high - low + 1)

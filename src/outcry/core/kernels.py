@@ -62,7 +62,10 @@ class BulkFold:
         self._source: Source = "trades"
 
     def trades(self, at_ns: Ints, price_ticks: Ints, size_lots: NDArray[np.integer]) -> None:
-        """Fold trades. Raises `OutsideSession` and `RangeTooWide`; then the fold is of no further use."""
+        """Fold trades; a print of size 0 is none. Raises `OutsideSession` and `RangeTooWide`; then the fold is of no
+        further use."""
+        if not (traded := size_lots > 0).all():
+            at_ns, price_ticks, size_lots = at_ns[traded], price_ticks[traded], size_lots[traded]
         order = _order(at_ns)
         if order is not None:
             at_ns, price_ticks, size_lots = at_ns[order], price_ticks[order], size_lots[order]
@@ -100,7 +103,12 @@ class BulkFold:
         np.add.at(self._volume.reshape(-1), places, sizes.astype(np.int64, copy=False))
 
     def bars(self, at_ns: Ints, opened: Ints, high: Ints, low: Ints, close: Ints, volume_lots: Ints) -> None:
-        """Fold bars stamped at their start; volume spread evenly over their rows, the remainder on the close's."""
+        """Fold bars stamped at their start; volume spread evenly over their rows, the remainder on the close's. A bar
+        of volume 0 is none."""
+        if not (traded := volume_lots > 0).all():
+            at_ns, opened, high, low, close, volume_lots = (
+                column[traded] for column in (at_ns, opened, high, low, close, volume_lots)
+            )
         if not len(at_ns):
             return
         order = _order(at_ns)

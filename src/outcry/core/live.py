@@ -63,9 +63,12 @@ class LiveSession:
     ) -> list[Fired]:
         """Apply trades in the order they came, and return the alerts they fired.
 
-        Not `watched`: they are too old to act on, and are folded in without a look. Raises `OutsideSession` and
-        `RangeTooWide`; the trades before the faulty one are applied then.
+        Not `watched`: they are too old to act on, and are folded in without a look. A print of size 0 is no trade.
+        Raises `OutsideSession` and `RangeTooWide`; the trades before the faulty one are applied then.
         """
+        if 0 in size_lots:
+            some = [trade for trade in zip(at_ns, price_ticks, size_lots, strict=True) if trade[2]]
+            at_ns, price_ticks, size_lots = ([trade[n] for trade in some] for n in range(3))
         fired: list[Fired] = []
         at, count = 0, len(at_ns)
         if count == 1 and watched and self._passed(at_ns[0], price_ticks[0], size_lots[0]):
@@ -86,7 +89,10 @@ class LiveSession:
         self, start_ns: int, end_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int,
         *, watched: bool = True,
     ) -> list[Fired]:  # fmt: skip
-        """Apply one completed bar, stamped at its start; what it fires is timed at its end."""
+        """Apply one completed bar, stamped at its start; what it fires is timed at its end. A bar of volume 0 is
+        none."""
+        if not volume_lots:
+            return []
         fired = self._seal(start_ns)  # bars come complete: there are no stragglers to wait for
         first, late = self.empty, start_ns < self._latest_ns
         self._fold.bar(start_ns, opened, high, low, close, volume_lots)

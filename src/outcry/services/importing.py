@@ -425,10 +425,12 @@ class _Intake:
                 continue
             mine = [d for d in of_contract[folding.contract, folding.quality] if d.overlaps(folding.session)]
             try:
-                yield folding, mine, settling.folded(folding, mine)
+                folded = settling.folded(folding, mine)
             except RangeTooWide as problem:
                 place = f"{folding.session.trade_date}, with the rows already on tape"
                 raise self._too_wide(problem, folding.contract, place) from problem
+            if folded is not None:
+                yield folding, mine, folded
 
 
 def _report(

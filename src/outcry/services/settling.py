@@ -67,7 +67,8 @@ class Folding:
         """Fold rows in order of time, their prices in ticks, and count them. Raises `RangeTooWide`."""
         if len(rows):
             fold_rows(self.fold, rows, ticks, self.quality)
-            self._minutes.append(np.unique(rows["ts_event"] // NANOS_PER_MINUTE))
+            lots = rows["size" if self.quality is Quality.TICKS else "volume"]
+            self._minutes.append(np.unique(rows["ts_event"][lots > 0] // NANOS_PER_MINUTE))
         self.counts.add(counts, rows)
 
     @property
@@ -153,8 +154,9 @@ class Settling:
         #: Sessions of which a damaged file holds a part: by contract and open (ns UTC).
         self._in_part: set[tuple[str, int]] = set()
 
-    def folded(self, folding: Folding, days: Sequence[SpooledDay]) -> Folded:
-        """The session as all recordings of the source make it; `days` are those just spooled.
+    def folded(self, folding: Folding, days: Sequence[SpooledDay]) -> Folded | None:
+        """The session as all recordings of the source make it; None where no lots were traded. `days` are those just
+        spooled.
 
         Folded on the way if the file held all of it, from the tape otherwise. Raises `RangeTooWide`.
         """
@@ -207,11 +209,12 @@ class Settling:
         for folding in foldings.values():  # what never reached the tape is known only from the import
             known = set_aside.get((folding.session.trade_date, folding.session.kind), (0, 0))
             folding.counts.off_tick, folding.counts.out_of_order = known
-        return [
+        found = (
             self._as_folded(folding, _touching(recordings, folding.session))
             for folding in foldings.values()
             if not _touching(damaged, folding.session)
-        ]
+        )
+        return [folded for folded in found if folded is not None]
 
     def _others(self, folding: Folding, days: Sequence[SpooledDay]) -> list[RecordingRow]:
         """Recordings of the same source with other trade dates of the session, from earlier imports."""
@@ -243,10 +246,10 @@ class Settling:
                     rows, ticks, _ = on_tick(chunk[first:last], tick_e9, quality)
                     yield cell, rows, ticks
 
-    def _as_folded(self, folding: Folding, parts: Sequence[SpooledDay | RecordingRow]) -> Folded:
+    def _as_folded(self, folding: Folding, parts: Sequence[SpooledDay | RecordingRow]) -> Folded | None:
         ladder, session, counts = folding.fold.ladder(), folding.session, folding.counts
-        if ladder is None:
-            raise RuntimeError("a session with rows has a ladder")
+        if ladder is None:  # prints of size 0 alone
+            return None
         minutes, zone = folding.minutes, self._parts.universe.products[session.root].zone
         row = SessionRow(
             owner=self._owner, root=session.root, contract=folding.contract.key, trade_date=session.trade_date,

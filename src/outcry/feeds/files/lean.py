@@ -1,6 +1,6 @@
 """LEAN's zips of futures: ticks, seconds and minutes of one UTC day, one member an expiry.
 
-A print of size 0 is kept: it was made, and LEAN counts it.
+A print of size 0 is kept as a row, as LEAN counts it; the fold leaves it out of every level.
 
 Rules kept: times are ms of the UTC day in the member's name, bars are stamped at their start, and grains and
 livestock, which LEAN keeps in dollars, come out in the cents they are quoted in.
