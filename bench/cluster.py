@@ -74,7 +74,7 @@ from outcry.wiring.feeding import own_spool
 #: Rows of an event, and events of a push.
 BATCH, EVENTS = 256, 8
 LONG_LOG = 5_000_000
-READY_S = 60.0
+READY_S = 180.0
 _TIMEOUT_S = 10.0
 #: Answers ten times a second that do not change for so long have met a kill.
 _PAUSE_S = 0.6

@@ -33,7 +33,7 @@ POLLED = ("ES", "GC", "ZN")
 KEYS = 100
 #: A client asks again after so long: an answer may have been there for that much less than is measured.
 POLL_S = 0.001
-START_S = 60.0
+START_S = 180.0
 STRETCH_NS = 4_000_000_000
 _MARK = b'"updatedAt":"'
 Longs = NDArray[np.int64]

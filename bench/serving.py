@@ -32,7 +32,7 @@ from outcry.wiring import House, open_house
 KEYS = 3_500  # fewer than the fast path remembers, and at 600 a minute each more than two rounds use up
 CONNECTIONS = 32
 SERVER_CPU, LOAD_CPU = 0, 1
-START_S = 60.0
+START_S = 180.0
 PATH = "/api/levels?symbol=ES"
 #: Our two services, by what `OUTCRY_FASTPATH` is for each; their data folders are named so.
 _SWITCHES = {"fast path": "1", "without fast path": "0"}
