@@ -54,11 +54,11 @@ def _examined(settings: Settings) -> Iterator[str]:
             for check in (_folder, _database, _rows, _tape, _live):
                 try:
                     yield from check(found)
-                except (SQLAlchemyError, StoreBusy, OSError) as problem:
+                except (SQLAlchemyError, StoreBusy, OSError, ValueError) as problem:
                     yield f"{_FAULT}{_where(found)}: {_in_one_line(problem)}: restore it from a backup"
     except (NoInstallation, SchemaTooNew) as problem:
         yield f"{_FAULT}{problem}"
-    except (SQLAlchemyError, StoreBusy) as problem:
+    except (SQLAlchemyError, StoreBusy, ValueError) as problem:
         where = "the database" if settings.database_url else f"the database in {settings.folder}"
         yield f"{_FAULT}{where} cannot be read: {_in_one_line(problem)}: restore it from a backup"
 

@@ -91,7 +91,7 @@ class Database:
         try:
             with self._engine.connect() as connection:
                 yield connection
-        except SQLAlchemyError as problem:
+        except (SQLAlchemyError, UnicodeDecodeError) as problem:  # SQLite decodes what a damaged file holds
             raise busy(problem) from problem
 
     @contextmanager
@@ -111,7 +111,7 @@ class Database:
                         # in the transaction holds until it ends.
                         connection.execute(update(schema.revision).values({counter: counter + 1}))
                     yield connection
-        except SQLAlchemyError as problem:
+        except (SQLAlchemyError, UnicodeDecodeError) as problem:  # SQLite decodes what a damaged file holds
             raise busy(problem) from problem
 
     def _check_disk(self) -> None:
@@ -162,7 +162,7 @@ def new_id(done: Any) -> int:
     return int(done.inserted_primary_key[0])
 
 
-def busy(problem: SQLAlchemyError) -> StoreBusy:
+def busy(problem: SQLAlchemyError | UnicodeDecodeError) -> StoreBusy:
     """As what a driver's error leaves."""
     said = problem.orig if isinstance(problem, DBAPIError) and problem.orig else problem
     return StoreBusy(f"the database did not do as asked: {said}")

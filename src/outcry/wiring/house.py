@@ -339,10 +339,11 @@ def _keep_private(path: Path) -> None:
 def _prepare(engine: Engine) -> None:
     try:
         migrate(engine)
-    except DBAPIError as problem:
+    except (DBAPIError, UnicodeDecodeError) as problem:
         hint = (
             ". Is it this program's, and is its folder writable? `outcry backup` made copies of it, if it was run"
             if engine.dialect.name == "sqlite"
             else ""
         )
-        raise StoreBusy(f"the database cannot be used: {problem.orig}{hint}") from problem
+        said = problem.orig if isinstance(problem, DBAPIError) else problem
+        raise StoreBusy(f"the database cannot be used: {said}{hint}") from problem
