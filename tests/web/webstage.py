@@ -183,6 +183,9 @@ class WebStage:
 
     def token(self, user: UserRow) -> str:
         """Sign a browser in, who it is proved just now; return its cookie."""
+        user = next(
+            one for one in self.people.identity.users() if one.id == user.id
+        )  # with today's credentials
         signed = self.people.browsers.open(user, Origin("127.0.0.1", "test"), self.house.clock.now_ns())
         self._until(lambda: self.signed_in(signed.token), "the service does not know the browser")
         return signed.token
