@@ -409,6 +409,24 @@ def test_recordings_of_before_came_by_a_file_where_only_files_have_their_format(
     }
 
 
+def test_a_row_that_was_damaged_stays_damaged_when_its_checksum_is_computed_anew(empty_place: Place) -> None:
+    engine = empty_place.engine()
+    upgrade(engine, "0009")
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO recordings (owner, contract, trade_date, source, quality, path, rows, volume, off_tick,"
+                " out_of_order, first_ns, last_ns, received_ns, spans, digest, checksum) VALUES (0, 'ESH2026',"
+                " '2026-01-02', 'lean', 'ticks', 'lean.dbn', 1, 1, 0, 0, 1, 2, 3, '[[1, 2]]', '', :checksum)"
+            ),
+            {"checksum": b"\1" * 16},
+        )
+    assert migration.migrate(engine)
+    store = SqlStore(Database(engine))
+    assert list(store.all_recordings()) == []
+    assert store.has_damaged_recordings()
+
+
 def test_migrating_again_does_nothing_and_a_newer_database_is_refused(empty_place: Place) -> None:
     engine = empty_place.engine()
     assert migration.migrate(engine)
