@@ -47,8 +47,10 @@ def at(text: str) -> int:
 
 #: Regular hours of the day, 9:30 to 16:15 in New York, and when a person connects.
 OPEN_NS, CLOSE_NS = at("2026-11-18 14:30:00"), at("2026-11-18 21:15:00")
-#: The sessions of the day: the night before, which was over when the person connected, and the regular one.
-SESSIONS = {SessionKind.ETH: (at("2026-11-17 23:00:00"), OPEN_NS), SessionKind.RTH: (OPEN_NS, CLOSE_NS)}
+#: The sessions of the day: the overnight one, which was over when the person connected, and the regular one.
+SESSIONS = {SessionKind.ETH: (at("2026-11-17 21:15:00"), OPEN_NS), SessionKind.RTH: (OPEN_NS, CLOSE_NS)}
+#: The maintenance break within the overnight session, 17:00 to 18:00 in New York.
+BREAK = (at("2026-11-17 22:00:00"), at("2026-11-17 23:00:00"))
 BEGIN_NS = at("2026-11-18 15:00:00")
 #: While things happen trades are as near as this.
 BUSY = (at("2026-11-18 14:55:00"), at("2026-11-18 15:25:00"))
@@ -63,7 +65,8 @@ def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
     times: list[int] = []
     for opened, closed, step_s in (
         (at("2026-11-17 14:30:00"), at("2026-11-17 21:15:00"), 30),
-        (*SESSIONS[SessionKind.ETH], 60),
+        (SESSIONS[SessionKind.ETH][0], BREAK[0], 60),
+        (BREAK[1], OPEN_NS, 60),
         (OPEN_NS, BUSY[0], 20),
         (*BUSY, 1.5),
         (BUSY[1], CLOSE_NS, 20),
