@@ -36,6 +36,8 @@ from outcry.dataframes import (
 )
 from outcry.store.reference import Reference, load_reference
 
+_NOTHING_TRADED = "nothing traded inside the window: every row there has size or volume 0"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -134,7 +136,8 @@ def profile(
         check_bars(opened, high, low, close, places)
         fold.bars(at_ns[inside], opened, high, low, close, sizes_of(chosen["volume"], "volume", places))
     ladder = fold.ladder()
-    assert ladder is not None  # something is inside
+    if ladder is None:  # prints of size 0 and bars of volume 0 are no trades
+        raise ValueError(_NOTHING_TRADED)
     found = profile_of(ladder, 60 // bracket_minutes, preset)
     return _shown(ladder, found, tick_e9, preset)
 
@@ -224,6 +227,8 @@ def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, p
     ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)
     name = "volume" if "volume" in chosen else "size"
     sizes = sizes_of(chosen[name], name, places)
+    if not sizes.any():
+        raise ValueError(_NOTHING_TRADED)
     low, rows = int(ticks.min()), int(ticks.max() - ticks.min()) + 1
     volume = np.bincount(ticks - low, sizes, rows).astype(np.int64).tolist()
     tpos = np.bincount(ticks - low, minlength=rows).tolist()

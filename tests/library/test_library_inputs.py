@@ -235,6 +235,15 @@ def test_a_window_without_rows_says_where_the_data_lies() -> None:
         of_es(bars([OPEN, OPEN + MINUTE]), date="2013-10-09")
 
 
+@pytest.mark.parametrize("method", ["dalton", "lean", "lean_time"])
+def test_rows_of_size_or_volume_0_alone_are_refused(method: str) -> None:
+    said = "nothing traded inside the window: every row there has size or volume 0"
+    with pytest.raises(ValueError, match=said):
+        of(trades(size=[0, 0, 0]), method=method)
+    with pytest.raises(ValueError, match=said):
+        of_es(bars([OPEN]) | {"volume": [0]}, method=method)
+
+
 # -- labels of a plot
 
 

@@ -193,8 +193,8 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
             alert(AlertType.VA_REJECT_LOW, "VAL", 6990.5, val=6990.0, probeExtreme=6985.25), 6990.0,
             "Traded below prior value (VAL 6,990.00) as far as 6,985.25, and a five-minute bar closed back inside it, "
             "at 6,990.50.",
-            "Unter der vorigen Value Area (VAL 6,990.00) gehandelt, bis 6,985.25; eine Fünf-Minuten-Bar schloss wieder "
-            "darin, bei 6,990.50.",
+            "Unter der vorigen Value Area (VAL 6,990.00) gehandelt, bis 6,985.25; ein Fünf-Minuten-Balken schloss "
+            "wieder darin, bei 6,990.50.",
         ),
         (
             alert(AlertType.NAKED_POC, "2026-11-17", 7000.25, level=7000.25), 7000.25,
@@ -214,18 +214,18 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
         (
             alert(AlertType.NAKED_POC, "2026-11-17", 6999.0, level=7000.25, reached=7000.25, observed="bar"), 7000.25,
             "A bar reached 7,000.25, the POC of Tue, Nov 17, untouched since.",
-            "Eine Bar erreichte 7,000.25, den POC vom Di., 17. Nov., seither unberührt.",
+            "Ein Balken erreichte 7,000.25, den POC vom Di., 17. Nov., seither unberührt.",
         ),
         (
             alert(AlertType.IB_BREAK_DOWN, "IBL", 7012.0, level=7011.25, reached=7011.0, observed="bar"), 7011.25,
             "A bar reached 7,011.00, below the initial balance (IBL 7,011.25).",
-            "Eine Bar erreichte 7,011.00, unter der Initial Balance (IBL 7,011.25).",
+            "Ein Balken erreichte 7,011.00, unter der Initial Balance (IBL 7,011.25).",
         ),
         (
             alert(AlertType.POOR_LOW, "2026-11-17", 6951.5, event="repaired", level=6950.75, reached=6950.5,
                   observed="bar"), 6950.75,
             "A bar reached 6,950.50, beyond the unfinished low of Tue, Nov 17 (6,950.75).",
-            "Eine Bar erreichte 6,950.50, jenseits des unfertigen Tiefs vom Di., 17. Nov. (6,950.75).",
+            "Ein Balken erreichte 6,950.50, jenseits des unfertigen Tiefs vom Di., 17. Nov. (6,950.75).",
         ),
     ],
 )  # fmt: skip
