@@ -20,6 +20,9 @@ from typing import Any
 
 import pytest
 
+from outcry.cli.reading import explained
+from outcry.client import ApiError
+
 OUTCRY = Path(sys.executable).with_name("outcry")
 
 
@@ -214,6 +217,16 @@ def test_levels_with_nothing_imported_name_the_reasons_and_the_remedies(tmp_path
         "  - Import a recording: outcry import FILE",
         f"  - Connect a live feed: {url}/broker-guide",
         f"  - See what your account can access: {url}/account",
+    ]
+
+
+def test_the_state_of_a_feed_is_explained_by_a_sentence() -> None:
+    body = {"symbol": "ES", "reasons": ["incomplete", "busy_elsewhere"]}
+    said = explained(ApiError("no_licensed_source", 409, "", "", body), "http://localhost:8000").splitlines()
+    assert said[1:3] == [
+        "  - The live feed of ES is `incomplete`: The feed could not get the trades from the beginning of this "
+        "session. Live answers resume with the next session.",
+        "  - The live feed of ES is `busy_elsewhere`: The feed refuses to be read (busy_elsewhere).",
     ]
 
 

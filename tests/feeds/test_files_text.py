@@ -260,6 +260,14 @@ def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
     assert "'Nowhere/Land' is no time zone" in str(refused(strange, stamp="open"))
 
 
+def test_a_table_without_a_header_is_told_a_first_line_for_local_times_too(tmp_path, refused) -> None:
+    """Interactive Brokers writes the exchange's clock: a column called `timestamp_utc` would move it by hours."""
+    path = write(tmp_path, "ESH4.csv", f"20240102 09:30:00,{PRICES}\n")
+    said = str(refused(path, tz="America/New_York", stamp="open"))
+    assert "without a header" in said
+    assert said.endswith("where the times are not UTC, time,open,high,low,close,volume with --tz and --stamp")
+
+
 def test_a_table_without_times_names_the_columns_it_has(tmp_path, refused) -> None:
     path = write(tmp_path, "ESH4.csv", f"{HEADER}\n{PRICES}\n")
     assert str(refused(path, tz="UTC", stamp="open")).endswith(

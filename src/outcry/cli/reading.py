@@ -9,6 +9,7 @@ import msgspec
 
 from outcry.cli.whereabouts import service
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, StreamEvent, Unreachable
+from outcry.services.wording import state_text
 
 Answering = Callable[[Client], None]
 
@@ -120,7 +121,7 @@ def explained(problem: ApiError, base: str) -> str:
     lines = [f"No data for {symbol} ({problem.code})."]
     reasons = [str(reason) for reason in _list(body.get("reasons"))]
     for reason in reasons:
-        sentence = _REASONS.get(reason, f"The live feed of {{symbol}} is in state `{reason}`.")
+        sentence = _REASONS.get(reason) or f"The live feed of {{symbol}} is `{reason}`: {state_text(reason)}"
         lines.append(
             f"  - {sentence.format(symbol=symbol, until=body.get('embargo_until', 'an unknown time'))}"
         )

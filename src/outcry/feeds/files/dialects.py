@@ -158,7 +158,8 @@ def sniff(head: Head) -> Dialect:
                           "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume"
                           )  # fmt: skip
     raise head.refuse("a table without a header whose form is not known",
-                      "give --format, or add a first line like timestamp_utc,open,high,low,close,volume")  # fmt: skip
+                      "give --format, or add a first line like timestamp_utc,open,high,low,close,volume; where the "
+                      "times are not UTC, time,open,high,low,close,volume with --tz and --stamp")  # fmt: skip
 
 
 def _databento(head: Head) -> Dialect | None:
