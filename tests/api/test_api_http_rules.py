@@ -166,6 +166,40 @@ def test_a_malformed_body_is_refused_in_its_turn(stage: Stage) -> None:
         assert wire.closed_within(30)
 
 
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n"
+
+
+def posted(key: str, head: bytes, body: bytes) -> bytes:
+    return b"POST /api/ingest?feed=demo HTTP/1.1\r\nHost: outcry\r\nx-api-key: %s\r\n%s\r\n%s" % (
+        key.encode(),
+        head,
+        body,
+    )
+
+
+@pytest.mark.parametrize("packet", [1, 7, 1 << 20])
+def test_a_body_behind_a_wish_for_another_protocol_is_no_request(stage: Stage, packet: int) -> None:
+    """Answered as a request of its own, it would reach somebody else behind a proxy that shares connections."""
+    hidden = get(b"Host: outcry\r\n", stage.key())
+    head = UPGRADE + b"Content-Length: %d\r\n" % len(hidden)
+    with Wire(stage) as wire:
+        for part in in_packets(posted("none", head, hidden) + get(b"Host: outcry\r\n", stage.key()), packet):
+            wire.send(part)
+        assert status(wire.read()) == 401  # the POST, whose key is none
+        assert status(wire.read()) == 200  # the GET behind it
+        wire.send(get(b"Host: outcry\r\n", "none"))
+        assert status(wire.read()) == 401  # and nothing between them
+
+
+def test_a_chunked_body_behind_a_wish_for_another_protocol_is_refused(stage: Stage) -> None:
+    hidden = get(b"Host: outcry\r\n", stage.key())
+    head = UPGRADE + b"Transfer-Encoding: chunked\r\n"
+    body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(hidden), hidden)
+    with Wire(stage) as wire:
+        assert status(wire.ask(posted("none", head, body))) == 400
+        assert wire.closed_within(30)
+
+
 @pytest.mark.parametrize("seed", ["0", "1", "2", "3"])
 def test_allow_has_one_order_whatever_the_hash_seed(seed: str) -> None:
     """Starlette keeps a route's methods in a set, whose order changes with the seed."""

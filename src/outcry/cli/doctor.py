@@ -43,7 +43,7 @@ def doctor(*, data: str | None = None) -> int:
     for line in _examined(settings):
         faults += line.startswith(_FAULT)
         print(line, flush=True)
-    print("in order" if not faults else f"{faults} faults")
+    print("in order" if not faults else "1 fault" if faults == 1 else f"{faults} faults")
     return 1 if faults else 0
 
 

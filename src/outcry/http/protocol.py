@@ -42,8 +42,8 @@ _HEAD_END = b"\r\n\r\n"
 _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~-]+\]|[0-9A-Za-z._~!$&'()*+,;=%-]*)(?::[0-9]*)?", re.ASCII)
 
 
-class _WrongHost(Exception):
-    """Stop the parser at a head whose `Host` is missing, repeated or malformed."""
+class _Refused(Exception):
+    """Stop the parser at a head that we refuse."""
 
 
 class EdgeProtocol(HttpToolsProtocol):
@@ -74,6 +74,8 @@ class EdgeProtocol(HttpToolsProtocol):
         self._message_bytes = 0
         self._head_tail = b""
         self._body_left: int | None = 0
+        #: Whether we read the body ourselves: the parser reads none behind a head that asks for another protocol.
+        self._own_body = False
         #: Requests that wait for an answer or are being answered.
         self._unanswered = 0
         self._refused = False
@@ -157,10 +159,21 @@ class EdgeProtocol(HttpToolsProtocol):
         if not in_body and self._message_bytes > MOST_HEAD_BYTES:
             self._refuse(_LONG_HEAD)
             return b""
-        super().data_received(data if size == len(data) else data[:size])
+        part = data if size == len(data) else data[:size]
+        if in_body and self._own_body:
+            self._take_body(part)
+        else:
+            super().data_received(part)
         if self._in_message and self._message_bytes > self._most_bytes:
             self._refuse(_NOT_HTTP)
         return data[size:]
+
+    def _take_body(self, data: bytes) -> None:
+        """Read a part of a body that the parser would take for the next request."""
+        self.on_body(data)
+        if not self._body_left:
+            self._own_body = False
+            self.on_message_complete()
 
     def _head_size(self, data: bytes) -> int:
         """Return how many of these bytes belong to the head under way, whose end may be cut in two."""
@@ -195,10 +208,11 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, unless the head names no host or several. Raises `_WrongHost`."""
+        """Begin to answer, unless the head is refused. Raises `_Refused`."""
         self._look_at_head()
         super().on_headers_complete()
         self._head_done = True
+        self._own_body = self._upgrades and bool(self._body_left)
         self._unanswered += 1
         self.scope["extensions"][TRANSPORT] = self.transport  # type: ignore[typeddict-item]
         if self.whole:
@@ -206,7 +220,8 @@ class EdgeProtocol(HttpToolsProtocol):
             self.scope["extensions"][WHOLE] = partial(self._write_whole, self.cycle)  # type: ignore[typeddict-item]
 
     def _look_at_head(self) -> None:
-        """Judge `Host` (RFC 9112 §3.2) and note how long the body is. Raises `_WrongHost`."""
+        """Judge `Host` (RFC 9112 §3.2) and note how long the body is. Raises `_Refused`: also for a chunked body behind
+        an `Upgrade`, whose end only the parser could find."""
         hosts, self._body_left = list[bytes](), 0
         for name, value in self.headers:
             if name == b"host":
@@ -219,7 +234,14 @@ class EdgeProtocol(HttpToolsProtocol):
         one = len(hosts) == 1 or (not hosts and version == "1.0")
         if not one or not all(map(_HOST.fullmatch, hosts)):
             self._refusal = _WRONG_HOST
-            raise _WrongHost
+            raise _Refused
+        if self._upgrades and self._body_left is None:
+            raise _Refused
+
+    @property
+    def _upgrades(self) -> bool:
+        """Whether the head asks for another protocol. We go on with HTTP (RFC 9110 §7.8), and its body is a body."""
+        return cast("HttpRequestParser", self.parser).should_upgrade()
 
     def _write_whole(self, cycle: RequestResponseCycle, status: int, head: list[bytes], body: bytes) -> bool:
         """Write a response at once: half of uvicorn's time goes into checking headers, which here are our own."""
@@ -241,6 +263,8 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the parser stands between messages again."""
+        if self._own_body:  # the parser is done with the head; its body is still to come
+            return
         self._in_message = False
         self._lose_patience_later(on=False)
         super().on_message_complete()
