@@ -19,8 +19,10 @@ from outcry.cli import backup as backing
 from outcry.cli.backup import backup
 from outcry.cli.doctor import doctor
 from outcry.ports.files import ReadOptions
+from outcry.services.live.held import sealed
 from outcry.settings import Settings
-from outcry.store.database import open_engine, sqlite_url
+from outcry.store.database import Database, open_engine, sqlite_url
+from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import HEAD
 from outcry.wiring import House, open_house
 
@@ -88,6 +90,28 @@ def test_the_doctor_leaves_the_end_of_a_log_alone(data: Path, capsys: pytest.Cap
     assert status == 1
     assert f"{path} is damaged at byte {len(damaged) // 2}: entry 1 cannot be read" in fault
     assert everything(data) == before
+
+
+@pytest.mark.parametrize(
+    ("kept", "remedy"),
+    [
+        (1, "the next start goes on from the snapshot"),
+        (0, "restore it from a backup, or its stream begins anew"),
+    ],
+)
+def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
+    data: Path, capsys: pytest.CaptureFixture[str], kept: int, remedy: str
+) -> None:
+    """Without any entry the stream does not go on from the snapshot, and doctor said that it did."""
+    key = "0/demo/ESZ2026"
+    with open_house(Settings(data=str(data))) as house, house.log.exclusively():
+        house.log.append(key, 0, 1, b"\x82\xa2is\xa4mark\xa5at_ns\x01")
+        SqlLiveStore(Database(house.engine)).save_snapshots([(key, 3, sealed(key, 3, b"state"))])
+    if not kept:
+        next(data.glob(f"live/{key}/*.log")).unlink()
+    status, (fault,) = examined(data, capsys)
+    assert status == 1
+    assert f"ends at entry {kept}, its snapshot is of entry 3: {remedy}" in fault
 
 
 def test_the_doctor_works_while_the_log_is_written(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,9 +147,12 @@ def _live(found: Inspection) -> Iterator[str]:
         streams += 1
         yield from (f"{_FAULT}{fault}" for fault in seen.faults)
         if not seen.faults and seen.last < snapshots.get(seen.key, 0):
+            remedy = "the next start goes on from the snapshot"
+            if not seen.last:
+                remedy = "restore it from a backup, or its stream begins anew and asks the feed again"
             yield (
                 f"{_FAULT}the log {folder / seen.key} ends at entry {seen.last}, its snapshot is of entry "
-                f"{snapshots[seen.key]}: the next start goes on from the snapshot"
+                f"{snapshots[seen.key]}: {remedy}"
             )
     yield f"live\t{streams} streams"
     yield from (f"live\tset aside as damaged: {path}" for path in set_aside(folder))
