@@ -222,6 +222,20 @@ def test_a_folder_without_an_installation_is_refused_and_not_made_one(
         assert list((tmp_path / "empty").iterdir() if folder.name == "empty" else []) == []
 
 
+def test_a_damaged_name_of_a_column_is_noticed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One flipped bit in a table's definition, which SQLite's integrity check does not notice."""
+    with sqlite3.connect(data / "outcry.sqlite3") as database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'created_ns', 'created_ls') WHERE name = 'tokens'"
+        )
+    database.close()
+    status, (fault,) = examined(data, capsys)
+    assert status == 1
+    assert "no such column: tokens.created_ns" in fault
+    assert "restore it from a backup" in fault
+
+
 @pytest.mark.parametrize("command", ["doctor", "backup"])
 @pytest.mark.parametrize("emptied", [True, False])
 def test_a_lost_database_beside_a_tape_is_noticed(

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry.bus.inspection import look_at, set_aside
@@ -17,6 +17,7 @@ from outcry.settings import Settings, read_settings
 from outcry.store.live import SqlLiveStore
 from outcry.store.migrate import HEAD, SchemaTooNew
 from outcry.store.reference import load_reference
+from outcry.store.schema import metadata
 from outcry.wiring import LOG_FOLDER, SECRET_FILE
 from outcry.wiring.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspect_installation
 
@@ -95,6 +96,9 @@ def _database(found: Inspection) -> Iterator[str]:
                 for row in broken[:_MOST_LINES]
             )
     yield from (f"{_FAULT}{fault}" for fault in told(found.settings, found.database))
+    with found.engine.connect() as connection:
+        for table in metadata.sorted_tables:  # the integrity check does not read the names of columns
+            connection.execute(select(table).limit(0))
 
 
 def _rows(found: Inspection) -> Iterator[str]:
