@@ -50,6 +50,7 @@ def test_what_is_no_address(text: str) -> None:
         ("ann@xn--bcher-kva.example", "ann@xn--bcher-kva.example"),
         ("ann@mailhost", "ann@mailhost"),
         ("ann@nas.local", "ann@nas.local"),
+        ("ann@nas.home.arpa", "ann@nas.home.arpa"),
         ("ann@localhost", "ann@localhost"),
         ("a=?b@example.com", "a=?b@example.com"),
     ],

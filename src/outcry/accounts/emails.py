@@ -1,17 +1,17 @@
 """Email addresses of people: which ones are accepted, and the form in which they are stored and compared.
 
 Rules kept: `email-validator` judges the syntax, without asking the network. Addresses within a private network count
-(`ann@nas.local`, `ann@mailhost`), since a service may run and send mail there. A domain in other letters is stored in
-its ASCII form, so that one address has one form and can be mailed. What somebody signs in with is only looked up,
-never judged: accounts made under older rules stay usable.
+(`ann@nas.local`, `ann@nas.home.arpa`, `ann@mailhost`), since a service may run and send mail there. A domain in other
+letters is stored in its ASCII form, so that one address has one form and can be mailed. What somebody signs in with is
+only looked up, never judged: accounts made under older rules stay usable.
 """
 
 import re
 
 import email_validator
 
-#: The documented way to accept names that are reserved for private networks.
-for _name in ("local", "localhost"):
+#: The documented way to accept names that are reserved for private networks; `arpa` for `home.arpa` (RFC 8375).
+for _name in ("local", "localhost", "arpa"):
     if _name in email_validator.SPECIAL_USE_DOMAIN_NAMES:
         email_validator.SPECIAL_USE_DOMAIN_NAMES.remove(_name)
 #: `=?utf-8?q?…?=` is made of allowed characters, but mail programs decode it to another address (RFC 2047).
