@@ -215,10 +215,27 @@ class Stage:
 
         await self.until(newest, "all trades")
 
+    async def refined(self) -> None:
+        """Wait until trades have taken the place of all bars of the day, where the vendor has them."""
+        began_ns = SESSIONS[SessionKind.ETH][0]
+        runners = list(self.engine.runners.values()) if self.peer.history is Quality.TICKS else []
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + 60
+        for runner in runners:
+            while [at for at in await self.engine._recovery.barred(runner) if at >= began_ns]:
+                assert loop.time() < end_s, f"only bars of {runner.name}"
+                await asyncio.sleep(0.01)
+
     async def close_the_day(self) -> None:
         """Play to the close and beyond it, and wait until the session is in the store."""
+        await self.refined()
         await self.play(CLOSE_NS + 6 * MINUTE, 2 * MINUTE)
-        await self.until(lambda: all(self.session(c) is not None for c in (ES, NQ)), "the session stored", 40)
+        await self.until(lambda: all(self._stored_to_the_close(c) for c in (ES, NQ)), "the session stored", 40)
+
+    def _stored_to_the_close(self, contract: Contract) -> bool:
+        """Whether the regular session is stored; a part of it is, with the overnight before, since the trade date."""
+        session = self.session(contract)
+        return session is not None and session.last_ns >= CLOSE_NS - 2 * MINUTE
 
     def session(self, contract: Contract, kind: SessionKind = SessionKind.RTH) -> SessionRow | None:
         """A session of the day as stored, in the best quality."""
@@ -237,7 +254,11 @@ class Stage:
         return in_window(np.concatenate(parts), *SESSIONS[kind])
 
     def equals_the_tape(self) -> None:
-        """The stored sessions, night and day, are complete and hold what was traded, no more and no less."""
+        """The stored sessions, night and day, are complete and hold what was traded, no more and no less.
+
+        The overnight session may stay in bars: its first hour is of the trade date before, which is stored as soon as
+        it is over, be its trades there or not.
+        """
         for contract in (ES, NQ):
             for kind in SESSIONS:
                 self._equals_the_tape(contract, kind)
@@ -246,6 +267,8 @@ class Stage:
         session, quality, which = self.session(contract, kind), self.peer.history, (contract.key, kind)
         assert session is not None, which
         assert session.complete, (*which, self.engine.runners, self.told[-5:])
+        if kind is SessionKind.ETH and session.quality is Quality.BARS_1M:
+            quality = Quality.BARS_1M
         assert session.quality is quality, (*which, session.quality)
         truth, got = in_window(self.tapes[contract], *SESSIONS[kind]), self.recorded(contract, kind, quality)
         if quality is Quality.TICKS:

@@ -30,7 +30,7 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.services.live.beginning import history_begin_ns
+from outcry.services.live.beginning import answered_begin_ns, history_begin_ns
 from outcry.services.live.overlap import Overlap
 from outcry.services.live.told import Reach
 from outcry.services.plausible import fault_of
@@ -85,7 +85,8 @@ class Follower:
         self._overlap.resume(line.recent, line.latest_ns, line.last_bar_ns, line.barred_ns)
         self._caught_up = False
         self.seen.subscribed = True
-        cursor = Cursor(since_ns, barred_ns=reach.barred_ns)
+        answered_ns = answered_begin_ns(self._calendar, line.contract.root, self._clock.now_ns())
+        cursor = Cursor(since_ns, barred_ns=reach.barred_ns, answered_ns=answered_ns)
         events = cast("AsyncGenerator[Event]", feed.open(line.contract, cursor))
         async with aclosing(events) as stream:
             async for event in stream:

@@ -93,12 +93,14 @@ class Cursor:
     """Where to begin: rows at or after `since_ns` (event time). `last_id`: the newest number known, 0: none.
 
     barred_ns: starts of minutes of days under way that only bars have told of, given to a feed that begins: it may send
-    trades in their place (`Replaced`).
+    trades in their place (`Replaced`). answered_ns: when the session answered now begins, its overnight included (ns
+    UTC), 0: not known. A feed whose history is bars sends trades in their place from there on.
     """
 
     since_ns: int
     last_id: int = 0
     barred_ns: tuple[int, ...] = ()
+    answered_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class IbkrFeed:
             stream = Stream(session, found, history, owed, self._kit.rush)
             begun = False
             try:
-                async with aclosing(stream.events(begin_ns)) as events:
+                async with aclosing(stream.events(begin_ns, since.answered_ns)) as events:
                     async for event in events:
                         begun = begun or isinstance(event, Trades | Bars | CaughtUp)
                         yield event

@@ -1,4 +1,4 @@
-"""History of a contract: bars of a minute first, so that it is there soon, then the trades of the session under way.
+"""History of a contract: bars of a minute first, so that it is there soon, then trades from the overnight under way on.
 
 Rules kept: trades are stamped with whole seconds, and a page holds its last second whole, so the next page begins a
 second later and none is sent twice or left out; a bar and a trade never tell of the same time.

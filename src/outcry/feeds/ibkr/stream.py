@@ -38,8 +38,9 @@ class Stream:
         self._since_ns = 0
         self._plan = planned(0, 0)
 
-    async def events(self, since_ns: int) -> AsyncGenerator[Event, None]:
-        """Subscribe, and send all from an instant on. Raises `NoLineFree` beside what the port says."""
+    async def events(self, since_ns: int, answered_ns: int) -> AsyncGenerator[Event, None]:
+        """Subscribe, and send all from an instant on; trades in the place of bars from `answered_ns` on (0: from the
+        beginning of the vendor's trade date). Raises `NoLineFree` beside what the port says."""
         self._since_ns = since_ns
         channel = self._session.subscribe(self._found)
         refining: asyncio.Task[None] | None = None
@@ -49,7 +50,7 @@ class Stream:
                     yield event
                     continue
                 yield CaughtUp(event.at_ns, self._plan.quality)
-                began = began_ns(self._found, event.at_ns)
+                began = answered_ns or began_ns(self._found, event.at_ns)
                 self._owed[:] = [start for start in self._owed if start >= began]
                 refining = asyncio.create_task(self._refine(channel))
         finally:

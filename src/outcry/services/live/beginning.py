@@ -29,6 +29,12 @@ def session_begin_ns(calendar: Calendar, session: Session) -> int:
     return min(session.open_ns, night.open_ns) if night else session.open_ns
 
 
+def answered_begin_ns(calendar: Calendar, root: str, now_ns: int) -> int:
+    """Return when the session around or after an instant begins, its overnight included (ns UTC); 0 for none."""
+    session = calendar.session_or_next(root, now_ns)
+    return session_begin_ns(calendar, session) if session else 0
+
+
 def history_begin_ns(calendar: Calendar, root: str, now_ns: int, newest: date | None) -> int:
     """Return the instant (ns UTC, not after `now_ns`) from which a feed is asked for history.
 

@@ -24,7 +24,7 @@ from outcry.ports.records import Quality, Rows
 from outcry.services.coverage import GRACE_NS, Span
 from outcry.services.grid import Grid
 from outcry.services.live import entries as log
-from outcry.services.live.beginning import Openings, begin_ns
+from outcry.services.live.beginning import Openings, answered_begin_ns, begin_ns
 from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.live.counter import VolumeCheck
 from outcry.services.live.health import MAX_DRIFT_NS, Health, Phase, Sign
@@ -183,7 +183,9 @@ class Runner:
         latest_ns = self.stream.latest_ns
         barred_ns, self.barred_ns = self.barred_ns, ()
         since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
-        return ports.Cursor(since_ns, barred_ns=barred_ns)
+        root, now_ns = self.key.contract.root, self._ways.clock.now_ns()
+        answered_ns = 0 if self.stream.own_clock else answered_begin_ns(self._ways.calendar, root, now_ns)
+        return ports.Cursor(since_ns, barred_ns=barred_ns, answered_ns=answered_ns)
 
     async def _begin_ns(self) -> int:
         """Return where history begins that nothing is known of; 0 where the feed's clock is its own."""
