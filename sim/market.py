@@ -131,13 +131,21 @@ class GrowingFile:
 
 
 def growing_files(folder: Path, reference: Reference, now_ns: int, seed: int) -> list[GrowingFile]:
-    """One of each product that is traded now, whatever the hour; none in years in which these close at weekends."""
+    """One of each product that is traded now, whatever the hour; none in years in which these close at weekends.
+
+    Each has trades from the open of its session on: without them its answers would be delayed, as incomplete.
+    """
     today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
-    return [
-        GrowingFile(folder, reference.universe.front(root, today), reference.universe.products[root].tick_e9, seed + at)
-        for at, root in enumerate(ROUND_THE_CLOCK)
-        if reference.calendar.session_at(root, now_ns) is not None
-    ]  # fmt: skip
+    files: list[GrowingFile] = []
+    for at, root in enumerate(ROUND_THE_CLOCK):
+        session = reference.calendar.session_at(root, now_ns)
+        if session is None:
+            continue
+        contract, tick_e9 = reference.universe.front(root, today), reference.universe.products[root].tick_e9
+        file = GrowingFile(folder, contract, tick_e9, seed + at)
+        file.add(session.open_ns + NANOS_PER_SECOND, 10)
+        files.append(file)
+    return files
 
 
 def write_past(

@@ -227,8 +227,10 @@ def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, p
     ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)
     name = "volume" if "volume" in chosen else "size"
     sizes = sizes_of(chosen[name], name, places)
-    if not sizes.any():
+    traded = sizes > 0
+    if not traded.any():
         raise ValueError(_NOTHING_TRADED)
+    ticks, sizes = ticks[traded], sizes[traded]
     low, rows = int(ticks.min()), int(ticks.max() - ticks.min()) + 1
     volume = np.bincount(ticks - low, sizes, rows).astype(np.int64).tolist()
     tpos = np.bincount(ticks - low, minlength=rows).tolist()

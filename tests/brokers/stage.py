@@ -230,7 +230,9 @@ class Stage:
         """Play to the close and beyond it, and wait until the session is in the store."""
         await self.refined()
         await self.play(CLOSE_NS + 6 * MINUTE, 2 * MINUTE)
-        await self.until(lambda: all(self._stored_to_the_close(c) for c in (ES, NQ)), "the session stored", 40)
+        await self.until(
+            lambda: all(self._stored_to_the_close(c) for c in (ES, NQ)), "the session stored", 40
+        )
 
     def _stored_to_the_close(self, contract: Contract) -> bool:
         """Whether the regular session is stored; a part of it is, with the overnight before, since the trade date."""

@@ -189,9 +189,12 @@ def test_an_edge_of_value_never_rests_on_a_row_without_volume() -> None:
     assert value_area(counts, 4, Method("eighty", percent=80))[:2] == (3, 4)
 
 
-def test_a_session_of_trades_without_size_has_levels() -> None:
-    found = profile_of(folded((0, 10, 0), (1, 12, 0), (31 * MIN, 11, 0)), 2)
-    assert (found.poc, found.vpoc, found.low, found.high) == (11, 11, 10, 12)
+def test_prints_without_size_make_no_levels() -> None:
+    found = profile_of(folded((0, 10, 0), (1, 12, 3), (31 * MIN, 11, 0)), 2)
+    assert (found.poc, found.vpoc, found.low, found.high) == (12, 12, 12, 12)
+    nothing = BulkFold(bracket_windows([(0, 390 * MIN)], 30))
+    nothing.trades(*np.array([(0, 10, 0), (1, 12, 0)], dtype=np.int64).T)
+    assert nothing.ladder() is None
 
 
 # -- prints out of order, and prints twice

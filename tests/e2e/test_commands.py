@@ -259,6 +259,12 @@ def test_a_key_is_revoked_by_the_whole_key_and_a_mistake_is_explained(tmp_path: 
     assert (status, secret in said) == (1, False)
     assert "keys begin with 'outcry_'" in said
     assert revoke(first) == (0, f"revoked {first[:15]} of ann@example.com")
+    status, said = revoke("outcry_")
+    assert status == 1
+    assert (
+        said
+        == f"outcry: All keys begin with 'outcry_'. Give more characters of {second[:15]} (bob@example.com)."
+    )
     assert revoke(second[:30]) == (0, f"revoked {second[:15]} of bob@example.com")
     status, said = revoke(first)
     assert status == 1

@@ -244,6 +244,12 @@ def test_rows_of_size_or_volume_0_alone_are_refused(method: str) -> None:
         of_es(bars([OPEN]) | {"volume": [0]}, method=method)
 
 
+@pytest.mark.parametrize("method", ["dalton", "lean", "lean_time"])
+def test_rows_of_size_0_count_in_no_level(method: str) -> None:
+    some = of(trades(size=[0, 3, 0]), method=method)
+    assert (some.low, some.poc, some.high) == (some.low,) * 3
+
+
 # -- labels of a plot
 
 

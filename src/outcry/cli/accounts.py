@@ -112,6 +112,10 @@ def _not_revoked(text: str, found: Sequence[KeyRow]) -> str:
     if not is_beginning(text):
         return f"This is not the beginning of a key: keys begin with {MARK!r}. Run `outcry keys list` to see them."
     active = [row for row in found if row.revoked_ns is None]
+    if len(active) == 1:
+        return (
+            f"All keys begin with {MARK!r}. Give more characters of {active[0].prefix} ({active[0].email})."
+        )
     if active:
         shown = [f"{row.prefix} ({row.email})" for row in active[:MOST_MATCHES]]
         more = [f"and {len(active) - MOST_MATCHES} more"] if len(active) > MOST_MATCHES else []

@@ -153,8 +153,8 @@ class Universe:
         return rule(self._days(contract.root), contract.year, contract.month) if rule else None
 
     def roll_deadline(self, contract: Contract) -> date:
-        """Last day the contract may be front: 2 business days before the earlier of first notice and last
-        trading."""
+        """Return the day from which the contract is no longer front: 2 business days before the earlier of first
+        notice and last trading."""
         notice = self.first_notice(contract)
         end = self.expiry(contract)
         return self._days(contract.root).before(min(end, notice) if notice else end, ROLL_MARGIN)
@@ -182,9 +182,9 @@ class Universe:
         return tuple(found)
 
     def front(self, root: str, day: date) -> Contract:
-        """The nearest contract of the cycle whose roll deadline is not past: the roll by calendar alone."""
+        """Return the nearest contract of the cycle whose roll deadline is after a day: the roll by calendar alone."""
         contract = Contract(root, *_month_before(day.year, day.month))
-        while self.roll_deadline(contract := self.next_contract(contract)) < day:
+        while self.roll_deadline(contract := self.next_contract(contract)) <= day:
             pass
         return contract
 

@@ -156,8 +156,8 @@ class KeyRing(Mirror):
 
     def revoke(self, text: str, now_ns: int) -> KeyRow | None:
         """Revoke the key that this whole key or beginning names (see `named`); None where it names no key that is not
-        revoked yet, or several."""
-        active = [row for row in self.named(text) if row.revoked_ns is None]
+        revoked yet, or several. What all keys begin with names none, even where there is only one."""
+        active = [row for row in self.named(text) if row.revoked_ns is None and len(text) > len(form.MARK)]
         return self.revoke_own(active[0].user_id, active[0].id, now_ns) if len(active) == 1 else None
 
     def revoke_own(self, user_id: int, key_id: int, now_ns: int) -> KeyRow | None:

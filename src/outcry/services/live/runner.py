@@ -205,7 +205,9 @@ class Runner:
         self._mendable = [
             hole
             for hole in stream.holes
-            if hole[0] >= since.since_ns and not self._lacks(feed.caps, hole[0], now_ns)
+            if hole[0] >= since.since_ns
+            and not self._lacks(feed.caps, hole[0], now_ns)
+            and (self._says_what_it_lacks(feed.caps) or 0 < stream.covered_ns < hole[1])
         ]
         self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
         health.take(Sign.OPENED)
@@ -412,11 +414,15 @@ class Runner:
             reach_ns = 0 if self._forgets(caps) else caps.reach_ns
             self._note_hole(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
 
+    @staticmethod
+    def _says_what_it_lacks(caps: ports.FeedCaps) -> bool:
+        """Whether a feed brings history from the cursor, and reports what of it it cannot bring. What another feed
+        lacks at the beginning of a stream it lacks again when it begins again."""
+        return caps.from_cursor and caps.backfill is not ports.Backfill.NONE and not caps.own_clock
+
     def _note_beginning(self, first_ns: int, caps: ports.FeedCaps) -> None:
-        """Log what a new stream lacks before the first instant it covers. A feed that brings history from the cursor
-        says itself what it lacks."""
-        from_cursor = caps.from_cursor and caps.backfill is not ports.Backfill.NONE
-        if self.stream.covered_ns or (from_cursor and not caps.own_clock):
+        """Log what a new stream lacks before the first instant it covers, unless its feed says so itself."""
+        if self.stream.covered_ns or self._says_what_it_lacks(caps):
             return
         asked_ns = self._asked_ns
         if caps.own_clock:
