@@ -63,6 +63,16 @@ def test_a_user_is_admitted_up_to_the_quota_and_warned_from_eighty_percent_on() 
     assert len(stand.told) == 3
 
 
+def test_what_is_admitted_counts_before_it_is_measured() -> None:
+    """Three pushes of 400 bytes: 0 and 400 of 1,000 are used, then 800, then 1,200, which is over."""
+    stand = Stand()
+    for _ in range(3):
+        asyncio.run(stand.quotas.admit(USER, 400))
+    assert stand.refusal() == {"reason": "quota", "used_bytes": 1200, "limit_bytes": 1000}
+    stand.later(900)
+    stand.admit()
+
+
 def test_bytes_are_measured_twice_a_minute_at_most() -> None:
     stand = Stand()
     for _ in range(100):

@@ -153,7 +153,7 @@ class PushedFeeds:
         ):
             raise refused("connected")
         if self._quotas is not None and push.events:
-            await self._quotas.admit(owner)
+            await self._quotas.admit(owner, push.size_bytes)
         inlet = self._inlet(owner, feed, push, origin)
         inlet.occupy()
         try:

@@ -97,6 +97,11 @@ class Push:
     events: tuple[Event, ...]
     again: Again | None = None
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its rows, which is about what they take in the log."""
+        return sum(event.rows.nbytes for event in self.events if isinstance(event, Trades | Bars | Replaced))
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

@@ -1,7 +1,7 @@
 """How much of the disk each user's pushed feeds may fill, and the reserve that nothing may be pushed into.
 
-Rules kept: what counts is measured, not added up: the bytes of a user's live logs and tape, imports included; it is
-measured beside the event loop, at most twice a minute a user; a user is warned from 80 % on. The operator has no quota.
+Rules kept: what counts is the bytes of a user's live logs and tape, imports included, measured beside the event loop at
+most twice a minute a user, and what was admitted since. A user is warned from 80 % on. The operator has no quota.
 """
 
 import asyncio
@@ -53,8 +53,11 @@ class Quotas:
         count = await self._bytes(owner)
         return Usage(count, self.limits.limit_bytes, len(self._streams_of(owner)), self.limits.limit_streams)
 
-    async def admit(self, owner: int) -> None:
-        """Return if a push may be taken in. Raises `InvalidRequest` with the reason `disk_reserve` or `quota`."""
+    async def admit(self, owner: int, size_bytes: int = 0) -> None:
+        """Return if a push of that size may be stored, and count it.
+
+        Raises `InvalidRequest` with the reason `disk_reserve` or `quota`.
+        """
         if self._is_short():
             raise refused("disk_reserve", retry_after_ms=RETRY_MS)
         if owner == OPERATOR or not self.limits.limit_bytes:
@@ -63,6 +66,8 @@ class Quotas:
         self._note(owner, usage)
         if usage.is_over:
             raise refused("quota", used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes)
+        measured_s, count = self._measured[owner]
+        self._measured[owner] = measured_s, count + size_bytes
 
     async def _bytes(self, owner: int) -> int:
         measured_s, count = self._measured.get(owner, (float("-inf"), 0))
