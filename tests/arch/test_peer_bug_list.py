@@ -51,7 +51,7 @@ CAUGHT = {
     "rows of zero volume": [
         (PEERS, "test_rows_nothing_traded_on_are_rows_and_crash_nothing"),
         (PEERS, "test_an_edge_of_value_never_rests_on_a_row_without_volume"),
-        (PEERS, "test_a_session_of_trades_without_size_has_levels"),
+        (PEERS, "test_prints_without_size_make_no_levels"),
         (PROFILE, "test_zero_volume_rows_crash_nothing"),
     ],
     "prints out of order": [
