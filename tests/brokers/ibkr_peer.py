@@ -28,6 +28,8 @@ class IbkrPeer:
 
     adapter = ADAPTER
     history = Quality.TICKS
+    #: Its history comes in bars, and trades in their place later.
+    bars_first = True
     resolution_ns = SECOND_NS
 
     def __init__(self) -> None:

@@ -85,7 +85,7 @@ class FaultSuite:
             stage.peer.freeze(on=True)
             await stage.play(BEGIN_NS + MINUTE + 40 * SECOND)
             await stage.until(lambda: stage.row.phase is not LIVE, "a phase that shows it")
-            assert not stage.live
+            await stage.until(lambda: not stage.live, "delayed answers")
             await stage.until(lambda: stage.row.phase is CONNECTING, "the link given up", 30)
             lost = [told for told in stage.told[said:] if told.startswith("a feed was lost")]
             assert "'code': 'link_silent'" in lost[0], lost

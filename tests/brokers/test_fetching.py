@@ -153,7 +153,7 @@ def test_a_refusal_is_told_in_the_services_words_and_what_came_before_is_kept(
 
 
 def test_near_a_roll_both_contracts_are_fetched() -> None:
-    """ESH2024 ends on 15 March and must be left by the 13th: from 28 February on, volume may go over to ESM2024."""
+    """ESH2024 ends on 15 March and is not front on the 13th: from 28 February on, volume may go over to ESM2024."""
     reference = load_reference()
     found = parts_of(
         reference.universe, reference.calendar, "ES", None, date(2024, 2, 26), date(2024, 3, 15),
@@ -164,6 +164,6 @@ def test_near_a_roll_both_contracts_are_fetched() -> None:
     }
     assert days[H4][:4] == [date(2024, 2, 26), date(2024, 2, 27), date(2024, 2, 28), date(2024, 2, 29)]
     assert date(2024, 3, 1) not in days[H4]
-    assert days[H4][-1] == date(2024, 3, 13)
+    assert days[H4][-1] == date(2024, 3, 12)
     assert (days[M4][0], days[M4][-1]) == (date(2024, 2, 28), date(2024, 3, 14))
     assert {part.symbol for part in found} == {"ESH4", "ESM4"}
