@@ -228,13 +228,13 @@ def test_beyond_its_reach_it_says_what_is_missing(make: Make) -> None:
 
 def test_the_contracts_are_the_fronts_by_the_clock_given(make: Make) -> None:
     """Crude for December ends on Friday 20 November, three business days before the 25th; two before that, on the
-    18th, is the last day it may be front. Index and FX go on to December's third week, gold to its end of November."""
-    feed, _ = make("2026-11-18T15:20")
+    18th, it is front no longer. Index and FX go on to December's third week, gold to its end of November."""
+    feed, _ = make("2026-11-17T15:20")
     found = {contract.root: contract.key for contract in asyncio.run(feed.contracts())}
     assert len(found) == 32
     assert (found["ES"], found["6E"], found["GC"]) == ("ESZ2026", "6EZ2026", "GCZ2026")
     assert found["CL"] == "CLZ2026"
-    later, _ = make("2026-11-19T15:20")
+    later, _ = make("2026-11-18T15:20")
     assert Contract("CL", 2027, 1) in asyncio.run(later.contracts())
     assert (feed.name, feed.caps.invented, feed.caps.own_clock) == ("simulator", True, True)
 
