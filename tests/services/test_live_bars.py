@@ -315,8 +315,10 @@ def test_a_first_connection_asks_for_the_regular_session_before_where_there_is_n
         task = staged.engine.attach(0, feed)
         await until(lambda: bool(feed.opened))
         before = house.reference.calendar.session("ES", date(2024, 7, 1), SessionKind.ETH)
+        answered = house.reference.calendar.session("ES", date(2024, 7, 2), SessionKind.ETH)
         assert before is not None
-        assert feed.opened == [Cursor(before.open_ns)]
+        assert answered is not None
+        assert feed.opened == [Cursor(before.open_ns, answered_ns=answered.open_ns)]
         task.cancel()
         await asyncio.wait([task])
 
