@@ -50,8 +50,8 @@ test: $(READY) browser  ## all tests and checks, from nothing
 	$(BIN)/pytest -n 2
 
 quick: $(READY)  ## format, lint, imports, types of changed files, tests of the pure packages: within a minute
-	$(BIN)/ruff format --check src tests bench sim
-	$(BIN)/ruff check src tests bench sim
+	$(BIN)/ruff format --check src tests bench sim tools
+	$(BIN)/ruff check src tests bench sim tools
 	$(BIN)/lint-imports
 	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
 	$(BIN)/pytest -n 2 tests/core tests/accounts tests/library
@@ -67,8 +67,8 @@ sim: $(READY)    ## a cluster on this machine, whose parts are killed and stalle
 	$(BIN)/python -m sim --kills $(SIM_KILLS) $(if $(SIM_SEED),--seed $(SIM_SEED))
 
 check: $(READY)  ## format, lint, types, imports
-	$(BIN)/ruff format --check src tests bench sim
-	$(BIN)/ruff check src tests bench sim
+	$(BIN)/ruff format --check src tests bench sim tools
+	$(BIN)/ruff check src tests bench sim tools
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
@@ -76,8 +76,11 @@ bench: $(READY)  ## ratios against peers and limits, to standard output
 	$(BIN)/python -m bench
 
 format: $(READY) ## format and mend what can be mended
-	$(BIN)/ruff format src tests bench sim
-	$(BIN)/ruff check --fix src tests bench sim
+	$(BIN)/ruff format src tests bench sim tools
+	$(BIN)/ruff check --fix src tests bench sim tools
+
+words: $(READY)  ## list wording to edit and long sentences, never fails: PLACES="docs README.md", FLAGS=--count
+	$(BIN)/python tools/words.py $(FLAGS) $(PLACES)
 
 docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
@@ -89,4 +92,4 @@ docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
 clean:           ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist
 
-.PHONY: help install lock run browser test quick soak fuzz sim check bench format docs clean
+.PHONY: help install lock run browser test quick soak fuzz sim check bench format words docs clean
