@@ -248,6 +248,7 @@ def test_an_address_the_token_leaves_out_is_asked_for(stage: IdentityStage, ther
         {"nonce": "another question's"},
         {"nonce": None},
         {"nonce": 7},
+        {"azp": [CLIENT]},
         {"exp": 1_000_000_000},
         {"exp": None},
         {"iat": 4_000_000_000},
@@ -264,6 +265,34 @@ def test_a_token_wrong_in_one_claim_is_refused(
     with refusal(Reason.SIGN_IN_SERVICE):
         come(stage, there)
     assert len(stage.reports) == 1
+
+
+def test_a_refused_token_is_reported_with_the_claim_that_is_wrong(
+    stage: IdentityStage, there: Provider
+) -> None:
+    stage.member()
+    there.claims = {"nonce": "another question's"}
+    with refusal(Reason.SIGN_IN_SERVICE):
+        come(stage, there)
+    assert stage.reports == [
+        "sign-in by the OpenID provider failed: the ID token is invalid: InvalidClaimError (nonce)"
+    ]
+
+
+def test_a_nonce_among_others_is_none(stage: IdentityStage, there: Provider) -> None:
+    """A list is not a nonce, although it contains the right one."""
+    stage.member()
+    honest = there.signed
+    there.signed = lambda claims: honest(claims | {"nonce": [claims["nonce"]]})  # type: ignore[method-assign]
+    with refusal(Reason.SIGN_IN_SERVICE):
+        come(stage, there)
+
+
+def test_a_claim_of_null_counts_as_absent(stage: IdentityStage, there: Provider) -> None:
+    stage.member()
+    honest = there.signed
+    there.signed = lambda claims: honest(claims | {"azp": None})  # type: ignore[method-assign]
+    assert signed(come(stage, there))
 
 
 def test_a_token_for_several_that_names_us_is_good(stage: IdentityStage, there: Provider) -> None:
