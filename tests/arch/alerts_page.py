@@ -131,7 +131,7 @@ bar opens, whatever the range of that bar; `distanceAtOpen` counts from there to
 
 Time and price of the alert are those of the bar's close, which may be on the other side of the level. `reached` is the
 price at which the bar met the level. The message names that price and the level, and the close only where a close fired
-the alert. `observed` says whether a trade or a bar met the level ([decision 0036](decisions/0036-alerts-of-bars.md)).
+the alert. `observed` says whether a trade or a bar met the level ([decision 0036](decisions/0036-bar-alerts.md)).
 
 ## Parameters
 
