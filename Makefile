@@ -50,10 +50,10 @@ test: $(READY) browser  ## all tests and checks, from nothing
 	$(BIN)/pytest -n 2
 
 quick: $(READY)  ## format, lint, imports, types of changed files, tests of the pure packages: within a minute
-	$(BIN)/ruff format --check src tests bench sim tools
-	$(BIN)/ruff check src tests bench sim tools
+	$(BIN)/ruff format --check src tests support bench sim tools
+	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/lint-imports
-	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
+	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench support | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
 	$(BIN)/pytest -n 2 tests/core tests/accounts tests/library
 
 soak: $(READY)   ## the long campaigns: damaged files, kills, a simulated cluster; run before a release
@@ -67,8 +67,8 @@ sim: $(READY)    ## a cluster on this machine, whose parts are killed and stalle
 	$(BIN)/python -m sim --kills $(SIM_KILLS) $(if $(SIM_SEED),--seed $(SIM_SEED))
 
 check: $(READY)  ## format, lint, types, imports
-	$(BIN)/ruff format --check src tests bench sim tools
-	$(BIN)/ruff check src tests bench sim tools
+	$(BIN)/ruff format --check src tests support bench sim tools
+	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
@@ -76,8 +76,8 @@ bench: $(READY)  ## ratios against peers and limits, to standard output
 	$(BIN)/python -m bench
 
 format: $(READY) ## format and mend what can be mended
-	$(BIN)/ruff format src tests bench sim tools
-	$(BIN)/ruff check --fix src tests bench sim tools
+	$(BIN)/ruff format src tests support bench sim tools
+	$(BIN)/ruff check --fix src tests support bench sim tools
 
 words: $(READY)  ## list wording to edit and long sentences, never fails: PLACES="docs README.md", FLAGS=--count
 	$(BIN)/python tools/words.py $(FLAGS) $(PLACES)

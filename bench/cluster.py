@@ -25,11 +25,6 @@ from time import perf_counter
 import aiohttp
 import msgspec
 import uvloop
-from sim.stage import Company, Stage
-from tests.engines.jetstream import JetStream
-from tests.engines.ports import free_ports
-from tests.engines.postgres import Postgres
-
 from bench import serving
 from bench.latency import cpu_ns
 from bench.market import write_recording
@@ -47,6 +42,11 @@ from bench.tape import (
     regular_hours,
     sent,
 )
+from sim.stage import Company, Stage
+from support.engines.jetstream import JetStream
+from support.engines.ports import free_ports
+from support.engines.postgres import Postgres
+
 from outcry.accounts import keys as form
 from outcry.bus.nats.calls import NatsCalls
 from outcry.bus.nats.link import Link

@@ -23,9 +23,9 @@ from time import monotonic, process_time
 
 import numpy as np
 import uvloop
-
 from bench.measuring import Figure, Size, Unavailable
 from bench.vendor import RATES, Ahead
+
 from outcry.feeds.adapters import adapters
 from outcry.http.server import collect_rarely
 from outcry.ports.connections import ConnectionPhase

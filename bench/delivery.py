@@ -19,10 +19,10 @@ import aiohttp
 import numpy as np
 import uvloop
 from aiohttp.abc import AbstractResolver, ResolveResult
-
 from bench.endpoints import DOMAIN
 from bench.measuring import Figure, Size, within
 from bench.outbound import SECRET, Endpoints, Worker, endpoints, resolve
+
 from outcry.deliver.signing import signed
 from outcry.deliver.trust import system_trust
 

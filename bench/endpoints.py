@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 import uvloop
-from tests.deliver.certificates import certificate
+from support.certificates import certificate
 
 DOMAIN = "hooks.example.com"
 CERTIFICATE = "certificate.pem"

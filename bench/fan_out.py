@@ -20,13 +20,12 @@ from time import monotonic, perf_counter, sleep
 from typing import Any, cast
 
 import uvloop
-from tests.engines.postgres import Postgres
-
 from bench.delivery import bare_client, bare_round
 from bench.endpoints import CERTIFICATE
 from bench.latency import cpu_ns
 from bench.measuring import Figure, Size
 from bench.outbound import Endpoints, Worker, endpoints
+from support.engines.postgres import Postgres
 
 HOSTS = 20
 #: Subscriptions in all, and of them those for the symbol that fewer workers are tried with: they take minutes too.

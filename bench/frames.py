@@ -64,7 +64,7 @@ async ([id, frames]) => {
 def run(size: Size) -> Iterator[Figure]:
     """The figures."""
     try:
-        from tests.web.chart_stage import browsing, serving  # noqa: PLC0415 - only with the tests' browser
+        from support.chart_page import browsing, serving  # noqa: PLC0415 - only with the tests' browser
     except ImportError as problem:
         raise Unavailable(f"the chart is measured in a browser ({problem}): make install") from problem
     frames, rounds = size.of((120, 4), (60, 1), (10, 1))
@@ -81,7 +81,7 @@ def run(size: Size) -> Iterator[Figure]:
 def _compare(
     page: Any, stage: Any, name: str, sessions: int, query: str, frames: int, rounds: int
 ) -> Iterator[Figure]:
-    from tests.web.chart_answers import Made, answer_of  # noqa: PLC0415
+    from support.chart_answers import Made, answer_of  # noqa: PLC0415
 
     stage.answer = answer_of(Made(sessions=sessions))
     page.goto(f"{stage.base}/?{query}")

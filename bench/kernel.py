@@ -5,9 +5,9 @@ from importlib.util import find_spec
 from time import perf_counter
 
 import numpy as np
-
 from bench.market import TICK_E9, Trades, regular_session, trades
 from bench.measuring import Figure, Size, Unavailable, in_turn, pinned
+
 from outcry.core.kernels import BulkFold
 from outcry.core.ladder import bracket_windows
 from outcry.core.profile import SessionProfile, profile_of

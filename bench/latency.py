@@ -20,10 +20,10 @@ from time import monotonic, monotonic_ns, sleep
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-
 from bench.measuring import Figure, Size, Unavailable
 from bench.tape import FEEDS, STREAMS
+from numpy.typing import NDArray
+
 from outcry.settings import read_settings
 from outcry.wiring import open_house
 

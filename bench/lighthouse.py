@@ -1,4 +1,4 @@
-"""Lighthouse over the pages of the demonstration: `python bench/lighthouse.py`, run by hand before a release.
+"""Lighthouse over the pages of the demonstration: `python -m bench.lighthouse`, run by hand before a release.
 
 It needs Node and fetches the version named here through npx; nothing of it is part of the program or its tests. Prints
 the four categories of each page, 0 to 1.
@@ -11,8 +11,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.measuring import Unavailable
 from bench.paint import PUBLIC, chromium, demonstration

@@ -14,8 +14,8 @@ from time import monotonic_ns
 
 import numpy as np
 import uvloop
-
 from bench.paced import BASE_NS
+
 from outcry.accounts.tiers import streams_allowed
 
 PATIENCE_S = 60.0

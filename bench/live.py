@@ -16,7 +16,6 @@ from time import perf_counter, process_time
 
 import numpy as np
 import uvloop
-
 from bench import latency, week
 from bench.measuring import Figure, Size, within
 from bench.tape import (
@@ -31,6 +30,7 @@ from bench.tape import (
     regular_hours,
     sent,
 )
+
 from outcry.core.instruments import Contract
 from outcry.core.live import LiveSession
 from outcry.core.opening import Opening

@@ -12,9 +12,9 @@ from os import getpid
 from pathlib import Path
 
 import msgspec
+from bench.endpoints import CERTIFICATE, DOMAIN, Taken, number_of
 from sqlalchemy import text
 
-from bench.endpoints import CERTIFICATE, DOMAIN, Taken, number_of
 from outcry.accounts.licences import Audience
 from outcry.core.calendar import SessionKind
 from outcry.core.structure.machine import AlertType

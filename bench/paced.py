@@ -11,8 +11,8 @@ from time import monotonic_ns
 from typing import Any
 
 import numpy as np
-
 from bench.tape import CAPS, Gate, first_hour
+
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.ports.feed import CaughtUp, Cursor, Event, Trades

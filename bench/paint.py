@@ -18,6 +18,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from bench.measuring import Figure, Size, Unavailable, installed_command
+
 from outcry.cli.whereabouts import running
 
 TARGET_MS = 1000

@@ -20,10 +20,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
 
-from tests.engines.ports import free_ports
-
 from bench.market import write_recording
 from bench.measuring import Figure, Size, Unavailable, installed_command
+from support.engines.ports import free_ports
+
 from outcry.accounts import keys as form
 from outcry.ports.files import ReadOptions
 from outcry.settings import read_settings

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 import numpy as np
 import uvloop
-
 from bench.paced import BASE_NS, PacedFeed, Zero
 from bench.tape import EVERYTHING, FEEDS, contracts, regular_hours
+
 from outcry.core.instruments import Contract
 from outcry.http.server import Binding, serve
 from outcry.ports.feed import Cursor, Feed

@@ -17,12 +17,12 @@ from time import monotonic, sleep
 from typing import Any, ClassVar
 
 import uvloop
-from tests.engines.ports import free_ports
-
 from bench.latency import add_keys, cpu_ns, served
 from bench.measuring import Figure, Size
 from bench.serving import pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
+from support.engines.ports import free_ports
+
 from outcry.accounts.tiers import streams_allowed
 from outcry.store.reference import load_reference
 

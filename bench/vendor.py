@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import numpy as np
-from tests.brokers.peer import FakePeer
+from support.vendors.peer import FakePeer
 
 from outcry.core.instruments import Contract
 from outcry.ports.records import TRADE, Rows
@@ -59,7 +59,7 @@ def tape_of(contract: Contract, now_ns: int, seconds: float, resolution_ns: int)
 
 async def serve(name: str, ahead_ns: int, seconds: float) -> None:
     """Play until told to stop."""
-    peer: FakePeer = getattr(import_module(f"tests.brokers.{name}_peer"), PEERS[name])()
+    peer: FakePeer = getattr(import_module(f"support.vendors.{name}_peer"), PEERS[name])()
     if hasattr(peer, "beat_s"):
         peer.beat_s = 1.0  # type: ignore[attr-defined]
     clock = Ahead(ahead_ns)

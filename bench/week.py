@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import uvloop
-
 from bench.measuring import Figure, Size, within
 from bench.tape import SEED
+
 from outcry.core.calendar import SessionKind
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.feeds.simulator.feed import SimulatorFeed

@@ -18,7 +18,6 @@ import tempfile
 from pathlib import Path
 
 import uvloop
-
 from sim.campaign import Campaign, Plan
 from sim.faults import Pace
 from sim.stage import Company

@@ -14,10 +14,10 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from sim.stage import Worker
 
 from outcry.ports.store import StoreBusy
 from outcry.wiring import House
-from sim.stage import Worker
 
 #: Requests of each replica a second.
 EACH_S = 6.0

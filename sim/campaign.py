@@ -10,15 +10,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.engines.ports import free_ports
-
-from outcry.accounts.licences import OPERATOR
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.delivery import Target
-from outcry.ports.store import StoreBusy
-from outcry.services.datasets import Datasets, Terms
-from outcry.services.subscriptions import Wish
-from outcry.wiring import House, open_house
 from sim.asking import Askers, Reader
 from sim.faults import Faults, Pace
 from sim.judging import Outcome, outcome_of, undisturbed
@@ -28,6 +19,15 @@ from sim.receiving import Receiver
 from sim.stage import Company, Stage
 from sim.tails import fired, followed
 from sim.telling import Teller
+from support.engines.ports import free_ports
+
+from outcry.accounts.licences import OPERATOR
+from outcry.core.units import NANOS_PER_SECOND
+from outcry.ports.delivery import Target
+from outcry.ports.store import StoreBusy
+from outcry.services.datasets import Datasets, Terms
+from outcry.services.subscriptions import Wish
+from outcry.wiring import House, open_house
 
 #: Hours that a recording holds, in seconds, about.
 _RECORDED_S = 165_000.0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from sim.market import Play
 
 from outcry.accounts.licences import OPERATOR
 from outcry.feeds.files.scid import SOURCE
@@ -22,7 +23,6 @@ from outcry.feeds.pace import FreePace
 from outcry.ports.store import RecordingRow
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
-from sim.market import Play
 
 
 @dataclass

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-from tests.recordings import Kept
+from support.recordings import MemoryRecording
 
 from outcry.core.calendar import Session
 from outcry.core.instruments import Contract
@@ -59,7 +59,7 @@ class Play:
             for contract in self.contracts(reference, days)
             for session in reference.calendar.sessions(contract.root, days[0], days[-1])
         ]
-        return ReplayFeed([Kept(self.feed, batches)], reference.calendar, pace, name=self.feed)
+        return ReplayFeed([MemoryRecording(self.feed, batches)], reference.calendar, pace, name=self.feed)
 
 
 def plays_of(number: int, seed: int, users: int) -> list[Play]:

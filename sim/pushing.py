@@ -16,13 +16,13 @@ from threading import Thread
 from typing import Any
 
 import uvloop
+from sim.market import Play
 
 from outcry.cli.playing import Player
 from outcry.client import ApiError, Unreachable, pusher
 from outcry.feeds.pace import pace_of
 from outcry.store.reference import Reference, load_reference
 from outcry.wiring import SystemClock
-from sim.market import Play
 
 # Where nothing was ever taken a replay gives up soon, for its address may be wrong; here it is not.
 pusher.FIRST_PATIENCE_S = pusher.PATIENCE_S

@@ -17,13 +17,13 @@ from pathlib import Path
 from subprocess import Popen, TimeoutExpired
 from typing import Self
 
-from tests.deliver.certificates import Certificate, certificate
-from tests.engines.jetstream import JetStream
-from tests.engines.ports import free_ports
-from tests.engines.postgres import Postgres
+from sim.proxy import Proxy
+from support.certificates import Certificate, certificate
+from support.engines.jetstream import JetStream
+from support.engines.ports import free_ports
+from support.engines.postgres import Postgres
 
 from outcry.settings import Settings, read_settings
-from sim.proxy import Proxy
 
 _OUTCRY = Path(sys.executable).with_name("outcry")
 NODES = 3

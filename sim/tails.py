@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import aiohttp
+from sim.market import GrowingFile
+from sim.stage import Stage, Worker
 
 from outcry.accounts.licences import OPERATOR
 from outcry.bus.nats.log import JetStreamLog
@@ -23,8 +25,6 @@ from outcry.services.live.outgoing import alert_row
 from outcry.services.live.recorder import say_nothing
 from outcry.services.live.stream import Outcome
 from outcry.wiring import House
-from sim.market import GrowingFile
-from sim.stage import Stage, Worker
 
 
 async def followed(files: Sequence[GrowingFile], stage: Stage, house: House, key: str) -> list[str]:

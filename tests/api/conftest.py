@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 import pytest
-from stage import Stage, build_stage, served
+from tests.api.stage import Stage, build_stage, served
 
 
 @pytest.fixture

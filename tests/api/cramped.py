@@ -1,4 +1,4 @@
-"""A service with few descriptors, as a process of its own: `python cramped.py LIMIT LOOP`.
+"""A service with few descriptors, as a process of its own: `python -m tests.api.cramped LIMIT LOOP`.
 
 It prints its port and a key. A line `hog` on standard input makes it open files until there are no more, `free` closes
 them; `log` prints how many log lines there are of each event.
@@ -10,7 +10,7 @@ import resource
 import sys
 from collections import Counter
 
-from stage import build_stage, served
+from tests.api.stage import build_stage, served
 
 from outcry.http import server
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-from stage import FakeFound, FakeQuery, MemoryAccounts, Stage, build_stage
+from tests.api.stage import FakeFound, FakeQuery, MemoryAccounts, Stage, build_stage
 
 from outcry.accounts.licences import Scope
 from outcry.api.examples import ANSWERS

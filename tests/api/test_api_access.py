@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from stage import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
+from tests.api.stage import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
 from tests.within import quick, seconds_until
 
 from outcry.api.endpoints import ENDPOINTS

@@ -6,7 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from stage import SECOND, Stage, build_stage, served
+from tests.api.stage import SECOND, Stage, build_stage, served
 from tests.within import seconds_until
 
 from outcry.ports.store import StoreBusy

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from stage import Stage
+from tests.api.stage import Stage
 
 from outcry.client import ApiError, Client, Unreachable
 from outcry.services.answers import LevelsAnswer

@@ -1,7 +1,6 @@
 """How many connections one client may have, and what is left when descriptors run out."""
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import build_stage, served
+from tests.api.stage import build_stage, served
+from tests.api.wire import Wire, plain
 from tests.within import seconds_until
-from wire import Wire, plain
 
 from outcry.http.connections import LOOPBACK, Connections
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 class Told:
@@ -138,10 +137,9 @@ class Cramped:
     """A service with 256 descriptors, in a process of its own."""
 
     def __init__(self, loop: str) -> None:
-        path = os.pathsep.join([str(HERE), str(HERE.parents[1])])
         self._running = subprocess.Popen(
-            [sys.executable, str(HERE / "cramped.py"), "256", loop], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, env={**os.environ, "PYTHONPATH": path},
+            [sys.executable, "-m", "tests.api.cramped", "256", loop], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, cwd=ROOT,
         )  # fmt: skip
         port, self.key = self._line().split()
         self.port = int(port)

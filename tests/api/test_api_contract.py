@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from stage import Stage, build_stage, served
+from tests.api.stage import Stage, build_stage, served
 
 import outcry
 from outcry.api.endpoints import ENDPOINTS

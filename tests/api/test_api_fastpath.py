@@ -6,9 +6,9 @@ import threading
 import time
 
 import pytest
-from stage import SECOND, SERVER_SECRET, Stage, build_stage, served
+from tests.api.stage import SECOND, SERVER_SECRET, Stage, build_stage, served
+from tests.api.wire import Wire, plain
 from tests.within import quick, seconds_until
-from wire import Wire, plain
 
 from outcry.services.accounts import KeyRing
 

@@ -6,9 +6,9 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stage import Stage, build_stage, served
+from tests.api.stage import Stage, build_stage, served
+from tests.api.wire import Wire, plain
 from tests.within import quick
-from wire import Wire, plain
 
 from outcry.http.redaction import holds_key
 

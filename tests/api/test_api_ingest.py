@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from stage import Got, Stage, build_stage, served
+from tests.api.stage import Got, Stage, build_stage, served
 
 from outcry.api.app import Options, Services, create_app
 from outcry.bus.inprocess import SlidingLog

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
+from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
 from outcry.accounts import keys as form
 from outcry.core.units import NANOS_PER_DAY

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from stage import START_NS, MemoryAccounts, Stage, build_stage, served
-from test_api_fastpath import hot_count, masked
+from tests.api.stage import START_NS, MemoryAccounts, Stage, build_stage, served
+from tests.api.test_api_fastpath import hot_count, masked
+from tests.api.wire import Wire, plain
 from tests.live_views import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
 from tests.within import quick, seconds_until
-from wire import Wire, plain
 
 from outcry.ports.store import GrantRow
 from outcry.services.live.board import Board

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from livestage import DAY, LIVE, Ear, Event, Market, make_alert
-from stage import SECOND, known, served
+from tests.api.livestage import DAY, LIVE, Ear, Event, Market, make_alert
+from tests.api.stage import SECOND, known, served
 from tests.within import quick, within
 
 from outcry.accounts.tiers import streams_allowed

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
+from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
 
 from outcry.api import uses
 from outcry.api.uses import Uses

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from alerts_page import page as alerts_page
-from connections_page import page as connections_page
-from settings_page import commands, meanings, page
+from tests.arch.alerts_page import page as alerts_page
+from tests.arch.connections_page import page as connections_page
+from tests.arch.settings_page import commands, meanings, page
 
 from outcry.core.methods import PRESETS
 from outcry.settings import BadSettings, Settings, read_settings

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
-from tests.brokers.peer import FakePeer
+from support.vendors.peer import FakePeer
 from tests.within import within
 
 from outcry.core.instruments import Contract

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 
 import numpy as np
-from tests.brokers.ibkr_peer import IbkrPeer
+from support.vendors.ibkr_peer import IbkrPeer
 from tests.within import no_more_threads_than, within
 
 from outcry.core.instruments import Contract, Universe

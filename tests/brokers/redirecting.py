@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.brokers.peer import FakePeer
+from support.vendors.peer import FakePeer
 
 _SCHEMES = ("http", "ws")
 

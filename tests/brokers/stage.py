@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.brokers.peer import FakePeer
+from support.vendors.bars import bars_by_hand
+from support.vendors.peer import FakePeer
 
 from outcry.accounts.licences import Scope
 from outcry.core.calendar import SessionKind
@@ -90,21 +91,6 @@ def tape_of(contract: Contract, resolution_ns: int, seed: int) -> Rows:
 def in_window(rows: Rows, from_ns: int, to_ns: int) -> Rows:
     """Rows between two instants, half-open."""
     return rows[(rows["ts_event"] >= from_ns) & (rows["ts_event"] < to_ns)]
-
-
-def bars_by_hand(rows: Rows, length_ns: int) -> list[tuple[int, ...]]:
-    """(start, open, high, low, close, volume) of trades, one by one."""
-    found: dict[int, list[int]] = {}
-    for row in rows:
-        start, price, size = (
-            int(row["ts_event"]) // length_ns * length_ns,
-            int(row["price"]),
-            int(row["size"]),
-        )
-        bar = found.setdefault(start, [price, price, price, price, 0])
-        bar[1], bar[2], bar[3] = max(bar[1], price), min(bar[2], price), price
-        bar[4] += size
-    return [(start, *bar) for start, bar in sorted(found.items())]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import ClassVar
 
-from tests.brokers.peer import FakePeer
+from support.vendors.peer import FakePeer
 from tests.brokers.stage import BEGIN_NS, MINUTE, SECOND, Stage, staged
 from tests.within import within
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from aiohttp import web
-from tests.brokers.tastytrade_peer import (
+from support.vendors.tastytrade_peer import (
     CLIENT_SECRET,
     MS,
     REFRESH_TOKEN,

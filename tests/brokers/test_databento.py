@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 from databento_dbn import Action, ErrorCode, Side, TradeMsg
-from tests.brokers.databento_peer import KEY, DatabentoPeer
+from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.within import no_more_threads_than, within
 
 from outcry.core.instruments import Contract, Universe

@@ -1,6 +1,6 @@
 """Databento through the whole house, misbehaving."""
 
-from tests.brokers.databento_peer import DatabentoPeer
+from support.vendors.databento_peer import DatabentoPeer
 from tests.brokers.suite import FaultSuite
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.brokers.databento_peer import KEY, DatabentoPeer
+from support.vendors.databento_peer import KEY, DatabentoPeer
 
 from outcry.core.calendar import SessionKind
 from outcry.core.instruments import Contract

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.brokers.ibkr_peer import IbkrPeer
+from support.vendors.ibkr_peer import IbkrPeer
 from tests.brokers.stage import BEGIN_NS, MINUTE, Stage, at
 from tests.brokers.suite import LIVE, FaultSuite, finish, live
 

@@ -4,7 +4,7 @@ import asyncio
 from decimal import Decimal
 
 import pytest
-from tests.brokers import ibkr_frames as frames
+from support.vendors import ibkr_frames as frames
 from tests.brokers.ibkr_play import ES, at, universe
 
 from outcry.core.instruments import Contract

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.brokers import ibkr_frames as frames
+from support.vendors import ibkr_frames as frames
 from tests.brokers.ibkr_play import ES, MINUTE, NOW, NQ, SECOND, Play, run, tape_of, walk
 
 from outcry.feeds.ibkr import channel

@@ -7,6 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 from aiohttp import web
+from support.vendors.massive_peer import KEY, MassivePeer
 from tests.brokers.following import (
     ES,
     MS,
@@ -22,7 +23,6 @@ from tests.brokers.following import (
     told,
     until,
 )
-from tests.brokers.massive_peer import KEY, MassivePeer
 
 from outcry.core.instruments import Contract
 from outcry.feeds.channel import Channel, Lag, Switchboard

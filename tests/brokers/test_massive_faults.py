@@ -1,6 +1,6 @@
 """Massive through the whole house, misbehaving."""
 
-from tests.brokers.massive_peer import MassivePeer
+from support.vendors.massive_peer import MassivePeer
 from tests.brokers.suite import FaultSuite
 
 

@@ -4,6 +4,8 @@ import asyncio
 from decimal import Decimal
 
 import pytest
+from support.vendors.bars import bars_by_hand
+from support.vendors.projectx_peer import KEY, USER, ProjectXPeer
 from tests.brokers.following import (
     ES,
     NOW_NS,
@@ -19,8 +21,6 @@ from tests.brokers.following import (
     told,
     until,
 )
-from tests.brokers.projectx_peer import KEY, USER, ProjectXPeer
-from tests.brokers.stage import bars_by_hand
 
 from outcry.core.instruments import Contract
 from outcry.feeds.projectx import rest

@@ -1,6 +1,6 @@
 """ProjectX through the whole house, misbehaving."""
 
-from tests.brokers.projectx_peer import ProjectXPeer
+from support.vendors.projectx_peer import ProjectXPeer
 from tests.brokers.suite import FaultSuite
 
 

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import pytest
 from aiohttp import web
-from tests.brokers.databento_peer import DatabentoPeer
+from support.vendors.databento_peer import DatabentoPeer
+from support.vendors.ibkr_peer import IbkrPeer
+from support.vendors.massive_peer import MassivePeer
+from support.vendors.peer import FakePeer
+from support.vendors.projectx_peer import ProjectXPeer
+from support.vendors.tastytrade_peer import TastytradePeer
+from support.vendors.tradovate_peer import TradovatePeer
 from tests.brokers.following import ES, NOW_NS, SECOND, desk, run, tape, until
-from tests.brokers.ibkr_peer import IbkrPeer
-from tests.brokers.massive_peer import MassivePeer
-from tests.brokers.peer import FakePeer
-from tests.brokers.projectx_peer import ProjectXPeer
 from tests.brokers.redirecting import RedirectingPeer
-from tests.brokers.tastytrade_peer import TastytradePeer
-from tests.brokers.tradovate_peer import TradovatePeer
 
 from outcry.feeds.adapters import adapters
 from outcry.ports.feed import CaughtUp

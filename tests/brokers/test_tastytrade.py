@@ -10,6 +10,13 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from support.vendors.tastytrade_peer import (
+    CLIENT_SECRET,
+    MINUTE,
+    MS,
+    REFRESH_TOKEN,
+    BarsOnlyPeer,
+)
 from tests.brokers.tastytrade_desk import (
     ES,
     NOW,
@@ -26,13 +33,6 @@ from tests.brokers.tastytrade_desk import (
     played,
     universe,
     walk,
-)
-from tests.brokers.tastytrade_peer import (
-    CLIENT_SECRET,
-    MINUTE,
-    MS,
-    REFRESH_TOKEN,
-    BarsOnlyPeer,
 )
 
 from outcry.core.instruments import Contract

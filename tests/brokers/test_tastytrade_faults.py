@@ -1,8 +1,8 @@
 """What a connection to tastytrade survives, where the server keeps a past of sales."""
 
 import pytest
+from support.vendors.tastytrade_peer import BarsOnlyPeer, TastytradePeer
 from tests.brokers.suite import FaultSuite
-from tests.brokers.tastytrade_peer import BarsOnlyPeer, TastytradePeer
 
 from outcry.feeds.tastytrade import stream
 

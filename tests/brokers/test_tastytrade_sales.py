@@ -10,6 +10,9 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.vendors.tastytrade_peer import (
+    MS,
+)
 from tests.brokers.tastytrade_desk import (
     ES,
     NOW,
@@ -23,9 +26,6 @@ from tests.brokers.tastytrade_desk import (
     exhausted,
     played,
     walk,
-)
-from tests.brokers.tastytrade_peer import (
-    MS,
 )
 
 from outcry.feeds.tastytrade import channel as channels

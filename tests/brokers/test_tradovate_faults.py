@@ -1,7 +1,7 @@
 """Tradovate survives what every adapter must."""
 
+from support.vendors.tradovate_peer import TradovatePeer
 from tests.brokers.suite import FaultSuite
-from tests.brokers.tradovate_peer import TradovatePeer
 
 
 class OfSmallPages(TradovatePeer):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.brokers.tradovate_peer import TradovatePeer
+from support.vendors.tradovate_peer import TradovatePeer
 from tests.brokers.tradovate_stage import (
     ES,
     MINUTE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-from tests.brokers.tradovate_peer import TradovatePeer
+from support.vendors.tradovate_peer import TradovatePeer
 from tests.within import no_more_threads_than, within
 
 from outcry.core.instruments import Contract, Universe

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.deliver.certificates import certificate
+from support.certificates import certificate
 
 from outcry.cli.agent_words import WORDS
 from outcry.client.errors import ApiError, Unreachable

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.engines.jetstream import JetStream
 from tests.brokers.stage import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
 from tests.cluster.feeding_stage import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
-from tests.engines.jetstream import JetStream
 from tests.within import within
 
 from outcry.accounts.licences import OPERATOR

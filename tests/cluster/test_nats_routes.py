@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from tests.engines.ports import free_ports, until
+from support.engines.ports import free_ports, until
 
 SERVER = Path(sys.executable).with_name("nats-server")
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "nats"

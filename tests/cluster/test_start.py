@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tests.engines.ports import free_ports, until
-from tests.engines.postgres import Postgres
+from support.engines.ports import free_ports, until
+from support.engines.postgres import Postgres
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 
@@ -19,7 +19,7 @@ def test_a_process_waits_for_a_database_that_starts_after_it(tmp_path: Path) -> 
         database = postgres.database()
         postgres.stop()
         environment = {
-            "PATH": os.environ["PATH"], "HOME": "/nonexistent", "PYTHONPATH": os.pathsep.join(sys.path),
+            "PATH": os.environ["PATH"], "HOME": "/nonexistent",
             "OUTCRY_DATA": str(tmp_path / "data"), "OUTCRY_SECRET": "0123456789abcdef",
             "OUTCRY_CLUSTER": f"nats://127.0.0.1:{nowhere}", "OUTCRY_ROLE": "api",
             "OUTCRY_DATABASE_URL": postgres.url(database),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import nats
 import pytest
+from support.engines.jetstream import JetStream
+from support.engines.postgres import Postgres
 from tests.contract.databases import KINDS, Place, Places
-from tests.engines.jetstream import JetStream
-from tests.engines.postgres import Postgres
 
 
 @pytest.fixture(scope="session")

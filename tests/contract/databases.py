@@ -8,7 +8,7 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine
-from tests.engines.postgres import Postgres
+from support.engines.postgres import Postgres
 
 from outcry.store import migrate as migration
 from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url

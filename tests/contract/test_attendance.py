@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
 from tests.contract.outbox_stage import LEASE_NS, S, Stage
-from tests.engines.postgres import Postgres
 
 from outcry.ports.delivery import SubscriptionPhase
 from outcry.ports.store import StoreBusy

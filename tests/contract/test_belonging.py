@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from tests.engines.jetstream import JetStream
-from tests.engines.ports import free_ports
+from support.engines.jetstream import JetStream
+from support.engines.ports import free_ports
 from tests.within import within
 
 from outcry.bus.nats.belonging import STREAM, until_ours

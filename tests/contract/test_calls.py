@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+from support.engines.jetstream import JetStream
 from tests.contract.conditions import soon, until
-from tests.engines.jetstream import JetStream
 from tests.within import within
 
 from outcry.bus.nats.calls import NatsCalls

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import log_writer
 import pytest
-from trade_logs import KEY, OTHER, files, frames
+from tests.contract import log_writer
+from tests.contract.trade_logs import KEY, OTHER, files, frames
 
 from outcry.ports.live import Frame, LogDamaged, LogInUse
 
+ROOT = Path(__file__).parents[2]
 HEAD = 20  # bytes of a frame before its blob
 
 
@@ -478,8 +479,8 @@ def test_a_killed_writer_leaves_whole_frames_and_all_it_reported(tmp_path: Path)
     chance = random.Random(20261203)
     reported = 0
     for _ in range(10):
-        command = [sys.executable, log_writer.__file__, str(tmp_path / "log"), "1000000"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        command = [sys.executable, "-m", log_writer.__name__, str(tmp_path / "log"), "1000000"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
             assert process.stdout is not None
             first = process.stdout.readline()  # it is at it
             time.sleep(chance.random() * 0.05)

@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 import pytest
-from between import Between
-from tests.engines.jetstream import JetStream
-from trade_logs import KEY, OTHER, frames, jetstream_log
+from support.engines.jetstream import JetStream
+from tests.contract.between import Between
+from tests.contract.trade_logs import KEY, OTHER, frames, jetstream_log
 
 from outcry.bus.nats import messages
 from outcry.bus.nats.asking import Asking

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 import pytest
+from support.engines.jetstream import JetStream
 from tests.contract.conditions import soon
 from tests.contract.local_latest import LocalLatest
-from tests.engines.jetstream import JetStream
 from tests.within import within
 
 from outcry.bus.nats.latest import JetStreamLatest

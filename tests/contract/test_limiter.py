@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.engines.jetstream import JetStream
 from tests.contract.limiters import Moved, alone, here, moved, over_nats
-from tests.engines.jetstream import JetStream
 
 MS = 1_000_000
 WINDOW = 60_000 * MS

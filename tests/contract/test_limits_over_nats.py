@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from support.engines.jetstream import JetStream
 from tests.contract.conditions import until
-from tests.engines.jetstream import JetStream
 from tests.services.limiting_stage import patience
 from tests.within import within
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from support.engines.jetstream import JetStream
 from tests.contract.conditions import until
-from tests.engines.jetstream import JetStream
 from tests.services.live_stage import ScriptFeed, Stage, Trades, rows, run
 from tests.services.test_live_engine import CAUGHT, OPEN
 from tests.services.test_mirror import FIRST, KEY, PARTITION, Clock, every, key_of, running

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from between import Between
-from tests.engines.jetstream import JetStream
-from tests.engines.ports import free_ports
+from support.engines.jetstream import JetStream
+from support.engines.ports import free_ports
+from tests.contract.between import Between
 
 from outcry.bus.nats.link import BusRefused, Link
 from outcry.ports.calls import BusDown, NobodyServes

@@ -15,10 +15,10 @@ from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
+from support.engines.jetstream import JetStream
+from support.engines.ports import until as until_so
 from tests.contract.conditions import until
 from tests.contract.every_partition import EveryPartition
-from tests.engines.jetstream import JetStream
-from tests.engines.ports import until as until_so
 from tests.within import within
 
 from outcry.bus.nats.link import Link

@@ -11,9 +11,9 @@ from signal import Signals
 
 import pytest
 from sqlalchemy import inspect, text
+from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
 from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
-from tests.engines.postgres import Postgres
 from tests.within import quick
 
 from outcry.accounts.licences import Grant, resolve

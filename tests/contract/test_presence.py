@@ -5,8 +5,8 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from support.engines.jetstream import JetStream
 from tests.contract.conditions import until
-from tests.engines.jetstream import JetStream
 from tests.within import within
 
 from outcry.bus.nats.link import Link

@@ -6,8 +6,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from support.engines.jetstream import JetStream
 from tests.contract.databases import KINDS, Places
-from tests.engines.jetstream import JetStream
 
 from outcry.bus.nats.snapshots import JetStreamSnapshots
 from outcry.bus.nats.thread import LinkThread

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trade_logs import KEY, OTHER, background, files, frames, jetstream_log
+from tests.contract.trade_logs import KEY, OTHER, background, files, frames, jetstream_log
 
 from outcry.core.instruments import Contract
 from outcry.ports.live import Frame, StreamKey, TradeLog

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.engines.jetstream import JetStream
+from support.engines.jetstream import JetStream
 
 from outcry.bus.background import BackgroundLog
 from outcry.bus.log import FileLog

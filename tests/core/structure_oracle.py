@@ -6,7 +6,7 @@ balance is told anew. Everything here is written from rules §6, not from the ma
 
 from dataclasses import dataclass
 
-from structure_tape import MINUTE, at
+from tests.core.structure_tape import MINUTE, at
 
 from outcry.core.opening import Opening
 from outcry.core.structure.machine import AlertType, Observation

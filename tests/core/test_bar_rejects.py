@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from structure_tape import MINUTE, OPEN_NS, PRIOR, opening
+from tests.core.structure_tape import MINUTE, OPEN_NS, PRIOR, opening
 
 from outcry.core.live import LiveSession
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_scenarios import HALF_HOUR, OPENING, PRIOR
+from tests.core.test_scenarios import HALF_HOUR, OPENING, PRIOR
 
 from outcry.core.levels import Carried, Dated
 from outcry.core.playbook import Status

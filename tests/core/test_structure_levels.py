@@ -3,7 +3,7 @@
 from datetime import date
 
 import pytest
-from structure_tape import PRIOR, Tape, opening, told
+from tests.core.structure_tape import PRIOR, Tape, opening, told
 
 from outcry.core.levels import Dated
 from outcry.core.opening import Prior

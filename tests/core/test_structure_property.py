@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from structure_oracle import Bar, Bracket, Event, Revised, alerts
-from structure_tape import MINUTE, OPEN_NS, PRIOR, at, opening
+from tests.core.structure_oracle import Bar, Bracket, Event, Revised, alerts
+from tests.core.structure_tape import MINUTE, OPEN_NS, PRIOR, at, opening
 
 from outcry.core.levels import Dated
 from outcry.core.opening import Opening, Prior

@@ -3,7 +3,7 @@
 import json
 from datetime import date
 
-from structure_tape import OPEN_NS, Tape, at, opening, told
+from tests.core.structure_tape import OPEN_NS, Tape, at, opening, told
 
 from outcry.core.levels import Dated
 from outcry.core.structure.machine import BEYOND_TICKS, NEVER_NS, Quiet

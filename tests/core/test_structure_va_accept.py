@@ -1,7 +1,7 @@
 """`va-accept-*`, worked by hand: two brackets, one after the other, closing at 1001 or more (959 or less)."""
 
 import pytest
-from structure_tape import Tape, at, told
+from tests.core.structure_tape import Tape, at, told
 
 ABOVE, BELOW = "va-accept-above", "va-accept-below"
 

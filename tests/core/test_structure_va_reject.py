@@ -1,7 +1,7 @@
 """`va-reject-*`, worked by hand: VAH 1000, VAL 960, arm 8. A poke is 1001 or more, a close back is 999 or less."""
 
 import pytest
-from structure_tape import Tape, at, told
+from tests.core.structure_tape import Tape, at, told
 
 HIGH, LOW = "va-reject-high", "va-reject-low"
 

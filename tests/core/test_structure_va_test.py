@@ -1,7 +1,7 @@
 """`va-test-*`, worked by hand: VAH 1000, VAL 960, tolerance 2 (998 to 1002, 958 to 962), arm 8, rest 15 minutes."""
 
 import pytest
-from structure_tape import PRIOR, Tape, opening, told
+from tests.core.structure_tape import PRIOR, Tape, opening, told
 
 from outcry.core.opening import Prior
 

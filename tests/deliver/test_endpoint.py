@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook
-from tests.deliver.certificates import Certificate, certificate
+from support.certificates import Certificate, certificate
 from tests.deliver.parcels import HOOK, NOW_NS, PAGES, StillClock, ToldEgress, alert, parcel, reply, send
 
 from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND

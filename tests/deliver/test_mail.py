@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
-from tests.deliver.certificates import Certificate, certificate
+from support.certificates import Certificate, certificate
 from tests.services.memory_identity import HandClock
 
 from outcry.deliver.mail import SmtpMailer, SmtpServer, smtp_server

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from tests.deliver.certificates import certificate
+from support.certificates import certificate
 
 from outcry.core.calendar import SessionKind
 from outcry.core.structure.machine import AlertType

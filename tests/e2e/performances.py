@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from tests.recordings import Kept
+from support.recordings import MemoryRecording
 
 from outcry.accounts.licences import Grant, Scope, resolve
 from outcry.core.instruments import Contract
@@ -53,7 +53,7 @@ class Piece:
 
     name: str
     contract: Contract
-    readings: Sequence[Kept]
+    readings: Sequence[MemoryRecording]
 
 
 def pieces(shared: Path, reference: Reference) -> dict[str, Piece]:
@@ -77,7 +77,7 @@ def _recorded(
     readings = readings_of(
         FileLibrary(), reference.universe, paths, ReadOptions(contract=contract if one else None)
     )
-    kept = [Kept(reading.source, list(reading.batches()), reading.path) for reading in readings]
+    kept = [MemoryRecording(reading.source, list(reading.batches()), reading.path) for reading in readings]
     return Piece(name, reference.universe.contract(contract), kept)
 
 
@@ -92,7 +92,7 @@ def invented(reference: Reference) -> Piece:
         for column in TRADE.names or ():
             plain[column] = rows[column]
         batches.append(Batch(contract, Quality.TICKS, plain, "invented"))
-    return Piece("made", contract, [Kept("invented", batches)])
+    return Piece("made", contract, [MemoryRecording("invented", batches)])
 
 
 def prepare(folder: Path) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-from tests.brokers.ibkr_peer import IbkrPeer
+from support.vendors.ibkr_peer import IbkrPeer
 from tests.brokers.stage import (
     BEGIN_NS,
     CLOSE_NS,

@@ -1,12 +1,11 @@
 """Thousands of alerts on their way to twenty endpoints, and a worker killed every five seconds."""
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests.engines.postgres import Postgres
+from support.engines.postgres import Postgres
 
 ROOT = Path(__file__).parents[2]
 ALERTS, FEWER = 10_000, 2_400
@@ -24,8 +23,7 @@ def killed(folder: Path, alerts: int, workers: int, *database: str) -> tuple[int
         str(workers),
         *database,
     ]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(call, cwd=ROOT, env=env, timeout=900, check=False, capture_output=True, text=True)
+    done = subprocess.run(call, cwd=ROOT, timeout=900, check=False, capture_output=True, text=True)
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, (done.stdout + done.stderr)[-8000:]
     found = re.match(r"(\d+) kills, (\d+) requests, (\d+) repeats, \d+ s; during: (.*)", done.stdout)

@@ -22,7 +22,7 @@ def dumps(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> list[list[s
         folder, target = home / str(batch), home / f"{batch}.txt"
         call = [sys.executable, "-m", "tests.e2e.performances", str(shared), str(folder), str(target), str(batch),
                 str(HOUR_NS)]  # fmt: skip
-        env = {**os.environ, "PYTHONHASHSEED": hash_seed, "TZ": zone, "PYTHONPATH": os.pathsep.join(sys.path)}
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed, "TZ": zone}
         done = subprocess.run(
             call, cwd=ROOT, env=env, timeout=600, check=False, capture_output=True, text=True
         )

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
-from tests.recordings import Kept
+from support.recordings import MemoryRecording
 from tests.services.live_stage import MINUTE, SECOND, Stage, run
 
 from outcry.accounts.licences import Grant, Scope
@@ -190,7 +190,7 @@ class Week:
         for column in TRADE.names or ():
             plain[column] = past[column]
         batch = Batch(ES, Quality.TICKS, plain, "the past")
-        reading = Kept("past", [batch], covered=((PAST, RECORDED),))
+        reading = MemoryRecording("past", [batch], covered=((PAST, RECORDED),))
         house.importer.record(reading, 0, RECORDED, lambda: None)
 
     def answers(self, moment_ns: int, feed_caps: FeedCaps, at: Iterable[int]) -> dict[int, Seen]:

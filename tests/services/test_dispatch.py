@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
+from tests.services.delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
 
 from outcry.accounts.licences import Audience
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND

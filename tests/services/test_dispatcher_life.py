@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from delivery_stage import ARRIVED, Stage, Told, staged
+from tests.services.delivery_stage import ARRIVED, Stage, Told, staged
 from tests.within import within
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from delivery_stage import BEGIN_NS, Stage, staged
+from tests.services.delivery_stage import BEGIN_NS, Stage, staged
 
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.mailer import Mail, MailFailed

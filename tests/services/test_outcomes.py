@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
+from tests.services.delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
 
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target

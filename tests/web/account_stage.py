@@ -8,8 +8,8 @@ from pathlib import Path
 from unittest.mock import patch
 from urllib.parse import urlencode
 
-from broker_stage import ScriptedConnections
-from webstage import Got, Visitor, WebStage, bare_stage
+from tests.web.broker_stage import ScriptedConnections
+from tests.web.webstage import Got, Visitor, WebStage, bare_stage
 
 from outcry.core.instruments import Contract
 from outcry.ports.live import StreamKey

@@ -7,9 +7,9 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from browsing import Opened, Window, launch, window
 from playwright.sync_api import Browser, expect, sync_playwright
-from webstage import WebStage, bare_stage, demo_stage
+from tests.web.browsing import Opened, Window, launch, window
+from tests.web.webstage import WebStage, bare_stage, demo_stage
 
 from outcry.deliver.names import NameService
 

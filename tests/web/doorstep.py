@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pyotp
 from argon2 import PasswordHasher
-from webstage import DAY, PASSWORD, Got, MovableClock, Visitor
+from tests.web.webstage import DAY, PASSWORD, Got, MovableClock, Visitor
 
 from outcry.http.server import Binding, build_server
 from outcry.ports.identity import UserRow

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from re import sub
 from typing import Literal
 
-from account_stage import Member, show
-from webstage import SHOWS, WebStage
+from tests.web.account_stage import Member, show
+from tests.web.webstage import SHOWS, WebStage
 
 from outcry.core.instruments import Contract
 from outcry.core.units import NANOS_PER_HOUR

@@ -6,9 +6,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from browsing import Window
 from playwright.sync_api import Locator
-from webstage import PASSWORD
+from tests.web.browsing import Window
+from tests.web.webstage import PASSWORD
 
 
 class Person:

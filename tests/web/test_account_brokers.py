@@ -4,9 +4,9 @@ describes them."""
 from collections.abc import Iterator
 
 import pytest
-from account_stage import Member, Read, account_stage, show, unconfirmed
-from broker_stage import GIVEN, ScriptedConnections
-from webstage import WebStage
+from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
+from tests.web.broker_stage import GIVEN, ScriptedConnections
+from tests.web.webstage import WebStage
 
 from outcry.accounts.licences import Scope
 from outcry.core.instruments import Contract

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from account_stage import Member, Read
-from webhook_stage import ScriptedDeliverer, disabled, lane, made, webhook_stage
-from webstage import WebStage
+from tests.web.account_stage import Member, Read
+from tests.web.webhook_stage import ScriptedDeliverer, disabled, lane, made, webhook_stage
+from tests.web.webstage import WebStage
 
 from outcry.ports.identity import Preferences
 from outcry.web.desk import Visit

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from account_stage import FORM, Member, Read, account_stage, unconfirmed
-from webstage import WebStage
+from tests.web.account_stage import FORM, Member, Read, account_stage, unconfirmed
+from tests.web.webstage import WebStage
 
 HOSTILE = "\"><script>alert('x')</script>&amp;{{7*7}}"
 

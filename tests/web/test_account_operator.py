@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from account_stage import Member, Read, account_stage, show, unconfirmed
-from webstage import WebStage
+from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
+from tests.web.webstage import WebStage
 
 from outcry.core.instruments import Contract
 

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
-from account_stage import FORM, Member, Read, unconfirmed
-from webhook_stage import (
+from tests.web.account_stage import FORM, Member, Read, unconfirmed
+from tests.web.webhook_stage import (
     GOOD,
     SLACK,
     URL,
@@ -19,7 +19,7 @@ from webhook_stage import (
     webhook_stage,
     wish,
 )
-from webstage import WebStage
+from tests.web.webstage import WebStage
 
 from outcry.ports.delivery import SubscriptionPhase, Target
 from outcry.ports.delivery import TestResult as Result

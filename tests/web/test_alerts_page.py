@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
-from browsing import Opened
 from playwright.sync_api import Page, Route, expect
-from webstage import WebStage
+from tests.web.browsing import Opened
+from tests.web.webstage import WebStage
 
 from outcry.core.structure.machine import AlertType
 from outcry.feeds.simulator.clock import DemoClock

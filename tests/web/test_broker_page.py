@@ -7,10 +7,10 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from account_stage import Member, Read, account_stage, show, unconfirmed
-from broker_stage import FOUND, GIVEN, ScriptedConnections
-from texts import all_texts
-from webstage import WebStage
+from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
+from tests.web.broker_stage import FOUND, GIVEN, ScriptedConnections
+from tests.web.texts import all_texts
+from tests.web.webstage import WebStage
 
 import outcry.feeds
 from outcry.accounts.licences import Scope

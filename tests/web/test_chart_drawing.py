@@ -5,9 +5,9 @@ from itertools import pairwise, product
 from typing import Any
 
 import pytest
-from chart_answers import Json, Made, answer_of, letters_of, volumes_of
-from chart_stage import Stage, browsing, drawn, serving, shown
 from playwright.sync_api import Page
+from support.chart_answers import Json, Made, answer_of, letters_of, volumes_of
+from support.chart_page import ChartServer, browsing, drawn, serving, shown
 
 LAYOUTS = ("collapsed", "split", "candles")
 PARTS = ["volume", "naked", "prior", "ib", "overnight", "singles", "poor", "path", "candles"]
@@ -29,7 +29,7 @@ MARKETS = {
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[ChartServer]:
     with serving() as stage:
         yield stage
 
@@ -48,7 +48,7 @@ def look(page: Page, **view: Any) -> Json:
 
 
 @pytest.mark.parametrize("name", MARKETS)
-def test_everything_drawn_is_of_the_answer(stage: Stage, page: Page, name: str) -> None:
+def test_everything_drawn_is_of_the_answer(stage: ChartServer, page: Page, name: str) -> None:
     made = MARKETS[name]
     stage.answer = answer = answer_of(made)
     shown(page, stage)
@@ -171,7 +171,7 @@ def row_of(price: float, tick_e9: int, size: int) -> float:
     return round(price * 10**9) // tick_e9 // size * size * tick_e9 / 10**9
 
 
-def test_sixty_sessions_are_all_there(stage: Stage, page: Page) -> None:
+def test_sixty_sessions_are_all_there(stage: ChartServer, page: Page) -> None:
     made = Made(sessions=60, seed=41)
     stage.answer = answer = answer_of(made)
     shown(page, stage, "sessions=60")
@@ -181,7 +181,7 @@ def test_sixty_sessions_are_all_there(stage: Stage, page: Page) -> None:
         check_levels(record, answer)
 
 
-def test_parts_not_wanted_are_not_drawn(stage: Stage, page: Page) -> None:
+def test_parts_not_wanted_are_not_drawn(stage: ChartServer, page: Page) -> None:
     stage.answer = answer_of(Made(seed=43))
     shown(page, stage)
     facts_of = {
@@ -205,7 +205,7 @@ def test_parts_not_wanted_are_not_drawn(stage: Stage, page: Page) -> None:
         assert not gone & {line["kind"] for line in record["lines"]}
 
 
-def test_a_balance_still_forming_has_no_multiples(stage: Stage, page: Page) -> None:
+def test_a_balance_still_forming_has_no_multiples(stage: ChartServer, page: Page) -> None:
     answer = answer_of(Made(seed=7))
     last = answer["sessions"][-1]
     assert not last["final"]
@@ -221,7 +221,7 @@ def test_a_balance_still_forming_has_no_multiples(stage: Stage, page: Page) -> N
     assert look(page)["extensions"] == []
 
 
-def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: Stage, page: Page) -> None:
+def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: ChartServer, page: Page) -> None:
     stage.answer = answer = answer_of(Made(sessions=10, seed=47))
     record = shown(page, stage, "sessions=10")
     rays = [line for line in record["lines"] if line["kind"] == "npoc"]
@@ -233,7 +233,7 @@ def test_naked_rays_begin_at_their_session_and_end_at_the_tags(stage: Stage, pag
         assert ray["to"] == record["right"]
 
 
-def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: Stage, page: Page) -> None:
+def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: ChartServer, page: Page) -> None:
     stage.answer = answer = answer_of(Made(seed=47))
     answer["nakedPocs"] = [{"price": answer["sessions"][0]["levels"]["poc"], "date": "2026-11-16"}]
     page.set_viewport_size({"width": 2200, "height": 900})
@@ -249,7 +249,7 @@ def test_a_naked_poc_says_of_its_day_what_the_page_says_of_it(stage: Stage, page
     assert tag["text"].endswith("nPOC Nov 16")  # what there is no room for is left out from the end
 
 
-def test_only_the_sessions_asked_for_are_in_sight(stage: Stage, page: Page) -> None:
+def test_only_the_sessions_asked_for_are_in_sight(stage: ChartServer, page: Page) -> None:
     stage.answer = answer = answer_of(Made(sessions=10, seed=53))
     record = shown(page, stage, "sessions=2")
     assert [caption["date"] for caption in record["captions"]] == [
@@ -257,7 +257,9 @@ def test_only_the_sessions_asked_for_are_in_sight(stage: Stage, page: Page) -> N
     ]
 
 
-def test_a_bracket_off_the_half_hours_after_a_break_has_a_slot_of_its_own(stage: Stage, page: Page) -> None:
+def test_a_bracket_off_the_half_hours_after_a_break_has_a_slot_of_its_own(
+    stage: ChartServer, page: Page
+) -> None:
     made = Made(sessions=1, traded=6, seed=59)
     stage.answer = answer = answer_of(made)
     session = answer["sessions"][0]
@@ -268,7 +270,7 @@ def test_a_bracket_off_the_half_hours_after_a_break_has_a_slot_of_its_own(stage:
     assert prices(facts["rows"]) == letters_of(session, made.tick_e9, 1)
 
 
-def test_rows_too_low_to_be_seen_are_drawn_several_as_one(stage: Stage, page: Page) -> None:
+def test_rows_too_low_to_be_seen_are_drawn_several_as_one(stage: ChartServer, page: Page) -> None:
     """A session of sixty thousand ticks has no row for each of them, and none is lost."""
     made = Made(sessions=3, swing=20_000, start_ticks=200_000, seed=67)
     stage.answer = answer = answer_of(made)
@@ -280,7 +282,7 @@ def test_rows_too_low_to_be_seen_are_drawn_several_as_one(stage: Stage, page: Pa
 
 
 def test_where_there_is_no_room_for_all_tags_the_least_important_are_left_out(
-    stage: Stage, page: Page
+    stage: ChartServer, page: Page
 ) -> None:
     stage.answer = answer_of(Made(sessions=40, seed=71))
     page.set_viewport_size({"width": 1300, "height": 300})

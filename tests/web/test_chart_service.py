@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart_stage import Stage, browsing, drawn, serving, shown
 from playwright.sync_api import Page
-from webstage import Visitor, WebStage, demo_stage
+from support.chart_page import ChartServer, browsing, drawn, serving, shown
+from tests.web.webstage import Visitor, WebStage, demo_stage
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebStage]:
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[ChartServer]:
     with serving() as stage:
         yield stage
 
@@ -36,7 +36,7 @@ def asked(visitor: Visitor, path: str) -> Any:
     return json.loads(got.body)
 
 
-def charted(visitor: Visitor, stage: Stage, page: Page, root: str, query: str) -> tuple[Any, Any]:
+def charted(visitor: Visitor, stage: ChartServer, page: Page, root: str, query: str) -> tuple[Any, Any]:
     """The answer for a chart, and what was drawn of it."""
     stage.answer = asked(visitor, f"/page/chart?symbol={root}&sessions=5")
     return stage.answer, shown(page, stage, f"sessions=5&parts=1&show=volume&show=poor&show=singles&{query}")
@@ -44,7 +44,7 @@ def charted(visitor: Visitor, stage: Stage, page: Page, root: str, query: str) -
 
 @pytest.mark.parametrize("root", ["ES", "ZN", "6J"])
 def test_completed_sessions_are_drawn_as_profile_and_history_give_them(
-    service: WebStage, stage: Stage, page: Page, root: str
+    service: WebStage, stage: ChartServer, page: Page, root: str
 ) -> None:
     visitor = service.visitor()
     answer, record = charted(visitor, stage, page, root, "letters=letters&row=1")
@@ -80,7 +80,7 @@ def of_one_instant(visitor: Visitor) -> tuple[Any, Any, Any]:
 
 
 def test_the_open_session_is_drawn_as_levels_and_context_give_it(
-    service: WebStage, stage: Stage, page: Page
+    service: WebStage, stage: ChartServer, page: Page
 ) -> None:
     visitor = service.visitor()
     before, answer, _ = of_one_instant(visitor)
@@ -111,7 +111,7 @@ def test_the_open_session_is_drawn_as_levels_and_context_give_it(
 
 
 def test_multiples_of_the_initial_balance_are_drawn_once_it_is_made(
-    service: WebStage, stage: Stage, page: Page
+    service: WebStage, stage: ChartServer, page: Page
 ) -> None:
     visitor = service.visitor()
     service.forward(2 * 3600)

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from chart_answers import Made, answer_of, letters_of
-from chart_stage import Stage, browsing, drawn, pressed, serving, shown
 from playwright.sync_api import Page
+from support.chart_answers import Made, answer_of, letters_of
+from support.chart_page import ChartServer, browsing, drawn, pressed, serving, shown
 
 WEEK = Made(seed=61)
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[ChartServer]:
     with serving() as stage:
         yield stage
 
@@ -25,14 +25,14 @@ def page() -> Iterator[Page]:
 
 
 @pytest.fixture
-def chart(stage: Stage, page: Page) -> Page:
+def chart(stage: ChartServer, page: Page) -> Page:
     """The page with the chart of a week."""
     stage.answer = answer_of(WEEK)
     shown(page, stage)
     return page
 
 
-def test_a_newer_answer_of_one_session_is_merged(stage: Stage, chart: Page) -> None:
+def test_a_newer_answer_of_one_session_is_merged(stage: ChartServer, chart: Page) -> None:
     newer = copy.deepcopy(stage.answer)
     last = newer["sessions"][-1]
     top = last["levels"]["high"] + 2
@@ -53,13 +53,13 @@ def test_a_newer_answer_of_one_session_is_merged(stage: Stage, chart: Page) -> N
     assert ("last", top) in {(line["kind"], line["price"]) for line in record["lines"]}
 
 
-def test_what_has_been_moved_stays_where_it_is_when_something_comes(stage: Stage, chart: Page) -> None:
+def test_what_has_been_moved_stays_where_it_is_when_something_comes(stage: ChartServer, chart: Page) -> None:
     moved = pressed(chart, "+", "+")
     chart.evaluate("(answer) => window.chart.update(answer)", stage.answer | {"lastPrice": 7_000.0})
     assert drawn(chart)["slot"] == pytest.approx(moved["slot"])
 
 
-def test_a_quote_moves_the_last_price_only(stage: Stage, chart: Page) -> None:
+def test_a_quote_moves_the_last_price_only(stage: ChartServer, chart: Page) -> None:
     before, price = drawn(chart), stage.answer["sessions"][-1]["levels"]["openPrice"]
     chart.evaluate("(price) => window.chart.quote(price)", price)
     after = drawn(chart)
@@ -67,7 +67,9 @@ def test_a_quote_moves_the_last_price_only(stage: Stage, chart: Page) -> None:
     assert after["sessions"] == before["sessions"]
 
 
-def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(stage: Stage, chart: Page) -> None:
+def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(
+    stage: ChartServer, chart: Page
+) -> None:
     older = stage.answer["sessions"][:-1]
     delayed: dict[str, Any] = {
         "sessions": older, "live": False, "dataSource": "delayed", "state": "stale_link", "lastPrice": None,
@@ -83,14 +85,14 @@ def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(stage
     assert drawn(chart)["stale"] is None
 
 
-def test_a_page_that_hears_nothing_says_since_when(stage: Stage, chart: Page) -> None:
+def test_a_page_that_hears_nothing_says_since_when(stage: ChartServer, chart: Page) -> None:
     chart.evaluate("window.chart.pause('2026-11-20T18:12:00.000Z')")
     assert drawn(chart)["stale"]["text"] == "Nothing newer than 13:12"
     chart.evaluate("window.chart.pause(null)")
     assert drawn(chart)["stale"] is None
 
 
-def test_before_the_open_there_is_the_night_and_what_was_before(stage: Stage, page: Page) -> None:
+def test_before_the_open_there_is_the_night_and_what_was_before(stage: ChartServer, page: Page) -> None:
     stage.answer = answer = answer_of(WEEK)
     last = answer["sessions"][-1]
     last |= {
@@ -105,7 +107,7 @@ def test_before_the_open_there_is_the_night_and_what_was_before(stage: Stage, pa
     assert page.locator("#said").inner_text() == "Before the open"
 
 
-def test_a_night_of_which_only_the_range_is_known(stage: Stage, page: Page) -> None:
+def test_a_night_of_which_only_the_range_is_known(stage: ChartServer, page: Page) -> None:
     stage.answer = answer = answer_of(WEEK)
     last = answer["sessions"][-1]
     last["overnight"] |= {"brackets": [], "volumes": []}
@@ -113,7 +115,7 @@ def test_a_night_of_which_only_the_range_is_known(stage: Stage, page: Page) -> N
     assert night == {"high": last["overnight"]["high"], "low": last["overnight"]["low"], "rows": {}}
 
 
-def test_with_no_session_there_is_a_sentence(stage: Stage, page: Page) -> None:
+def test_with_no_session_there_is_a_sentence(stage: ChartServer, page: Page) -> None:
     stage.answer = answer_of(WEEK) | {
         "sessions": [],
         "nakedPocs": [],

@@ -6,15 +6,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from chart_answers import Made, answer_of, letters_of
-from chart_stage import Stage, browsing, browsing_beside, drawn, pressed, serving, shown
 from playwright.sync_api import Page
+from support.chart_answers import Made, answer_of, letters_of
+from support.chart_page import ChartServer, browsing, browsing_beside, drawn, pressed, serving, shown
 
 WEEK = Made(seed=61)
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[ChartServer]:
     with serving() as stage:
         stage.answer = answer_of(WEEK)
         yield stage
@@ -27,7 +27,7 @@ def page() -> Iterator[Page]:
 
 
 @pytest.fixture
-def chart(stage: Stage, page: Page) -> Page:
+def chart(stage: ChartServer, page: Page) -> Page:
     """The page with the chart of a week, focused."""
     stage.answer = answer_of(WEEK)
     shown(page, stage)
@@ -39,7 +39,7 @@ def said(page: Page) -> str:
     return page.locator("#said").inner_text()
 
 
-def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: Stage, chart: Page) -> None:
+def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: ChartServer, chart: Page) -> None:
     last = stage.answer["sessions"][-1]
     record = pressed(chart, "ArrowRight")  # it begins at the newest period, at the POC
     newest = last["brackets"][-1]
@@ -61,7 +61,7 @@ def test_the_cursor_goes_by_period_and_row_and_says_what_is_there(stage: Stage, 
     assert said(chart).startswith(f"{above:,.2f}")
 
 
-def test_the_cursor_goes_by_session(stage: Stage, chart: Page) -> None:
+def test_the_cursor_goes_by_session(stage: ChartServer, chart: Page) -> None:
     dates = [session["date"] for session in stage.answer["sessions"]]
     assert pressed(chart, "Home")["cursor"]["date"] == dates[0]
     assert pressed(chart, "]")["cursor"]["date"] == dates[1]
@@ -100,7 +100,7 @@ def test_keys_switch_layout_letters_and_parts_and_the_toolbar_and_address_follow
     assert "volume" not in query["show"]
 
 
-def test_the_address_brings_the_same_view_back(stage: Stage, chart: Page) -> None:
+def test_the_address_brings_the_same_view_back(stage: ChartServer, chart: Page) -> None:
     before = pressed(chart, "s", "b", "v", "p")
     chart.reload()
     after = drawn(chart)
@@ -134,7 +134,7 @@ def test_keys_elsewhere_are_not_the_charts(chart: Page) -> None:
     assert pressed(chart, "s")["layout"] == "collapsed"
 
 
-def test_the_pointer_reads_what_is_under_it(stage: Stage, chart: Page) -> None:
+def test_the_pointer_reads_what_is_under_it(stage: ChartServer, chart: Page) -> None:
     record = drawn(chart)
     line = next(line for line in record["lines"] if line["kind"] == "dpoc")
     box = chart.locator(".chart-pane").bounding_box()
@@ -190,7 +190,7 @@ def test_another_theme_draws_it_anew(chart: Page) -> None:
     ],
 )
 def test_dates_of_another_year_show_it(
-    stage: Stage, page: Page, language: str, caption: str, read: str, mark: str
+    stage: ChartServer, page: Page, language: str, caption: str, read: str, mark: str
 ) -> None:
     """Looked at in 2027, the week from 16 to 20 November 2026."""
     stage.answer, stage.year = answer_of(WEEK), 2027
@@ -214,7 +214,9 @@ def test_dates_of_another_year_show_it(
     ) == mark.removesuffix(".")
 
 
-def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(stage: Stage, page: Page) -> None:
+def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(
+    stage: ChartServer, page: Page
+) -> None:
     stage.answer = answer_of(WEEK)
     record = shown(page, stage, "lang=de")
     assert record["captions"][-1]["head"].startswith("Heute, Fr 20")
@@ -224,7 +226,9 @@ def test_in_german_dates_and_counts_are_german_and_prices_the_exchanges(stage: S
     assert re.search(r"Volumen \d{1,3}(\.\d{3})*", said(page))
 
 
-def test_on_a_page_from_right_to_left_the_chart_goes_from_left_to_right(stage: Stage, page: Page) -> None:
+def test_on_a_page_from_right_to_left_the_chart_goes_from_left_to_right(
+    stage: ChartServer, page: Page
+) -> None:
     stage.answer = answer_of(WEEK)
     record = shown(page, stage, "dir=rtl")
     assert [
@@ -233,7 +237,7 @@ def test_on_a_page_from_right_to_left_the_chart_goes_from_left_to_right(stage: S
     assert page.evaluate("getComputedStyle(document.getElementById('chart')).direction") == "ltr"
 
 
-def test_two_pixels_a_pixel_draw_the_same(stage: Stage, page: Page) -> None:
+def test_two_pixels_a_pixel_draw_the_same(stage: ChartServer, page: Page) -> None:
     stage.answer = answer_of(WEEK)
     single = shown(page, stage, "row=4")
     with browsing_beside(page, ratio=2) as double_page:
@@ -243,7 +247,7 @@ def test_two_pixels_a_pixel_draw_the_same(stage: Stage, page: Page) -> None:
     assert [tag["text"] for tag in double["tags"]] == [tag["text"] for tag in single["tags"]]
 
 
-def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: Stage, page: Page) -> None:
+def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: ChartServer, page: Page) -> None:
     stage.answer = answer_of(WEEK)
     page.set_viewport_size({"width": 360, "height": 760})
     try:
@@ -256,7 +260,7 @@ def test_on_a_phone_tags_are_names_and_nothing_sticks_out(stage: Stage, page: Pa
 
 
 @pytest.mark.parametrize("theme", ["dark", "light"])
-def test_toolbar_and_box_can_be_used_by_all(stage: Stage, chart: Page, theme: str) -> None:
+def test_toolbar_and_box_can_be_used_by_all(stage: ChartServer, chart: Page, theme: str) -> None:
     chart.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
     found = Axe().run(chart, context="main")
     assert found.violations_count == 0, found.generate_report()
@@ -272,7 +276,7 @@ def test_destroyed_it_leaves_the_box_as_it_was(chart: Page) -> None:
     assert chart.locator("#chart-note").is_visible()
 
 
-def test_without_scripts_there_are_the_form_and_the_way_to_the_table(stage: Stage, page: Page) -> None:
+def test_without_scripts_there_are_the_form_and_the_way_to_the_table(stage: ChartServer, page: Page) -> None:
     stage.answer = answer_of(WEEK)
     with browsing_beside(page, java_script_enabled=False) as plain:
         plain.goto(stage.base)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from doorstep import ANN, Doorstep, csrf, doorstep
-from webstage import Visitor, WebStage
+from tests.web.doorstep import ANN, Doorstep, csrf, doorstep
+from tests.web.webstage import Visitor, WebStage
 
 from outcry.http.compression import best_encoding
 

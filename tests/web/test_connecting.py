@@ -1,6 +1,6 @@
 """A person connects a broker in a browser, and the answers of that person's key go live, and back when it is ended.
 
-The vendor is Databento's protocol on loopback (`tests/brokers/databento_peer.py`), whose market goes on as the
+The vendor is Databento's protocol on loopback (`support/vendors/databento_peer.py`), whose market goes on as the
 service's clock does: on a Wednesday half an hour after the open. Everything between browser and socket is as it is.
 """
 
@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from browsing import Window
-from person import Person
-from tests.brokers.databento_peer import KEY, DatabentoPeer
+from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.brokers.stage import BEGIN_NS, ES, OPEN_NS, in_window, tape_of
-from webstage import MovableClock, WebStage, bare_stage
+from tests.web.browsing import Window
+from tests.web.person import Person
+from tests.web.webstage import MovableClock, WebStage, bare_stage
 
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.connections import ConnectionPhase

@@ -8,9 +8,9 @@ from threading import Condition
 from unittest.mock import patch
 
 import pytest
-from account_stage import Member, Read
-from webhook_stage import SLACK, URL, ScriptedDeliverer, kept, made, webhook_stage, wish
-from webstage import Got, WebStage
+from tests.web.account_stage import Member, Read
+from tests.web.webhook_stage import SLACK, URL, ScriptedDeliverer, kept, made, webhook_stage, wish
+from tests.web.webstage import Got, WebStage
 
 from outcry.deliver import delivery
 from outcry.web import errands

@@ -10,9 +10,9 @@ from functools import cache, partial
 from typing import Literal
 
 import pytest
-from browsing import NARROW, USUAL, WIDE, Opened, Window
-from furnished import Furnished, addresses, furnish, get_pages
-from webstage import SHOWS, UNWORDED, WebStage
+from tests.web.browsing import NARROW, USUAL, WIDE, Opened, Window
+from tests.web.furnished import Furnished, addresses, furnish, get_pages
+from tests.web.webstage import SHOWS, UNWORDED, WebStage
 
 Theme = Literal["dark", "light"]
 LOOKS: list[tuple[str, Theme]] = [("en", "dark"), ("de", "light")]

@@ -7,7 +7,7 @@ first digit of a half, quarter or eighth of one.
 from typing import Any
 
 import pytest
-from browsing import Opened
+from tests.web.browsing import Opened
 
 from outcry.services.charting import Notation
 from outcry.web.figures import (

@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from urllib.parse import quote, urlencode
 
 import pytest
-from furnished import Furnished, addresses, furnish, get_pages
-from webstage import Got, Visitor, WebStage
+from tests.web.furnished import Furnished, addresses, furnish, get_pages
+from tests.web.webstage import Got, Visitor, WebStage
 
 #: Too long to turn up by chance in a token: three letters did, once in some thousand cookies.
 MARK = "zq7hostile"

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
-from browsing import Window
-from person import Person
-from webstage import WebStage
+from tests.web.browsing import Window
+from tests.web.person import Person
+from tests.web.webstage import WebStage
 
 
 def test_from_the_one_time_token_to_signing_out(own_stage: WebStage, tabs: Callable[..., Window]) -> None:

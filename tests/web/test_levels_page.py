@@ -9,9 +9,9 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 import pytest
-from browsing import Opened
 from playwright.sync_api import Page
-from webstage import SHOWS, WebStage
+from tests.web.browsing import Opened
+from tests.web.webstage import SHOWS, WebStage
 
 from outcry.services.wording import STATES
 from outcry.web.language import Languages
@@ -263,7 +263,7 @@ def test_it_is_live_without_a_reload_and_no_row_moves(opened: Opened, stage: Web
 
 
 def test_a_state_that_changes_is_told_in_words_of_the_server(opened: Opened, own_stage: WebStage) -> None:
-    from browsing import window
+    from tests.web.browsing import window
 
     browser = opened.args[0]  # type: ignore[attr-defined]
     with window(browser, own_stage) as tab:

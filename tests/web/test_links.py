@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from doorstep import (
+from tests.web.doorstep import (
     ANN,
     BEN,
     OTHER_PASSWORD,
@@ -17,7 +17,7 @@ from doorstep import (
     hidden,
     submit,
 )
-from webstage import PASSWORD, Got, Visitor
+from tests.web.webstage import PASSWORD, Got, Visitor
 
 from outcry.ports.identity import UserRow
 from outcry.ports.openid import OpenIdAnswer

@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from account_stage import FORM, Member, Read, account_stage
 from tests.deliver.test_mail import Taken, server
-from webstage import Visitor, WebStage
+from tests.web.account_stage import FORM, Member, Read, account_stage
+from tests.web.webstage import Visitor, WebStage
 
 from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
 from outcry.services.consent_links import ConsentLinks

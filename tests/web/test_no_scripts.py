@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 
-from browsing import Opened, Window
-from person import Person
-from webstage import PASSWORD, WebStage
+from tests.web.browsing import Opened, Window
+from tests.web.person import Person
+from tests.web.webstage import PASSWORD, WebStage
 
 
 def test_account_and_keys(own_stage: WebStage, tabs: Callable[..., Window]) -> None:

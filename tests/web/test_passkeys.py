@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doorstep import ANN, Doorstep, csrf, doorstep
 from playwright.sync_api import Browser, CDPSession, Page, expect
-from webstage import PASSWORD
+from tests.web.doorstep import ANN, Doorstep, csrf, doorstep
+from tests.web.webstage import PASSWORD
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from browsing import Opened
+from tests.web.browsing import Opened
 
 from outcry.http.words import Vocabulary
 

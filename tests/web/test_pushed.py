@@ -8,10 +8,10 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from account_stage import Member, Read
-from test_journey import next_alert
-from webhook_stage import kept, secret_on, wish
-from webstage import WebStage, demo_stage
+from tests.web.account_stage import Member, Read
+from tests.web.test_journey import next_alert
+from tests.web.webhook_stage import kept, secret_on, wish
+from tests.web.webstage import WebStage, demo_stage
 
 from outcry.deliver.names import NameService
 from outcry.deliver.sink import receiver

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from doorstep import ANN, Doorstep, doorstep
+from tests.web.doorstep import ANN, Doorstep, doorstep
 
 from outcry.core.instruments import Contract
 from outcry.ports.feed import LIVE_TRADE, Backfill, CaughtUp, FeedCaps, Resume, Trades

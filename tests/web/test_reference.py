@@ -11,9 +11,9 @@ import subprocess
 import sys
 
 import pytest
-from browsing import Opened
-from furnished import furnish
-from webstage import WebStage
+from tests.web.browsing import Opened
+from tests.web.furnished import furnish
+from tests.web.webstage import WebStage
 
 from outcry.api.openapi import build_document
 from outcry.http.errors import STATUS

@@ -7,8 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from doorstep import ANN, BEN, OTHER_PASSWORD, Doorstep, csrf, doorstep, follow, hidden, submit, typed
-from webstage import PASSWORD, Got, Visitor
+from tests.web.doorstep import (
+    ANN,
+    BEN,
+    OTHER_PASSWORD,
+    Doorstep,
+    csrf,
+    doorstep,
+    follow,
+    hidden,
+    submit,
+    typed,
+)
+from tests.web.webstage import PASSWORD, Got, Visitor
 
 from outcry.accounts.audit import Event
 from outcry.services.identity.browsers import Origin

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable
 from urllib.request import urlopen
 
-from browsing import Opened
 from playwright.sync_api import BrowserContext, Page
-from webstage import WebStage
+from tests.web.browsing import Opened
+from tests.web.webstage import WebStage
 
 #: Follows and keeps what it is told, as `[name, symbol or nothing]`; numbers come later by `told`.
 _FOLLOW = """async (symbols) => {
@@ -105,7 +105,7 @@ def test_another_tab_leads_within_two_seconds_when_the_one_that_leads_closes(
 def test_no_alert_is_missed_or_told_twice_when_the_stream_changes_hands(
     opened: Opened, own_stage: WebStage
 ) -> None:
-    from browsing import window
+    from tests.web.browsing import window
 
     browser = opened.args[0]  # type: ignore[attr-defined]
     with window(browser, own_stage) as tab:

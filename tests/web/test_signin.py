@@ -8,7 +8,7 @@ from typing import cast
 from urllib.parse import quote
 
 import pytest
-from doorstep import (
+from tests.web.doorstep import (
     ANN,
     BEN,
     OTHER_PASSWORD,
@@ -20,7 +20,7 @@ from doorstep import (
     submit,
     typed,
 )
-from webstage import PASSWORD, Got
+from tests.web.webstage import PASSWORD, Got
 
 from outcry.cli.set_up import set_up_notice
 from outcry.ports.identity import UserRow

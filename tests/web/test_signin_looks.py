@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import pytest
-from browsing import NARROW, USUAL, WIDE, Window, window
-from doorstep import ANN, Doorstep, doorstep
 from playwright.sync_api import Browser
-from webstage import PASSWORD, WebStage
+from tests.web.browsing import NARROW, USUAL, WIDE, Window, window
+from tests.web.doorstep import ANN, Doorstep, doorstep
+from tests.web.webstage import PASSWORD, WebStage
 
 LOOKS = [("en", "dark"), ("de", "light")]
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
-from account_stage import Member, Read
-from browsing import Window
 from standardwebhooks import Webhook
-from webstage import Got, WebStage
+from tests.web.account_stage import Member, Read
+from tests.web.browsing import Window
+from tests.web.webstage import Got, WebStage
 
 from outcry.services.sink import Manner, Sink
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from browsing import Opened
-from chart_answers import Made, answer_of
-from chart_stage import browsing, serving, shown
 from msgspec import structs
 from playwright.sync_api import expect
-from webstage import WebStage
+from support.chart_answers import Made, answer_of
+from support.chart_page import browsing, serving, shown
+from tests.web.browsing import Opened
+from tests.web.webstage import WebStage
 
 from outcry.accounts.licences import Grant, Scope
 from outcry.services.answers import DatedLevel

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
-from browsing import Opened
 from playwright.sync_api import Page, Route, expect
-from webstage import SHOWS, WebStage
+from tests.web.browsing import Opened
+from tests.web.webstage import SHOWS, WebStage
 
 from outcry.services.charting import Notation
 from outcry.services.opening_hours import OpeningHours

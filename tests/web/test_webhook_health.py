@@ -8,9 +8,9 @@ from itertools import count
 from zoneinfo import ZoneInfo
 
 import pytest
-from account_stage import Member, Read
-from browsing import Window
-from webhook_stage import (
+from tests.web.account_stage import Member, Read
+from tests.web.browsing import Window
+from tests.web.webhook_stage import (
     GOOD,
     ScriptedDeliverer,
     attempt,
@@ -24,7 +24,7 @@ from webhook_stage import (
     webhook_stage,
     wish,
 )
-from webstage import Got, WebStage
+from tests.web.webstage import Got, WebStage
 
 from outcry.ports.delivery import SubscriptionPhase
 from outcry.store.subscriptions import SqlSubscriptionStore

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 from babel.messages.pofile import read_po
-from browsing import NARROW, Opened
-from texts import all_texts
-from webstage import WebStage
+from tests.web.browsing import NARROW, Opened
+from tests.web.texts import all_texts
+from tests.web.webstage import WebStage
 
 from outcry.web.language import FOLDERS, LANGUAGES, Languages, Words
 

@@ -8,8 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from account_stage import Member, account_stage
-from webstage import Got, WebStage
+from tests.web.account_stage import Member, account_stage
+from tests.web.webstage import Got, WebStage
 
 from outcry.accounts.licences import Audience
 from outcry.core.calendar import SessionKind

@@ -21,7 +21,7 @@ from typing import Any, TextIO, cast
 from urllib.parse import urlencode
 
 import msgspec
-from broker_stage import ScriptedConnections, connected_by
+from tests.web.broker_stage import ScriptedConnections, connected_by
 
 from outcry.core.instruments import Contract
 from outcry.deliver.sink import Receiver

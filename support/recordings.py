@@ -9,7 +9,7 @@ from outcry.ports.records import Batch
 
 
 @dataclass
-class Kept:
+class MemoryRecording:
     """A recording in memory. Implements `ports.files.Reading`."""
 
     source: str

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from aiohttp import WSMsgType, web
-from tests.brokers.dxlink_frames import wrong_with, wrong_with_event
+from support.vendors.dxlink_frames import wrong_with, wrong_with_event
 
 from outcry.core.instruments import Contract
 from outcry.feeds.tastytrade.adapter import ADAPTER

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 import psycopg
-from tests.engines.ports import free_ports, until
+from support.engines.ports import free_ports, until
 
 with warnings.catch_warnings():  # of a folder for run-time files that it would like, and we do not use
     warnings.simplefilter("ignore")
@@ -119,7 +119,7 @@ class Postgres:
 
     def _do(self, statement: str) -> None:
         with psycopg.connect(self._address, autocommit=True) as connection:
-            connection.execute(statement)  # pyright: ignore[reportArgumentType]
+            connection.execute(statement.encode())
 
     @property
     def _address(self) -> str:

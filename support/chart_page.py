@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -43,8 +43,8 @@ window.chart = chart;
 """
 
 
-class Stage:
-    """The server. `answer` is what the next page gets."""
+class ChartServer:
+    """Serve the chart on a page of its own. The next page shows `answer`."""
 
     def __init__(self) -> None:
         self.answer: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class Stage:
         fields = parse_qs(query)
         single = {name: values[-1] for name, values in fields.items()}
         words = Words(single.get("lang", "en"))
-        return self.templates._environment(words).from_string(PAGE).render(
+        return self.templates._environment(words).from_string(PAGE).render(  # pyright: ignore[reportPrivateUsage]
             answer=self.answer | {"tick_size": self.answer["tickSize"]}, language=words.language,
             direction=single.get("dir", "ltr"), theme=single.get("theme", "dark"), chart_kept=(), chart_year=self.year,
             chart_view=view_of(single, fields.get("show", [])), chart_action="/", chart_table="/?view=table",
@@ -74,14 +74,14 @@ class Stage:
         if split.path == "/stage.js":
             names = {name: self.static.url(f"js/chart/{name}.js") for name in ("chart", "controls")}
             return "text/javascript", (SCRIPT % names).encode()
-        file = self.static._files.get(split.path.partition(f"{self.static.version}/")[2])
+        file = self.static._files.get(split.path.partition(f"{self.static.version}/")[2])  # pyright: ignore[reportPrivateUsage]
         return (file.media_type, file.body) if file else ("", b"")
 
 
 @contextmanager
-def serving() -> Iterator[Stage]:
+def serving() -> Generator[ChartServer]:
     """A stage on a free port."""
-    stage = Stage()
+    stage = ChartServer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -93,8 +93,8 @@ def serving() -> Iterator[Stage]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *_: Any) -> None:
-            """Nothing: the test says what went wrong."""
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by the base class
+            """Log nothing: the test reports what failed."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -109,7 +109,7 @@ def serving() -> Iterator[Stage]:
 
 
 @contextmanager
-def browsing(*, bench: bool = False, **options: Any) -> Iterator[Page]:
+def browsing(*, bench: bool = False, **options: Any) -> Generator[Page]:
     """A page of a browser; what it complains of is an error when it ends. `bench`: neither that nor `describe()`."""
     with sync_playwright() as playwright:
         browser = _launch(playwright.chromium)
@@ -121,7 +121,7 @@ def browsing(*, bench: bool = False, **options: Any) -> Iterator[Page]:
 
 
 @contextmanager
-def browsing_beside(page: Page, **options: Any) -> Iterator[Page]:
+def browsing_beside(page: Page, **options: Any) -> Generator[Page]:
     """A page of another browser with other options, while one is open."""
     first = page.context.browser
     assert first is not None
@@ -148,7 +148,7 @@ def _opened(
     ratio: float = 1,
     bench: bool = False,
     **options: Any,
-) -> Iterator[Page]:
+) -> Generator[Page]:
     context = browser.new_context(viewport={"width": width, "height": height}, **options)
     page = context.new_page()
     faults: list[str] = []
@@ -173,7 +173,7 @@ def _note(message: ConsoleMessage, faults: list[str]) -> None:
         faults.append(message.text)
 
 
-def shown(page: Page, stage: Stage, query: str = "") -> dict[str, Any]:
+def shown(page: Page, stage: ChartServer, query: str = "") -> dict[str, Any]:
     """Open the chart and return what it drew."""
     page.goto(f"{stage.base}/?{query}")
     return drawn(page)

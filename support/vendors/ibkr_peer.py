@@ -12,8 +12,8 @@ from itertools import groupby, pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from tests.brokers import ibkr_frames as frames
-from tests.brokers.ibkr_visit import SECOND_NS, Visit, second
+from support.vendors import ibkr_frames as frames
+from support.vendors.ibkr_visit import SECOND_NS, Visit, second
 
 from outcry.core.instruments import Contract
 from outcry.feeds.ibkr.adapter import ADAPTER

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from aiohttp import web
-from tests.brokers.http_peer import LETTERS, HttpPeer, Line, price_text
-from tests.brokers.stage import bars_by_hand
+from support.vendors.bars import bars_by_hand
+from support.vendors.http_peer import LETTERS, HttpPeer, Line, price_text
 
 from outcry.core.instruments import Contract
 from outcry.feeds.projectx.adapter import ADAPTER

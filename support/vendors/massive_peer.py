@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from aiohttp import web
-from tests.brokers.http_peer import LETTERS, HttpPeer, Line, price_text
+from support.vendors.http_peer import LETTERS, HttpPeer, Line, price_text
 
 from outcry.core.instruments import Contract
 from outcry.feeds.massive.adapter import ADAPTER

@@ -11,7 +11,7 @@ from typing import Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from tests.engines.ports import free_ports, until
+from support.engines.ports import free_ports, until
 
 _BINARY = Path(sys.executable).with_name("nats-server")
 

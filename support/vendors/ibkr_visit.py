@@ -7,12 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from tests.brokers import ibkr_frames as frames
+from support.vendors import ibkr_frames as frames
 
 from outcry.core.instruments import Contract
 
 if TYPE_CHECKING:
-    from tests.brokers.ibkr_peer import IbkrPeer
+    from support.vendors.ibkr_peer import IbkrPeer
 
 SECOND_NS = 1_000_000_000
 

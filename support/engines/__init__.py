@@ -1,0 +1,1 @@
+"""PostgreSQL and NATS servers, installed from PyPI, started and stopped on free loopback ports."""

@@ -1,0 +1,1 @@
+"""Fake vendors that speak each broker's protocol on loopback ports."""
