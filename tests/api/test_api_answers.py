@@ -164,8 +164,8 @@ def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, langu
     assert (
         said["message"]
         == {
-            "en": "No product or contract goes by the name XX.",
-            "de": "Kein Produkt und kein Kontrakt heißt XX.",
+            "en": "Unknown symbol XX. GET /api/symbols lists the products.",
+            "de": "Unbekanntes Symbol XX. GET /api/symbols listet die Produkte auf.",
         }[language]
     )
     assert said["code"] == "unknown_symbol"
@@ -174,7 +174,7 @@ def test_messages_follow_the_reader_and_codes_do_not(accept_language: str, langu
 def test_a_german_reader_over_the_wire(stage: Stage) -> None:
     got = stage.get("/api/levels", stage.key(), headers={"Accept-Language": "de-DE,de;q=0.9,en;q=0.8"})
     assert got.headers["content-language"] == "de"
-    assert json.loads(got.body)["message"].startswith("Bitte ein Symbol angeben")
+    assert json.loads(got.body)["message"].startswith("Der Parameter symbol fehlt.")
 
 
 @pytest.mark.parametrize(

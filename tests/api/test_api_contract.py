@@ -92,7 +92,7 @@ def test_templates_name_the_same_places_in_each_language() -> None:
 
 def test_a_value_is_shown_but_never_read_as_a_template() -> None:
     text = load_catalogue().text("en", "unknown_symbol", "", {"symbol": "{symbol.__class__} {0} %s"})
-    assert text == "No product or contract goes by the name {symbol.__class__} {0} %s."
+    assert text == "Unknown symbol {symbol.__class__} {0} %s. GET /api/symbols lists the products."
 
 
 def test_the_document_is_the_one_kept() -> None:

@@ -213,7 +213,7 @@ def test_a_hole_says_what_comes_next(stage: Stage) -> None:
     got = post(stage, key, push(3, trades(4)))
     body = json.loads(got.body)
     assert (got.status, body["reason"], body["next"]) == (422, "hole", 2)
-    assert body["message"] == "What was sent cannot be taken: hole."
+    assert body["message"] == "Events are missing before this push. Continue with event 2."
 
 
 def test_a_large_push_is_taken_and_one_too_large_is_not(stage: Stage, reader: Reader) -> None:

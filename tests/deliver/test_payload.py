@@ -81,8 +81,8 @@ def test_more_than_there_is_room_for_are_counted() -> None:
 
 def test_what_is_invented_says_so() -> None:
     one, several = sent([alert(invented=True)]), sent([alert(), alert(invented=True)])
-    assert one["text"].endswith("(Invented data.)")
-    assert several["text"].endswith("(Invented data.)")
+    assert one["text"].endswith("(Simulated data.)")
+    assert several["text"].endswith("(Simulated data.)")
 
 
 def test_the_hours_between_are_told_as_such() -> None:

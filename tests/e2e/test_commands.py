@@ -224,9 +224,9 @@ def test_the_state_of_a_feed_is_explained_by_a_sentence() -> None:
     body = {"symbol": "ES", "reasons": ["incomplete", "busy_elsewhere"]}
     said = explained(ApiError("no_licensed_source", 409, "", "", body), "http://localhost:8000").splitlines()
     assert said[1:3] == [
-        "  - The live feed of ES is `incomplete`: The feed could not get the trades from the beginning of this "
+        "  - The live feed of ES is `incomplete`: The feed could not load the trades from the start of this "
         "session. Live answers resume with the next session.",
-        "  - The live feed of ES is `busy_elsewhere`: The feed refuses to be read (busy_elsewhere).",
+        "  - The live feed of ES is `busy_elsewhere`: The feed refused the connection (busy_elsewhere).",
     ]
 
 

@@ -161,7 +161,7 @@ def test_from_another_machine_with_a_key_made_for_it(shared: Path, tmp_path: Pat
         assert set(service.got) == {(0, "replay", ESZ)}
         read = service.house.keys.create("ann@example.com", "free", 0)
         for key, arguments, said in (
-            (read, (), "This API key is for reading, not for sending trades"),
+            (read, (), "This API key can only read."),
             ("outcry_x", (), "unauthorized"),
             ("", (), "set OUTCRY_KEY"),
             (read, ("--owner", "ann@example.com"), "--owner needs the service's data folder"),

@@ -163,7 +163,7 @@ def test_an_alert_of_the_past_with_everything_known_of_it() -> None:
         "count": 1,
         "alerts": [{
             "symbol": "ES", "type": "va-test-high", "severity": "info", "price": 6912.0, "ref": "VAH",
-            "message": "ES traded at 6912, at the upper edge of prior value (VAH 6912.5). (Invented data.)",
+            "message": "ES traded at 6912, at the upper edge of prior value (VAH 6912.5). (Simulated data.)",
             "key": "ES:va-test-high:1767709807000", "seq": 7, "at": "2026-01-06T14:30:07.000Z", "session": "rth",
             "contract": "ESH2026", "tradeDate": "2026-01-06", "dataSource": "shared", "invented": True,
             "params": {"vah": 6912.5, "tolTicks": 2, "approach": "inside", "brackets": [1, 2], "probeExtreme": None},

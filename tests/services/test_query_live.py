@@ -389,7 +389,7 @@ def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
         None,
         None,
     )
-    assert found.reason == wording.STATES.get(reason, "The feed refuses to be read (a_new_code).")
+    assert found.reason == wording.STATES.get(reason, "The feed refused the connection (a_new_code).")
     assert (found.session.final, found.session.day_type_final, found.invented) == (True, True, False)
     assert found.session.open_type_final
     mine = query(board).context(BOB, "ES", NOW_NS).answer

@@ -108,33 +108,50 @@ def _alerts_history(given: Mapping[str, str]) -> Prepared:
 SYMBOL = Parameter(
     "symbol",
     "symbol",
-    "Display ticker (`ES`), raw contract key (`ESZ6`), micro (`MES`), another platform's spelling. Any case.",
+    "Display ticker (`ES`), contract key (`ESZ6`), micro (`MES`), or another platform's symbol. Case-insensitive.",
     required=True,
 )
 ANY_SYMBOL = Parameter(
-    "symbol", "any", "Only alerts of this symbol, in any spelling; an unknown one has none."
+    "symbol",
+    "any",
+    "Only alerts of this symbol, in any supported symbol format. An unknown symbol gives an empty list.",
 )
 BEFORE = Parameter(
-    "before", "number", "Only alerts recorded before the one of this `seq`.", most=LARGEST_NUMBER
+    "before", "number", "Only alerts recorded before the alert with this `seq`.", most=LARGEST_NUMBER
 )
-AFTER = Parameter("after", "number", "Only alerts recorded after the one of this `seq`.", most=LARGEST_NUMBER)
+AFTER = Parameter(
+    "after", "number", "Only alerts recorded after the alert with this `seq`.", most=LARGEST_NUMBER
+)
 LIMIT = Parameter(
-    "limit", "number", f"At most so many; {USUALLY_LISTED} if absent.", least=1, most=MOST_LISTED
+    "limit", "number", f"Maximum number of alerts; default {USUALLY_LISTED}.", least=1, most=MOST_LISTED
 )
 SESSIONS = Parameter(
-    "sessions", "number", f"At most so many; {USUAL_SESSIONS} if absent.", least=1, most=MOST_SESSIONS
+    "sessions",
+    "number",
+    f"Maximum number of sessions; default {USUAL_SESSIONS}.",
+    least=1,
+    most=MOST_SESSIONS,
 )
-_DATES = (Parameter("from", "date", "First trade date."), Parameter("to", "date", "Last trade date."))
+_DATES = (
+    Parameter("from", "date", "First trade date, inclusive."),
+    Parameter("to", "date", "Last trade date, inclusive."),
+)
 _BY_SYMBOL = ("missing_symbol", "invalid_parameter", "unknown_symbol", "no_licensed_source")
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
-        "/api/levels", "getLevels", "Key levels for one symbol.", LevelsAnswer, (SYMBOL,), _BY_SYMBOL, _levels
+        "/api/levels",
+        "getLevels",
+        "Get the key levels of one symbol.",
+        LevelsAnswer,
+        (SYMBOL,),
+        _BY_SYMBOL,
+        _levels,
     ),
     Endpoint(
         "/api/alerts",
         "getAlerts",
-        "Market-structure alerts of the current trade date, newest first.",
+        "List the market-structure alerts of the current trade date, newest first.",
         AlertsAnswer,
         (ANY_SYMBOL,),
         (),
@@ -143,7 +160,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/alerts/history",
         "getAlertsHistory",
-        "Alerts of past and present with everything known of them, newest first.",
+        "List current and past alerts with all their details, newest first.",
         AlertsHistoryAnswer,
         (ANY_SYMBOL, *_DATES, BEFORE, AFTER, LIMIT),
         (),
@@ -152,7 +169,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/symbols",
         "getSymbols",
-        "The scan universe and what this key may see of it.",
+        "List the products of the scan universe and the data this key can see.",
         SymbolsAnswer,
         (),
         (),
@@ -161,16 +178,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/profile",
         "getProfile",
-        "The rows of one session, high to low: the one open now if it is live, else a completed regular one.",
+        "Get the profile rows of one session, highest price first. Default: the open session if it is live, otherwise "
+        "the last completed regular session.",
         ProfileAnswer,
-        (SYMBOL, Parameter("date", "date", "Trade date of a completed session.")),
+        (SYMBOL, Parameter("date", "date", "Trade date of a completed regular session.")),
         (*_BY_SYMBOL, "not_found"),
         _profile,
     ),
     Endpoint(
         "/api/history",
         "getHistory",
-        "The levels of completed regular sessions between two trade dates, both included, oldest first.",
+        "List the levels of completed regular sessions between two trade dates, oldest first.",
         HistoryAnswer,
         (SYMBOL, *_DATES),
         (*_BY_SYMBOL, "not_found"),
@@ -179,7 +197,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/chart",
         "getChart",
-        "What a market profile chart is drawn from: the newest sessions, and the one open now if it is live.",
+        "Get the data of a market profile chart: the newest sessions, and the open session if it is live.",
         ChartAnswer,
         (SYMBOL, SESSIONS),
         _BY_SYMBOL,
@@ -188,7 +206,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "/api/context",
         "getContext",
-        "Everything behind a levels answer: contract, method, data quality, context.",
+        "Get the details behind a levels answer: contract, method, data quality and context.",
         ContextAnswer,
         (SYMBOL,),
         _BY_SYMBOL,

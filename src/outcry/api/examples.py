@@ -267,7 +267,7 @@ ANSWERS: dict[str, Answer] = {
 
 ERROR = {
     "code": "unknown_symbol",
-    "message": "What went wrong, in the reader's language.",
+    "message": "The error message in the language of Accept-Language.",
     "status": 404,
     "request_id": "9f1c2ab34d5e-0000002a",
 }

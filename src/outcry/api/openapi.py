@@ -32,36 +32,39 @@ _COMMON = (
 )
 
 _SAID = {
-    400: "A parameter is missing or not of its form.",
-    401: "No valid key; `reason` says why.",
-    403: "The key is for sending trades, not for reading.",
-    404: "Unknown symbol, session or address.",
-    405: "The address is only read.",
-    409: "No completed session is licensed to this key yet; `fix` says where to go.",
-    429: "Over the limit; `Retry-After` says when to come back.",
-    500: "A fault of ours.",
-    502: "The data store does not respond.",
-    503: "The service is starting.",
+    400: "A parameter is missing or invalid.",
+    401: "No valid key; `reason` gives the cause.",
+    403: "The key can only send trades.",
+    404: "Unknown symbol, session or URL.",
+    405: "The URL does not accept this method.",
+    409: "No completed session is licensed to this key yet; `fix` links to the pages that help.",
+    429: "Rate limit exceeded; wait the number of seconds in `Retry-After`.",
+    500: "Internal server error.",
+    502: "The data store did not respond.",
+    503: "The server is starting.",
 }
 
 HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "X-Api-Tier": (
-        "Tier of the key; `anonymous` without a valid one.",
+        "Tier of the key; `anonymous` without a valid key.",
         {"type": "string", "enum": ["anonymous", "free", "pro", "admin"]},
     ),
-    "X-RateLimit-Limit": ("Requests allowed in any 60 seconds.", {"type": "integer", "enum": [30, 120, 600]}),
+    "X-RateLimit-Limit": (
+        "Maximum number of requests in any 60 seconds.",
+        {"type": "integer", "enum": [30, 120, 600]},
+    ),
     "X-RateLimit-Remaining": (
-        "Requests left in the 60 seconds ending now.",
+        "Requests left in the current 60-second window.",
         {"type": "integer", "minimum": 0},
     ),
     "X-RateLimit-Reset": (
-        "Seconds until the window is empty again.",
+        "Seconds until the full limit is available again.",
         {"type": "integer", "minimum": 0, "maximum": 60},
     ),
-    "RateLimit": ("The same as an IETF structured field.", {"type": "string"}),
-    "RateLimit-Policy": ("The limit as an IETF structured field.", {"type": "string"}),
+    "RateLimit": ("Remaining requests and reset time as an IETF structured field.", {"type": "string"}),
+    "RateLimit-Policy": ("Rate limit as an IETF structured field.", {"type": "string"}),
     "X-Request-Id": (
-        "Quote it when you report a fault.",
+        "Id of this request; include it when you report an error.",
         {"type": "string", "minLength": 1, "maxLength": 64},
     ),
 }
@@ -78,7 +81,7 @@ def build_document() -> dict[str, Any]:
         "info": {
             "title": "Outcry",
             "version": __version__,
-            "summary": "Where the auction stands, computed from trades by stated rules.",
+            "summary": "Market profile levels and alerts of futures, computed from trades by published rules.",
             "description": f"{DISCLAIMER} Branch on `code`, never on `message`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
@@ -102,7 +105,7 @@ def build_document() -> dict[str, Any]:
                     "type": "apiKey",
                     "in": "header",
                     "name": "x-api-key",
-                    "description": "Only in this header, once. A key in the address is refused.",
+                    "description": "Send the key in this header only, once. The server refuses a key in the URL.",
                 },
                 "Ticket": TICKET_SCHEME,
             },
@@ -120,7 +123,7 @@ def _operation(row: Endpoint) -> dict[str, Any]:
             {
                 "name": "If-None-Match",
                 "in": "header",
-                "description": "Entity tags known already; 304 when one is current.",
+                "description": "Entity tags of cached answers; the server returns 304 if one is current.",
                 "schema": {"type": "string"},
             },
         ],
@@ -166,7 +169,11 @@ def _headers(**more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _success(answer: type[Answer]) -> dict[str, Any]:
-    etag = {"description": "Strong entity tag of the body.", "required": True, "schema": {"type": "string"}}
+    etag = {
+        "description": "Strong entity tag of the response body.",
+        "required": True,
+        "schema": {"type": "string"},
+    }
     return {
         "description": "The answer.",
         "headers": _headers(ETag=etag),
@@ -180,7 +187,10 @@ def _success(answer: type[Answer]) -> dict[str, Any]:
 
 
 def _not_modified() -> dict[str, Any]:
-    return {"description": "The entity named in `If-None-Match` is current.", "headers": _headers()}
+    return {
+        "description": "The cached answer with an entity tag in `If-None-Match` is current.",
+        "headers": _headers(),
+    }
 
 
 def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
@@ -192,7 +202,7 @@ def _refusal(status: int, codes: list[str]) -> dict[str, Any]:
             "schema": {"type": "integer", "minimum": 1},
         }
     if status == 405:
-        more["Allow"] = {"description": "Methods allowed.", "required": True, "schema": {"type": "string"}}
+        more["Allow"] = {"description": "Allowed methods.", "required": True, "schema": {"type": "string"}}
     schema = {
         "allOf": [
             {"$ref": _REF.format(name="Error")},
@@ -213,48 +223,59 @@ def _error_schema() -> dict[str, Any]:
     text = {"type": "string"}
     return {
         "title": "Error",
-        "description": "One body for every refusal; problem details (RFC 9457) add their own members.",
+        "description": "Body of every error response. Problem details (RFC 9457) add their own fields.",
         "type": "object",
         "required": ["code", "message", "status", "request_id"],
         "properties": {
-            "code": {"description": "Frozen: branch on this.", "type": "string", "enum": sorted(STATUS)},
-            "message": {"description": "In the reader's language; its wording may change.", **text},
+            "code": {
+                "description": "Stable error code: branch on this field.",
+                "type": "string",
+                "enum": sorted(STATUS),
+            },
+            "message": {
+                "description": "Error message in the language of `Accept-Language`; its wording may change.",
+                **text,
+            },
             "status": {"type": "integer", "enum": sorted(set(STATUS.values()))},
             "request_id": text,
             "reason": {
-                "description": "With `unauthorized`.",
+                "description": "With `unauthorized`: why the key or ticket is invalid.",
                 **text,
                 "enum": [reason.value for reason in KeyRefusal],
             },
             "symbol": {
-                "description": "With `unknown_symbol` and `no_licensed_source`: what was asked for.",
+                "description": "With `unknown_symbol` and `no_licensed_source`: the requested symbol.",
                 **text,
             },
             "suggestions": {
-                "description": "With `unknown_symbol`: symbols like it.",
+                "description": "With `unknown_symbol`: similar symbols.",
                 "type": "array",
                 "items": text,
             },
             "reasons": {
-                "description": "With `no_licensed_source`: why nothing answers.",
+                "description": "With `no_licensed_source`: why no data is available.",
                 "type": "array",
                 "items": text,
             },
             "embargo_until": {
-                "description": "With `no_licensed_source`, reason `embargo`: when the first of them is shown.",
+                "description": "With `no_licensed_source`, reason `embargo`: when the first session becomes available.",
                 "type": "string",
                 "format": "date-time",
             },
             "fix": {
-                "description": "With `no_licensed_source`: where to put it right.",
+                "description": "With `no_licensed_source`: pages where the user can get access to data.",
                 "type": "object",
                 "required": list(FIX),
                 "properties": {name: {"const": path} for name, path in FIX.items()},
             },
-            "retry_after_ms": {"description": "With `rate_limited`.", "type": "integer", "minimum": 0},
-            "parameter": {"description": "With `invalid_parameter`: which one.", **text},
+            "retry_after_ms": {
+                "description": "With `rate_limited`: milliseconds to wait.",
+                "type": "integer",
+                "minimum": 0,
+            },
+            "parameter": {"description": "With `invalid_parameter`: name of the parameter.", **text},
             "errors": {
-                "description": "With `invalid_parameter`: what is wrong where.",
+                "description": "With `invalid_parameter`: each invalid parameter and what is wrong.",
                 "type": "array",
                 "items": {
                     "type": "object",

@@ -52,7 +52,7 @@ _LONGEST_ID = 18
 
 
 class Ticket(msgspec.Struct, frozen=True, rename="camel"):
-    """`POST /api/stream/ticket`."""
+    """Answer of `POST /api/stream/ticket`."""
 
     ticket: str
     expires_in_seconds: int
@@ -223,7 +223,7 @@ def _names(given: Mapping[str, str]) -> list[str]:
     text = given.get("symbols") or given.get("symbol", "")
     names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if len(names) > MOST_NAMES:
-        raise InvalidParameter("invalid_parameter", parameter="symbols")
+        raise InvalidParameter("invalid_parameter.symbols", parameter="symbols")
     return [symbol_of({"symbol": name}) for name in names]
 
 

@@ -12,16 +12,16 @@ STREAM_ERRORS = ("unknown_symbol",)
 
 _EVENTS = """Server-sent events; `data` is one line of JSON:
 
-- `snapshot` (`Snapshot`): first of all; everything as it stands. With an `id`.
+- `snapshot` (`Snapshot`): the first event; the current state of all requested symbols. Has an `id`.
 - `levels` (`LevelsAnswer`): something other than the last price changed.
-- `quote` (`Quote`): only the last price did, and what follows from it.
-- `alert` (`AlertEntry`): each one, in order. With an `id`.
-- `state` (`State`): a symbol is answered from another source, or why it is not live has changed.
-- `error` (`{"code": "unauthorized"}`): the key was revoked, its time is over or its user is disabled; the stream ends.
+- `quote` (`Quote`): only the last price and values derived from it changed.
+- `alert` (`AlertEntry`): a new alert; alerts arrive in order. Has an `id`.
+- `state` (`State`): the data source of a symbol changed, or the reason why it is not live.
+- `error` (`{"code": "unauthorized"}`): the key is revoked or expired, or its user is disabled; the stream ends.
 
-A symbol's `levels` and `quote` come four times a second at most, the newest always. 15 seconds of silence are broken by
-a comment. Coming back with the `id` of the last event seen, a reader is told every alert since, then a `snapshot` that
-repeats none."""
+The server sends `levels` and `quote` at most four times a second for each symbol, always with the newest values. After
+15 seconds without an event it sends a comment. To resume, reconnect with the `id` of the last event received: the
+server sends every alert since then, followed by a `snapshot` without those alerts."""
 
 
 def stream_paths(
@@ -38,17 +38,21 @@ def _stream_operation(headers: dict[str, Any], refusals: dict[str, Any]) -> dict
     stream = {"text/event-stream": {"schema": {"type": "string"}}}
     return {
         "operationId": "getStream",
-        "summary": "Levels and alerts as they happen.",
+        "summary": "Stream levels and alerts as they change.",
         "description": _EVENTS,
         "security": [{"ApiKey": []}, {"Ticket": []}],
         "parameters": [
-            _text("symbols", "query", "Symbols between commas; everything that can be seen if absent."),
-            _text("symbol", "query", "Another name for `symbols`; not beside it."),
-            _text("lastEventId", "query", "As the header `Last-Event-ID`, for clients that cannot set it."),
-            _text("Last-Event-ID", "header", "The `id` of the last event seen."),
+            _text("symbols", "query", "Comma-separated symbols; default: all symbols this key can see."),
+            _text("symbol", "query", "Alias of `symbols`; send only one of the two."),
+            _text(
+                "lastEventId",
+                "query",
+                "Same as the header `Last-Event-ID`, for clients that cannot set headers.",
+            ),
+            _text("Last-Event-ID", "header", "The `id` of the last event received."),
         ],
         "responses": {
-            "200": {"description": "The stream.", "headers": headers, "content": stream},
+            "200": {"description": "The event stream.", "headers": headers, "content": stream},
             **refusals,
         },
     }
@@ -58,10 +62,10 @@ def _ticket_operation(headers: dict[str, Any], refusals: dict[str, Any]) -> dict
     ticket = {"application/json": {"schema": {"$ref": f"#/components/schemas/{Ticket.__name__}"}}}
     return {
         "operationId": "postStreamTicket",
-        "summary": f"A ticket that opens one stream within {LIFETIME_S} seconds, for pages.",
+        "summary": f"Create a ticket that opens one stream from a web page within {LIFETIME_S} seconds.",
         "responses": {
             "200": {
-                "description": "The ticket: give it as the parameter `ticket` instead of a key.",
+                "description": "The ticket: send it as the parameter `ticket` instead of a key.",
                 "headers": headers,
                 "content": ticket,
             },
@@ -74,7 +78,7 @@ TICKET_SCHEME = {
     "type": "apiKey",
     "in": "query",
     "name": "ticket",
-    "description": "For `/api/stream` only, once, in place of the key.",
+    "description": "A ticket from `POST /api/stream/ticket`, instead of a key. Valid once, for `/api/stream` only.",
 }
 
 

@@ -34,7 +34,7 @@ ParamValue = float | int | str | bool | list[int] | None
 
 
 class Alert(Answer, frozen=True, kw_only=True):
-    """An alert: exactly the interface's fields. `ref`: label of the level, or the date it was made."""
+    """An alert. `ref`: label of the level, or the trade date that made it."""
 
     symbol: str
     type: str
@@ -45,7 +45,7 @@ class Alert(Answer, frozen=True, kw_only=True):
 
 
 class AlertsAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/alerts`: exactly the interface's fields; newest first."""
+    """Answer of `GET /api/alerts`, newest first."""
 
     updated_at: str
     count: int
@@ -53,10 +53,12 @@ class AlertsAnswer(Answer, frozen=True, kw_only=True):
 
 
 class AlertEntry(Answer, frozen=True, kw_only=True):
-    """An alert with everything known of it. `key` tells it from all others of its feed; `seq` is its place in the
-    order in which alerts were recorded; `at` is exchange time; `params`: what was measured, prices as numbers.
-    `recorded_at`: when it was recorded, by the clock `at` is of: much later where its feed caught up; null where that
-    was not kept."""
+    """An alert with all its details.
+
+    `key`: unique within its feed. `seq`: position in the order in which alerts were recorded. `at`: exchange time.
+    `params`: the measured values, prices as numbers. `recorded_at`: when the alert was recorded, by the same clock as
+    `at`; much later than `at` after a backfill, null if not stored. `invented`: true if the trades are simulated.
+    """
 
     symbol: str
     type: str
@@ -77,8 +79,8 @@ class AlertEntry(Answer, frozen=True, kw_only=True):
 
 
 class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/alerts/history`, newest first. `next_before`: what to give as `before` for the next page; null where
-    this is the last one."""
+    """Answer of `GET /api/alerts/history`, newest first. `next_before`: the `before` of the next page; null on the
+    last page."""
 
     count: int
     alerts: list[AlertEntry]

@@ -14,8 +14,8 @@ DataSource = Literal["personal", "shared", "delayed"]
 Bias = Literal["trend_up", "trend_down", "lean_up", "lean_down", "balanced", "neutral", "undetermined"]
 
 COMPLETE_RULE = (
-    "A session is complete if it is over and no gap in it is longer than the product's usual trade at that hour of the "
-    "week explains."
+    "A session is complete if it has closed and has no gap longer than is usual for the product at that hour of the "
+    "week."
 )
 DISCLAIMER = "Educational context, not advice. Market data keeps its owner's licence."
 
@@ -30,7 +30,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PriorLevels(Answer, frozen=True, kw_only=True):
-    """Completed-session value: TPO point of control and value area."""
+    """TPO point of control (`poc`) and value area (`vah`, `val`) of a completed session."""
 
     poc: float
     vah: float
@@ -38,14 +38,14 @@ class PriorLevels(Answer, frozen=True, kw_only=True):
 
 
 class DatedLevel(Answer, frozen=True, kw_only=True):
-    """A level and the trade date it was made."""
+    """A price level and the trade date of the session that made it."""
 
     price: float
     date: str
 
 
 class Developing(Answer, frozen=True, kw_only=True):
-    """The open session's profile so far."""
+    """Profile of the open session so far."""
 
     poc: float
     vah: float
@@ -58,14 +58,14 @@ class Developing(Answer, frozen=True, kw_only=True):
 
 
 class Overnight(Answer, frozen=True, kw_only=True):
-    """The overnight (ETH) range."""
+    """Range of the overnight (ETH) session."""
 
     high: float
     low: float
 
 
 class PlaybookLevel(Answer, frozen=True, kw_only=True):
-    """One line of the playbook's level table."""
+    """A row of the playbook's level table."""
 
     price: float
     label: str
@@ -75,7 +75,7 @@ class PlaybookLevel(Answer, frozen=True, kw_only=True):
 
 
 class Scenario(Answer, frozen=True, kw_only=True):
-    """One scenario; educational wording, no entries, stops, sizes or odds."""
+    """A scenario. Educational only: no entries, stops, sizes or odds."""
 
     id: str
     if_: str = msgspec.field(name="if")
@@ -87,7 +87,7 @@ class Scenario(Answer, frozen=True, kw_only=True):
 
 
 class Playbook(Answer, frozen=True, kw_only=True):
-    """Bias, levels high to low, scenarios."""
+    """Bias, levels (highest price first) and scenarios."""
 
     bias: Bias
     levels: list[PlaybookLevel]
@@ -95,7 +95,7 @@ class Playbook(Answer, frozen=True, kw_only=True):
 
 
 class LevelsAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/levels`: exactly the interface's fields."""
+    """Answer of `GET /api/levels`."""
 
     symbol: str
     data_source: DataSource
@@ -114,10 +114,10 @@ class LevelsAnswer(Answer, frozen=True, kw_only=True):
 
 
 class SymbolState(Answer, frozen=True, kw_only=True):
-    """One product of the scan universe and what this key may see of it.
+    """A product of the scan universe and the data this key can see.
 
-    `state`: `live`, or the stable code of why it is not (`services.wording.STATES`). `invented`: what it is answered
-    from are trades nobody made.
+    `state`: `live`, or a stable code for why the product is not live. `invented`: true if the answers are computed from
+    simulated trades.
     """
 
     symbol: str
@@ -139,21 +139,21 @@ class SymbolState(Answer, frozen=True, kw_only=True):
 
 
 class SymbolsAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/symbols`."""
+    """Answer of `GET /api/symbols`."""
 
     count: int
     symbols: list[SymbolState]
 
 
 class PriceRange(Answer, frozen=True, kw_only=True):
-    """Two prices, low and high, both included."""
+    """A price range; both ends are included."""
 
     low: float
     high: float
 
 
 class ProfileRow(Answer, frozen=True, kw_only=True):
-    """One price of a profile: the letters of the brackets that printed it, and its volume in lots."""
+    """A price of a profile: the letters of the brackets that traded it, and its volume in lots."""
 
     price: float
     tpos: int
@@ -162,7 +162,7 @@ class ProfileRow(Answer, frozen=True, kw_only=True):
 
 
 class Method(Answer, frozen=True, kw_only=True):
-    """How the levels were computed, so that they can be recomputed elsewhere."""
+    """How the levels were computed. With these values they can be recomputed elsewhere."""
 
     preset: str
     bracket_minutes: int
@@ -173,8 +173,8 @@ class Method(Answer, frozen=True, kw_only=True):
 
 
 class DataQuality(Answer, frozen=True, kw_only=True):
-    """What the session was computed from; null is what is counted only once a session has completed. `invented`: from
-    trades nobody made."""
+    """The data a session was computed from. `invented`: true if the trades are simulated. Fields that are counted only
+    when a session completes are null until then."""
 
     source: str
     invented: bool
@@ -189,10 +189,10 @@ class DataQuality(Answer, frozen=True, kw_only=True):
 
 
 class SessionLevels(Answer, frozen=True, kw_only=True):
-    """Everything computed of one session. Times ISO 8601 UTC; window half-open.
+    """All values computed for one session. Times are ISO 8601 UTC; `open` is inclusive and `close` exclusive.
 
-    `final`: the session has completed, and none of this will change but by a correction of the data. `open_type_final`:
-    its second half-hour has, which the kind of open is read from.
+    `final`: the session has completed; only a correction of the data can still change these values. `open_type_final`:
+    the second half-hour has completed, and the open type can no longer change.
     """
 
     contract: str
@@ -229,7 +229,7 @@ class SessionLevels(Answer, frozen=True, kw_only=True):
 
 
 class ProfileAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/profile`: the rows of one session, high to low: a completed RTH session, or the one open now."""
+    """Answer of `GET /api/profile`: the rows of one session, highest price first."""
 
     symbol: str
     tick_size: float
@@ -239,7 +239,7 @@ class ProfileAnswer(Answer, frozen=True, kw_only=True):
 
 
 class HistoryAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/history`: completed RTH sessions between two trade dates, both included, oldest first."""
+    """Answer of `GET /api/history`: completed RTH sessions from `from` to `to` (both included), oldest first."""
 
     symbol: str
     from_: str = msgspec.field(name="from")
@@ -249,7 +249,7 @@ class HistoryAnswer(Answer, frozen=True, kw_only=True):
 
 
 class IbExtension(Answer, frozen=True, kw_only=True):
-    """A multiple of the initial balance's range beyond its edges, in percent (150 is half a range beyond)."""
+    """Initial balance extension: the prices at `percent` of the range (150: half a range beyond each edge)."""
 
     percent: int
     up: float
@@ -259,7 +259,7 @@ class IbExtension(Answer, frozen=True, kw_only=True):
 
 
 class BiasVotes(Answer, frozen=True, kw_only=True):
-    """The five votes behind the bias, each −1, 0 or +1, of the newest bracket close; `total` is their sum."""
+    """The five votes of the bias (each −1, 0 or +1) at the latest bracket close, and their sum `total`."""
 
     last: int
     poc: int
@@ -270,7 +270,7 @@ class BiasVotes(Answer, frozen=True, kw_only=True):
 
 
 class DamagedData(Answer, frozen=True, kw_only=True):
-    """A stored session that does not match its checksum. No answer uses it; import its recording again."""
+    """A stored session that does not match its checksum. No answer uses it. Import its recording again."""
 
     contract: str
     date: str
@@ -278,15 +278,15 @@ class DamagedData(Answer, frozen=True, kw_only=True):
 
 
 class Hole(Answer, frozen=True, kw_only=True):
-    """A stretch without trade that the product's usual trade at that hour does not explain; half-open."""
+    """A gap longer than usual for the product at that hour. `from` is inclusive, `to` exclusive."""
 
     from_: str = msgspec.field(name="from")
     to: str
 
 
 class MissingSession(Answer, frozen=True, kw_only=True):
-    """A regular session that makes no level. `holes`: why one that is recorded is not complete; none
-    if it was not over when it was stored."""
+    """A regular session without a complete recording; it contributes no levels. `holes`: its gaps; empty if nothing is
+    recorded, or if the recording stops before the session closed."""
 
     date: str
     recorded: bool
@@ -294,19 +294,20 @@ class MissingSession(Answer, frozen=True, kw_only=True):
 
 
 class Completeness(Answer, frozen=True, kw_only=True):
-    """Which sessions the levels rest on. `rule`: what makes a session complete. `missing`: regular sessions of the
-    look-back without a complete recording, oldest first; they leave no naked POC and no poor extreme."""
+    """Completeness of the sessions behind the levels. `rule`: when a session counts as complete. `missing`: regular
+    sessions of the look-back period without a complete recording, oldest first; they contribute no naked POC, poor high
+    or poor low."""
 
     rule: str
     missing: list[MissingSession]
 
 
 class ContextAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/context`: everything behind a levels answer.
+    """Answer of `GET /api/context`: the details behind a levels answer.
 
-    `state`: `live`, or the stable code of why the answer is delayed; `reason` says it to a person. `feed`: name of
-    the live feed. `invented`: computed from trades nobody made. `damaged_sessions`: stored sessions of the product that
-    were found damaged and are used in no answer.
+    `state`: `live`, or a stable code for why the answer is delayed; `reason` is the same as text. `feed`: name of the
+    live feed. `invented`: true if computed from simulated trades. `damaged_sessions`: stored sessions of the product
+    that failed their checksum; no answer uses them.
     """
 
     symbol: str

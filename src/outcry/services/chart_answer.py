@@ -20,8 +20,8 @@ Extreme = Literal["open", "repaired"]
 
 
 class Notation(Answer, frozen=True, kw_only=True):
-    """How the exchange writes its prices: `decimal` with so many decimals, or points and `32nds`, these in halves (2),
-    quarters (4) or eighths (8)."""
+    """Price format of the exchange: `decimal` with `decimals` digits, or points and `32nds`. `parts`: the fractions of
+    a 32nd, in halves (2), quarters (4) or eighths (8)."""
 
     kind: Literal["decimal", "32nds"]
     decimals: int
@@ -29,7 +29,7 @@ class Notation(Answer, frozen=True, kw_only=True):
 
 
 class ChartBracket(Answer, frozen=True, kw_only=True):
-    """One bracket: its letter, its start (ISO 8601 UTC), and its prices."""
+    """A bracket: its letter, start time (ISO 8601 UTC) and prices."""
 
     letter: str
     start: str
@@ -40,7 +40,7 @@ class ChartBracket(Answer, frozen=True, kw_only=True):
 
 
 class PathPoint(Answer, frozen=True, kw_only=True):
-    """Value as it stood when a bracket ended."""
+    """POC and value area at the end of a bracket."""
 
     letter: str
     poc: float
@@ -49,8 +49,8 @@ class PathPoint(Answer, frozen=True, kw_only=True):
 
 
 class NightProfile(Answer, frozen=True, kw_only=True):
-    """The overnight session: its range, brackets, and lots a tick from `low` upwards; these empty where only the range
-    is known."""
+    """The overnight session: range, brackets, and volume in lots of each tick from `low` upwards. `brackets` and
+    `volumes` are empty if only the range is known."""
 
     high: float
     low: float
@@ -59,11 +59,12 @@ class NightProfile(Answer, frozen=True, kw_only=True):
 
 
 class ChartSession(Answer, frozen=True, kw_only=True):
-    """One trade date. `open`, `close`: of its regular session (ISO 8601 UTC). Before that opens `levels` is null, and
-    there are no brackets; `overnight` is then the night so far.
+    """A trade date. `open`, `close`: times of its regular session (ISO 8601 UTC). Before the open, `levels` is null,
+    `brackets` is empty and `overnight` covers the overnight session so far.
 
-    volumes: lots a tick from `low` upwards. path: value at the end of each bracket. poor_high, poor_low: null where the
-    extreme is not poor, else `open`, or `repaired` once a later regular session of the contract traded beyond it.
+    `volumes`: volume in lots of each tick from `low` upwards. `path`: POC and value area at the end of each bracket.
+    `poor_high`, `poor_low`: null if the extreme is not poor; otherwise `open`, or `repaired` after a later regular
+    session of the contract traded beyond it.
     """
 
     date: str
@@ -83,20 +84,20 @@ class ChartSession(Answer, frozen=True, kw_only=True):
 
 
 class TouchedPoc(DatedLevel, frozen=True, kw_only=True):
-    """A naked POC at which the open regular session has traded. `at`: of its first trade there (ISO 8601 UTC), as its
-    alert has it; null where that was not watched, as while a feed catches up."""
+    """A naked POC touched by the open regular session. `at`: time of the first trade there (ISO 8601 UTC), as in its
+    alert; null if the touch came while no alerts were computed, for example during backfill."""
 
     at: str | None
 
 
 class ChartAnswer(Answer, frozen=True, kw_only=True):
-    """`GET /api/chart`: sessions oldest first. `missing`: trade dates between them whose session is not known.
+    """Answer of `GET /api/chart`: sessions, oldest first. `missing`: trade dates between them without a session.
 
-    `naked_pocs`, `poor_highs`, `poor_lows`, `prior` and `overnight` as in `GET /api/levels`. `average_range`: the mean
-        range of up to twenty regular sessions before the newest, null where there are none.
+    `naked_pocs`, `poor_highs`, `poor_lows`, `prior` and `overnight`: as in `GET /api/levels`, at the end of the last
+    completed session. `average_range`: mean range of up to twenty regular sessions before the newest; null without any.
 
-    `touched_pocs`, `repaired_highs`, `repaired_lows`: those of `naked_pocs`, `poor_highs` and `poor_lows`, which are as
-        they stood when the last session completed, that the regular session open now has traded at or beyond.
+    `touched_pocs`, `repaired_highs`, `repaired_lows`: the naked POCs, poor highs and poor lows that the open regular
+    session has since touched or traded beyond.
     """
 
     symbol: str

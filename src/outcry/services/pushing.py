@@ -55,8 +55,6 @@ KEEP_ALIVE_S = 4.0
 #: From this share of a quota on its user is warned.
 WARN_PERCENT = 80
 
-#: Reasons with a message of their own.
-_EXPLAINED = frozenset({"quota", "disk_reserve", "streams"})
 _LONGEST_SESSION = 64
 _FEED_NAME = re.compile(r"[a-z][a-z0-9_-]{0,23}", re.ASCII)
 _MOST_AHEAD_NS = NANOS_PER_HOUR  # a clock this far off would place trades in another session
@@ -250,9 +248,8 @@ def keep_recent(kept: deque[Trades], newest: Trades) -> None:
 
 
 def refused(reason: str, **details: int) -> InvalidRequest:
-    """The error of a push that cannot be taken; `reason` is stable."""
-    message_id = f"invalid_request.{reason}" if reason in _EXPLAINED else "invalid_request"
-    return InvalidRequest(message_id, reason=reason, **details)
+    """Build the error of a refused push. `reason` is a stable code, and the catalogues have a message for each."""
+    return InvalidRequest(f"invalid_request.{reason}", reason=reason, **details)
 
 
 def _written(event: Event) -> _WireEvent:

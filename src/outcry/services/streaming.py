@@ -38,7 +38,7 @@ def event(name: str, data: bytes, seq: int | None = None) -> bytes:
 
 
 class Quote(Answer, frozen=True, kw_only=True):
-    """Only the last price moved."""
+    """The last price changed, and nothing else."""
 
     symbol: str
     last_price: float
@@ -46,8 +46,8 @@ class Quote(Answer, frozen=True, kw_only=True):
 
 
 class State(Answer, frozen=True, kw_only=True):
-    """Which feed a symbol is answered from. `reason`: `live`, or why it is not. `invented`: whether a live feed's
-    trades were made by nobody; null where the answer is not live."""
+    """Data source of a symbol. `reason`: `live`, or a stable code for why it is not live. `invented`: true if a live
+    feed's trades are simulated; null if the symbol is not live."""
 
     symbol: str
     data_source: DataSource | None
@@ -63,8 +63,8 @@ def state_event(state: State) -> bytes:
 
 
 class Snapshot(Answer, frozen=True, kw_only=True):
-    """Everything asked for as it stands. `resumed`: earlier alerts were told before, so `alerts` is empty;
-    `missed`: some were not, being too many."""
+    """Current state of all requested symbols. `resumed`: the server sent the missed alerts before this event, so
+    `alerts` is empty. `missed`: too many alerts were missed, and the server sent only the newest."""
 
     updated_at: str
     resumed: bool

@@ -14,38 +14,39 @@ STATES: dict[str, str] = {
     "live": "The session is open and its feed is connected and up to date.",
     "no_connection": "No live feed of this product is connected for this key.",
     "connecting": "The feed is being connected.",
-    "catching_up": "The feed is sending the session so far.",
-    "stale_link": "The feed has sent nothing for too long.",
-    "stale_market": "The feed is connected, but its market data has stopped.",
+    "catching_up": "The feed is sending the earlier trades of this session.",
+    "stale_link": "The feed has stopped sending: no data and no heartbeats received.",
+    "stale_market": "The feed is connected, but sends no market data.",
     "unsubscribed": "The feed does not send this contract.",
-    "disconnected": "The connection to the feed is lost.",
+    "disconnected": "The connection to the feed is lost; reconnecting.",
     "closed": "The session is closed.",
-    "no_trades": "Nothing has traded yet in the session now open.",
+    "no_trades": "The open session has no trades yet.",
     "no_prior": "No regular session of this contract has completed yet, so there are no prior levels.",
-    "incomplete": "The feed could not get the trades from the beginning of this session. "
+    "incomplete": "The feed could not load the trades from the start of this session. "
     "Live answers resume with the next session.",
-    "degraded": "What the feed sends cannot be one auction; levels begin anew with the next session.",
-    "log_stalled": "The service cannot write to its disk at the moment; live answers resume by themselves.",
-    "ended": "The feed has come to its end.",
-    "not_front": "The feed brings this contract, which is not the front one.",
-    "login_refused": "The vendor does not accept what was entered to sign in.",
-    "login_expired": "The sign-in with the vendor has ended.",
-    "not_entitled": "The account at the vendor has no real-time data of this contract.",
-    "unknown_contract": "The vendor has no contract of this name.",
-    "too_many_sessions": "The account is in use by too many programs at once.",
-    "not_allowed": "The vendor forbids this connection to the account, or from this place.",
-    "wrong_entry": "The vendor cannot use one of the entries of the connection.",
+    "degraded": "The feed sent prices or volumes that are not plausible for one session. "
+    "Live answers resume with the next session.",
+    "log_stalled": "The server cannot write to its disk. Live answers resume automatically when it can.",
+    "ended": "The feed has ended.",
+    "not_front": "This contract is not the front contract.",
+    "login_refused": "The vendor rejected the credentials. Check them at /account/brokers.",
+    "login_expired": "The login with the vendor has expired. Sign in again at /account/brokers.",
+    "not_entitled": "The vendor account has no real-time data for this contract. Subscribe to it with the vendor.",
+    "unknown_contract": "The vendor does not offer this contract.",
+    "too_many_sessions": "The vendor account has too many open sessions. Close another program that uses it.",
+    "not_allowed": "The vendor does not allow this account to connect from this server.",
+    "wrong_entry": "The vendor rejected one of the connection settings. Check them at /account/brokers.",
 }
 
 
 def state_text(code: str) -> str:
-    """The sentence of a code; other codes are a feed's own, for why it will not have us."""
-    return STATES.get(code) or f"The feed refuses to be read ({code})."
+    """Return the sentence for a state code. Codes outside the table are a feed's own refusal codes."""
+    return STATES.get(code) or f"The feed refused the connection ({code})."
 
 
 def message(row: AlertRow) -> str:
     """What happened, in one English sentence; of an invented market, with a word that says so."""
-    return _MESSAGES[row.type](row) + (" (Invented data.)" if row.invented else "")
+    return _MESSAGES[row.type](row) + (" (Simulated data.)" if row.invented else "")
 
 
 def _price(row: AlertRow) -> str:

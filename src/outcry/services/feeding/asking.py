@@ -81,4 +81,6 @@ def raise_refusal(refusal: CallRefused) -> NoReturn:
         raise StoreUnavailable("upstream_unavailable") from refusal
     kind, message_id = known
     details: dict[str, Any] = refusal.details
+    if kind is InvalidRequest and "reason" in details:
+        message_id = f"invalid_request.{details['reason']}"
     raise kind(message_id, **details) from refusal
