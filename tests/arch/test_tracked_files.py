@@ -1,4 +1,4 @@
-"""No binary is tracked but those named here: builds, wheels and recordings belong to nobody's clone."""
+"""Git tracks no binary files except an allow-list: no builds, wheels or recordings."""
 
 import subprocess
 from fnmatch import fnmatch
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-#: What is no text, and how large a file of each kind may be.
+#: Patterns of binary files that may be tracked, and their maximum size in bytes.
 ALLOWED = {
     "docs/*.png": 200_000,
     "src/outcry/web/static/vendor/*/*.woff2": 100_000,
@@ -15,7 +15,7 @@ ALLOWED = {
 
 
 def tracked(folder: Path) -> list[str]:
-    """What git tracks, or is about to: staged files count."""
+    """Return the names of tracked files. Staged files count."""
     call = ["git", "-C", folder, "ls-files", "--cached", "-z"]
     done = subprocess.run(call, capture_output=True, timeout=60, check=True)
     return [name for name in done.stdout.decode().split("\0") if name]
@@ -29,11 +29,11 @@ def is_text(content: bytes) -> bool:
 
 
 def refused(folder: Path) -> list[str]:
-    """Tracked files that are no text and not allowed."""
+    """Return the tracked files that are neither text nor allowed."""
     found: list[str] = []
     for name in tracked(folder):
         path = folder / name
-        if not path.is_file():  # removed, and not staged yet
+        if not path.is_file():  # deleted, but not staged
             continue
         content = path.read_bytes()
         limits = [limit for pattern, limit in ALLOWED.items() if fnmatch(name, pattern)]
@@ -42,7 +42,7 @@ def refused(folder: Path) -> list[str]:
     return found
 
 
-def test_no_binary_is_tracked_that_is_not_named_here() -> None:
+def test_only_allowed_binaries_are_tracked() -> None:
     assert refused(ROOT) == []
     names = tracked(ROOT)
     unused = [pattern for pattern in ALLOWED if not any(fnmatch(name, pattern) for name in names)]
@@ -52,7 +52,7 @@ def test_no_binary_is_tracked_that_is_not_named_here() -> None:
 @pytest.mark.parametrize(
     ("name", "content", "is_refused"),
     [
-        ("outcry-0.1.0-py3-none-any.whl", b"PK\x03\x04\x00\x00", True),  # though .gitignore names it
+        ("outcry-0.1.0-py3-none-any.whl", b"PK\x03\x04\x00\x00", True),  # although .gitignore lists it
         ("tests/data/es.dbn", b"DBN\x01\xff\xfe", True),
         ("docs/page.png", b"\x89PNG\r\n\x1a\n\x00", False),
         ("docs/large.png", b"\x89PNG" + bytes(200_000), True),
@@ -61,7 +61,9 @@ def test_no_binary_is_tracked_that_is_not_named_here() -> None:
         ("empty", b"", False),
     ],
 )
-def test_what_is_refused(tmp_path: Path, name: str, content: bytes, *, is_refused: bool) -> None:
+def test_a_binary_that_is_not_allowed_is_refused(
+    tmp_path: Path, name: str, content: bytes, *, is_refused: bool
+) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / ".gitignore").write_text("*.whl\n")
     path = tmp_path / name
