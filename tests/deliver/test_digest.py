@@ -104,7 +104,7 @@ def test_a_digest_arrives_as_text_and_as_html() -> None:
     for said in (
         "■ Critical · Mon, Sep 21, 2026 10:13:20 EDT", "▲ Warning", "● Info", "VAH tested",
         "Traded at 6512.25, above the initial balance (IBH 6512).", "the POC of Thu, Sep 17, 2026",
-        "Educational context, not advice.", "Times are those of America/New_York.", "Desk",
+        "Educational context, not advice.", "Time zone: America/New_York.", "Desk",
     ):  # fmt: skip
         assert said in " ".join(text.split())
         assert said in page.text
@@ -143,9 +143,9 @@ def test_a_test_says_that_it_is_one() -> None:
         done = sent(port, parcel())
     assert done.verdict is Verdict.ARRIVED
     mail, text, _ = parts(taken.sources[0])
-    assert mail["Subject"] == "A test of your digest from Outcry"
-    assert "It tells of no alert." in text
-    assert done.request.startswith("A test of your digest")
+    assert mail["Subject"] == "Test of your Outcry digest"
+    assert "It contains no alerts;" in text
+    assert done.request.startswith("Test of your Outcry digest")
     assert END not in done.request
 
 
@@ -188,7 +188,7 @@ def test_what_the_server_answers_decides(
         refused = welcome if welcome != "250 OK" else answer
         assert done.excerpt == refused[4:]
         # the operator is told what is the operator's to mend; a mailbox is its owner's
-        where = f"127.0.0.1:{port} answered {status}"
+        where = f"127.0.0.1:{port} returned {status}"
         assert said == ([f"a mail (alerts) could not be sent: {where}"] if verdict is Verdict.LATER else [])
     assert taken.mails == []
 
@@ -203,7 +203,7 @@ def test_a_wrong_password_is_the_operators_to_mend() -> None:
         done = asyncio.run(mails.send(parcel(ES), "ann@example.com", ()))
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", 535)
     assert said == [
-        f"a mail (alerts) could not be sent: 127.0.0.1:{port} does not accept the user or password"
+        f"a mail (alerts) could not be sent: 127.0.0.1:{port} rejected the user name or password"
     ]
 
 
@@ -211,7 +211,7 @@ def test_a_server_that_is_away_is_tried_later() -> None:
     said: list[str] = []
     done = sent(1, parcel(ES), said=said)
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", None)
-    assert said == ["a mail (alerts) could not be sent: 127.0.0.1:1 could not be used: SMTPConnectError"]
+    assert said == ["a mail (alerts) could not be sent: connection to 127.0.0.1:1 failed: SMTPConnectError"]
 
 
 def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,11 +306,11 @@ def test_times_are_the_readers() -> None:
 def test_a_german_reader_is_written_to_in_german() -> None:
     german = READER.__class__("a@example.com", "de", "Europe/Berlin", 9)
     letter = letter_of(parcel(ES, CL, missed=1, reader=german), LINKS)
-    assert letter.subject == "2 Hinweise: ES, CL"
+    assert letter.subject == "2 Alerts: ES, CL"
     for said in (
         "▲ Warnung · Mo., 21. Sept. 2026 16:13:20 CEST", "■ Kritisch", "Initial Balance nach oben gebrochen",
-        "Gehandelt bei 6512.25, über der Initial Balance (IBH 6512).", "1 früherer Hinweis konnte nicht",
-        "Zum Lernen, keine Beratung.",
+        "Gehandelt bei 6512.25, über der Initial Balance (IBH 6512).", "1 früherer Alert konnte nicht",
+        "Nur zum Lernen, keine Anlageberatung.",
     ):  # fmt: skip
         assert said in letter.text
         assert said in _Page(letter.html).text
@@ -318,10 +318,10 @@ def test_a_german_reader_is_written_to_in_german() -> None:
 
 
 def test_an_invented_market_is_called_so() -> None:
-    assert "Invented data" not in letter_of(parcel(ES), LINKS).text
+    assert "Simulated market" not in letter_of(parcel(ES), LINKS).text
     letter = letter_of(parcel(ES, alert("NQ", invented=True)), LINKS)
-    assert "Invented data" in letter.text
-    assert "Invented data" in letter.html
+    assert "Simulated market" in letter.text
+    assert "Simulated market" in letter.html
 
 
 def test_a_mail_fetches_and_runs_nothing() -> None:

@@ -82,7 +82,7 @@ def test_severity_is_shape_and_word_and_colour() -> None:
 
 def test_the_test_is_no_signal() -> None:
     (embed,) = posted(parcel(Target.DISCORD))["embeds"]
-    assert embed["title"] == "● INFO · test of a webhook"
+    assert embed["title"] == "● INFO · Webhook test"
     assert "not a market signal" in embed["description"]
 
 
@@ -97,7 +97,7 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
 def test_what_was_missed_is_told_in_one_line_and_counts_as_told() -> None:
     sent, (body,) = tried(parcel(Target.DISCORD, [alert()], missed=37))
     assert sent.told
-    assert body["content"].split("\n")[1].startswith("37 alerts missed")
+    assert body["content"].split("\n")[1].startswith("37 earlier alerts could not be delivered")
     assert not tried(parcel(Target.DISCORD, [alert()], missed=37), reply(500))[0].told
     assert not tried(parcel(Target.DISCORD, [alert()]))[0].told
 
@@ -212,7 +212,7 @@ def test_what_discord_cannot_read_is_sent_once_more_as_text() -> None:
     sent, (first, second) = tried(message, reply(400, b'{"code": 50035}'), reply(204))
     assert "embeds" in first
     assert second["content"].count("ES traded at 6912.5") == 3
-    assert "2 alerts missed" in second["content"]
+    assert "2 earlier alerts could not be delivered" in second["content"]
     assert second["allowed_mentions"] == {"parse": []}
     assert (sent.verdict, sent.code, sent.told) == (Verdict.ARRIVED, "ok", True)
 

@@ -98,7 +98,7 @@ def test_when_it_fired_is_told_by_the_readers_clock_with_the_day_unless_it_is_th
 
 def test_the_test_is_no_signal() -> None:
     body = posted(parcel(Target.SLACK))
-    assert texts(body)[0] == "● INFO · test of a webhook"
+    assert texts(body)[0] == "● INFO · Webhook test"
     assert "not a market signal" in texts(body)[1]
 
 
@@ -111,7 +111,7 @@ def test_of_many_the_newest_are_shown_and_the_rest_counted() -> None:
     assert f"and 190 more: {URL}" in body["text"].split("\n")
 
 
-@pytest.mark.parametrize(("missed", "words"), [(1, "1 alert missed"), (37, "37 alerts missed")])
+@pytest.mark.parametrize(("missed", "words"), [(1, "1 earlier alert could"), (37, "37 earlier alerts could")])
 def test_what_was_missed_is_told_in_one_line_and_counts_as_told(missed: int, words: str) -> None:
     sent, (body,) = tried(parcel(Target.SLACK, [alert()], missed=missed))
     assert sent.told

@@ -47,7 +47,9 @@ def test_the_pauses_are_those_of_the_schedule(row: str, targets: list[Target]) -
 
 
 def test_the_words_that_switch_a_slack_webhook_off_are_all_there() -> None:
-    (said,) = re.findall(r"^These Slack responses disable the webhook:(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    (said,) = re.findall(
+        r"^These Slack responses disable the webhook:(.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL
+    )
     assert set(re.findall(r"`(\w+)`", said)) == GONE
 
 

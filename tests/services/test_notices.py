@@ -71,8 +71,8 @@ def test_it_is_in_the_log_of_the_account_without_the_address(stage: Stage, said:
 @pytest.mark.parametrize(
     ("language", "warning", "end", "why"),
     [
-        ("en", "24 hours", "switched off", "nothing has arrived for five days"),
-        ("de", "24 Stunden", "abgeschaltet", "seit fünf Tagen ist nichts angekommen"),
+        ("en", "24 hours", "disabled", "no delivery has succeeded for five days"),
+        ("de", "24 Stunden", "deaktiviert", "seit fünf Tagen war keine Zustellung erfolgreich"),
     ],
 )
 def test_it_is_mailed_in_the_language_of_the_account(

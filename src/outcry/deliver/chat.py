@@ -62,8 +62,8 @@ def told(parcel: Parcel, body: Body, now_ns: int) -> Told:
         notes.append(f"and {more} more")
     if missed:
         text = _ENGLISH.ngettext(
-            "%d alert missed while nothing could be delivered here",
-            "%d alerts missed while nothing could be delivered here",
+            "%d earlier alert could not be delivered",
+            "%d earlier alerts could not be delivered",
             missed,
         )
         notes.append(text % missed)
@@ -74,7 +74,7 @@ def told(parcel: Parcel, body: Body, now_ns: int) -> Told:
 def title(severity: Severity, row: AlertRow | None) -> str:
     """An alert's severity, symbol and what happened in a line, with the code of that beside; None: of the test."""
     if row is None:
-        return f"{MARKS[severity]} · test of a webhook"
+        return f"{MARKS[severity]} · Webhook test"
     happened = event(entry_of(row, "shared"), str)
     return f"{MARKS[severity]} · {one_line(f'{row.symbol} {happened} ({row.type.value})')}"
 

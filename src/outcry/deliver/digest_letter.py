@@ -98,7 +98,7 @@ def _shown(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 def _subject(entries: Sequence[Entry], words: Vocabulary) -> str:
     if not entries:
-        return words("A test of your digest from Outcry")
+        return words("Test of your Outcry digest")
     symbols = list(dict.fromkeys(entry.alert.symbol for entry in entries))
     named = ", ".join(symbols[:MOST_NAMED]) + (", …" if len(symbols) > MOST_NAMED else "")
     text = words.ngettext("%(num)d alert: %(symbols)s", "%(num)d alerts: %(symbols)s", len(entries))

@@ -58,9 +58,9 @@ def smtp_server(url: str) -> SmtpServer:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError("an SMTP address is smtp://user:password@host:587 or smtps://…") from None
+        raise ValueError("invalid SMTP URL: use smtp://user:password@host:587 or smtps://…") from None
     if parts.scheme not in _PORTS or not parts.hostname or parts.path not in ("", "/") or parts.query:
-        raise ValueError("an SMTP address is smtp://user:password@host:587 or smtps://…")
+        raise ValueError("invalid SMTP URL: use smtp://user:password@host:587 or smtps://…")
     return SmtpServer(
         parts.hostname, port or _PORTS[parts.scheme], parts.scheme == "smtps",
         unquote(parts.username or ""), unquote(parts.password or ""),
@@ -117,7 +117,7 @@ class SmtpMailer:
             message = new_message(self._sender, mail.to, mail.subject, self._clock.now_ns())
             message.set_content(mail.text)
         except (MessageError, ValueError):
-            raise MailFailed("a mail with a line break in its address or subject is not sent") from None
+            raise MailFailed("the email address or subject contains a line break") from None
         done = asyncio.run(hand_over(self._server, message))
         if done.outcome is not Outcome.TAKEN:
             raise MailFailed(done.reason)
@@ -204,11 +204,11 @@ def _failed(server: SmtpServer, problem: Exception, phases_ms: tuple[tuple[str, 
     if isinstance(problem, aiosmtplib.SMTPRecipientsRefused):  # of one recipient
         problem = problem.recipients[0]
     if not isinstance(problem, aiosmtplib.SMTPResponseException):
-        reason = f"{place} could not be used: {type(problem).__name__}"
+        reason = f"connection to {place} failed: {type(problem).__name__}"
         return HandedOver(Outcome.LATER, None, "", reason, phases_ms)
-    said, reason = problem.message, f"{place} answered {problem.code}"
+    said, reason = problem.message, f"{place} returned {problem.code}"
     if isinstance(problem, aiosmtplib.SMTPAuthenticationError):
-        reason = f"{place} does not accept the user or password"
+        reason = f"{place} rejected the user name or password"
     return HandedOver(_meant(problem), problem.code, said, reason, phases_ms)
 
 

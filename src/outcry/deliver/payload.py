@@ -23,7 +23,7 @@ LONGEST_TEXT = 500
 #: What a test is of, where the subscription is for every symbol.
 TEST_SYMBOL = "ES"
 TEST_TYPE = "webhook-test"
-TEST_MESSAGE = "This is a test of a webhook of Outcry. It is not a market signal."
+TEST_MESSAGE = "Test of your Outcry webhook. This is not a market signal."
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):

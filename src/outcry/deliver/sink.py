@@ -103,7 +103,7 @@ class _Listener:
             Manner.REDIRECT: {"location": _ELSEWHERE},
             Manner.BUSY: {"retry-after": str(_BUSY_S)},
         }
-        text = "received" if manner is Manner.WELL else f"told to answer {status}"
+        text = "received" if manner is Manner.WELL else f"simulated status {status}"
         return web.Response(status=status, text=text, headers=headers.get(manner))
 
 
@@ -146,7 +146,7 @@ def _certified(folder: Path, clock: Clock) -> ssl.SSLContext:
     """Make a certificate and keep it for its owner only; the authority's is for whoever shall trust it."""
     now = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer, subject = _name("Outcry demonstration"), _name(HOST)
+    issuer, subject = _name("Outcry demo"), _name(HOST)
     names = x509.SubjectAlternativeName([x509.DNSName(HOST), x509.IPAddress(ipaddress.ip_address(_LOOPBACK))])
     issued = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
     authority = (

@@ -15,18 +15,18 @@ from outcry.services.identity.letters import About, letter
 
 _WHY: Mapping[str, Mapping[str, str]] = {
     "en": {
-        "gone": "the receiver says that it no longer exists",
-        "failing": "nothing has arrived for five days",
-        "bounced": "the mailbox refused three mails in a row",
-        "address_lost": "its address cannot be opened any more and has to be entered anew",
-        "other": "its address is not taken any more",
+        "gone": "the endpoint reports that it no longer exists",
+        "failing": "no delivery has succeeded for five days",
+        "bounced": "the mailbox rejected three emails in a row",
+        "address_lost": "its stored URL cannot be decrypted any more; enter it again",
+        "other": "its URL is no longer allowed",
     },
     "de": {
-        "gone": "der Empfänger sagt, dass es ihn nicht mehr gibt",
-        "failing": "seit fünf Tagen ist nichts angekommen",
-        "bounced": "das Postfach hat drei Nachrichten nacheinander abgelehnt",
-        "address_lost": "die Adresse lässt sich nicht mehr öffnen und ist neu einzugeben",
-        "other": "die Adresse wird nicht mehr angenommen",
+        "gone": "der Endpunkt meldet, dass es ihn nicht mehr gibt",
+        "failing": "seit fünf Tagen war keine Zustellung erfolgreich",
+        "bounced": "das Postfach hat drei E-Mails nacheinander abgelehnt",
+        "address_lost": "die gespeicherte URL lässt sich nicht mehr entschlüsseln; geben Sie sie neu ein",
+        "other": "die URL ist nicht mehr erlaubt",
     },
 }
 

@@ -1,7 +1,6 @@
-"""What mails to people say, in the languages the pages speak.
+"""Texts of the emails to users, in the languages of the pages.
 
-Rules kept: plain text; one link at most, alone on its line; nothing in a mail but that link is secret, and each mail
-says what to do.
+Rules kept: plain text; at most one link, on its own line; only that link is secret; each email says what to do.
 """
 
 from collections.abc import Mapping
@@ -25,113 +24,116 @@ _Texts = Mapping[About, tuple[str, str]]
 _ENGLISH: _Texts = {
     "sign_in": (
         "Sign in to Outcry",
-        "This link signs in to {site}, in the browser that asked for it:\n\n{link}\n\n"
-        "It holds for 10 minutes and works once. Whoever did not ask for it can ignore this mail: without the link "
-        "nothing happens.\n",
+        "Sign in to {site} with this link:\n\n{link}\n\n"
+        "Open it in the browser you requested it from. The link works once and expires in 10 minutes. If you did not "
+        "request it, ignore this email; nobody can sign in without the link.\n",
     ),
     "reset": (
-        "A new password for Outcry",
-        "With this link a new password for {site} can be chosen:\n\n{link}\n\n"
-        "It holds for 30 minutes and works once. Choosing a new password signs out every browser. Whoever did not ask "
-        "for it can ignore this mail: the password stays as it is.\n",
+        "Reset your Outcry password",
+        "Choose a new password for {site} with this link:\n\n{link}\n\n"
+        "The link works once and expires in 30 minutes. A new password signs you out in every browser. If you did not "
+        "request this, ignore this email; your password stays the same.\n",
     ),
     "invitation": (
-        "An invitation to Outcry",
-        "{operator} invites to {site}:\n\n{link}\n\n"
-        "The link holds for 7 days and works once. Whoever expects no invitation can ignore this mail.\n",
+        "Your invitation to Outcry",
+        "{operator} has invited you to {site}. Create your account with this link:\n\n{link}\n\n"
+        "The link works once and expires in 7 days. If you do not expect an invitation, ignore this email.\n",
     ),
     "email": (
-        "Confirm this address for Outcry",
-        "With this link the account at {site} gets this address:\n\n{link}\n\n"
-        "It holds for 30 minutes and works once. Whoever did not ask for it can ignore this mail: nothing changes.\n",
-    ),
-    "email_notice": (
-        "Another address for your Outcry account",
-        "Somebody signed in to this account at {site} asked to change its address to {wanted}. It changes when the "
-        "link sent there is followed.\n\nIf that was somebody else: choose a new password and end all other sessions, "
-        "on the page Security of the account.\n",
-    ),
-    "email_taken": (
-        "This address has an Outcry account already",
-        "Somebody asked to use this address for another account at {site}. It has an account of its own, so nothing "
+        "Confirm your email address for Outcry",
+        "Confirm this email address for your account at {site}:\n\n{link}\n\n"
+        "The link works once and expires in 30 minutes. If you did not request this, ignore this email; nothing "
         "changes.\n",
     ),
+    "email_notice": (
+        "Your Outcry email address is about to change",
+        "Someone signed in to your account at {site} asked to change its email address to {wanted}. The change takes "
+        "effect when the link sent to that address is opened.\n\nIf this was not you, open the Security page of your "
+        "account, choose a new password and end all other sessions.\n",
+    ),
+    "email_taken": (
+        "Your email address already has an Outcry account",
+        "Someone tried to use this email address for another account at {site}. Your address already has an account, "
+        "so nothing changes.\n",
+    ),
     "webhook_failing": (
-        "A webhook of Outcry has been failing for {hours} hours",
-        "Nothing has arrived at {shown} for {hours} hours. Outcry goes on trying; after five days it switches the "
-        "webhook off and holds its alerts.\n\nWhat the receiver answers, and what was tried when:\n\n{link}\n",
+        "Your Outcry webhook has been failing for {hours} hours",
+        "Outcry could not deliver anything to {shown} for {hours} hours. It keeps retrying. After five days it "
+        "disables the webhook and stores its alerts.\n\nSee the responses and all attempts:\n\n{link}\n",
     ),
     "webhook_off": (
-        "A webhook of Outcry is switched off",
-        "Alerts are no longer sent to {shown}: {why}. They are held for 30 days. Once a test arrives, the webhook is "
-        "on again and held alerts can be sent:\n\n{link}\n",
+        "Your Outcry webhook is disabled",
+        "Outcry no longer sends alerts to {shown}: {why}. It stores them for 30 days. To enable the webhook again, "
+        "send a successful test. You can then send the stored alerts:\n\n{link}\n",
     ),
     "digest": (
-        "Alerts from Outcry at this address?",
-        "Somebody with an account at {site} wants alerts about futures markets mailed to this address. With this link "
-        "whoever reads here agrees:\n\n{link}\n\n"
-        "It holds for 7 days. Every mail then has a link that ends them. Whoever does not want them can ignore this "
-        "mail: without the link nothing is sent.\n",
+        "Confirm alert emails from Outcry",
+        "A user of {site} wants to send alerts about futures markets to this email address. To agree, open this "
+        "link:\n\n{link}\n\n"
+        "The link expires in 7 days. Every email contains a link to unsubscribe. If you do not want these emails, "
+        "ignore this one; we send nothing without your confirmation.\n",
     ),
 }
 _GERMAN: _Texts = {
     "sign_in": (
         "Anmeldung bei Outcry",
-        "Dieser Link meldet bei {site} an, und zwar in dem Browser, der ihn angefordert hat:\n\n{link}\n\n"
-        "Er gilt 10 Minuten und einmal. Wurde er nicht angefordert, kann diese Nachricht unbeachtet bleiben: Ohne den "
-        "Link geschieht nichts.\n",
+        "Mit diesem Link melden Sie sich bei {site} an:\n\n{link}\n\n"
+        "Öffnen Sie ihn in dem Browser, in dem Sie ihn angefordert haben. Der Link gilt 10 Minuten und nur einmal. "
+        "Haben Sie ihn nicht angefordert, ignorieren Sie diese E-Mail: Ohne den Link kann sich niemand anmelden.\n",
     ),
     "reset": (
         "Neues Passwort für Outcry",
-        "Mit diesem Link lässt sich ein neues Passwort für {site} wählen:\n\n{link}\n\n"
-        "Er gilt 30 Minuten und einmal. Ein neues Passwort meldet alle Browser ab. Wurde der Link nicht angefordert, "
-        "kann diese Nachricht unbeachtet bleiben: Das Passwort bleibt, wie es ist.\n",
+        "Mit diesem Link wählen Sie ein neues Passwort für {site}:\n\n{link}\n\n"
+        "Der Link gilt 30 Minuten und nur einmal. Das neue Passwort meldet Sie in allen Browsern ab. Haben Sie den "
+        "Link nicht angefordert, ignorieren Sie diese E-Mail: Ihr Passwort bleibt unverändert.\n",
     ),
     "invitation": (
-        "Einladung zu Outcry",
-        "{operator} lädt zu {site} ein:\n\n{link}\n\n"
-        "Der Link gilt 7 Tage und einmal. Wird keine Einladung erwartet, kann diese Nachricht unbeachtet bleiben.\n",
+        "Ihre Einladung zu Outcry",
+        "{operator} hat Sie zu {site} eingeladen. Mit diesem Link erstellen Sie Ihr Konto:\n\n{link}\n\n"
+        "Der Link gilt 7 Tage und nur einmal. Erwarten Sie keine Einladung, ignorieren Sie diese E-Mail.\n",
     ),
     "email": (
-        "Adresse für Outcry bestätigen",
-        "Mit diesem Link erhält das Konto bei {site} diese Adresse:\n\n{link}\n\n"
-        "Er gilt 30 Minuten und einmal. Wurde er nicht angefordert, kann diese Nachricht unbeachtet bleiben: Es ändert "
-        "sich nichts.\n",
+        "E-Mail-Adresse für Outcry bestätigen",
+        "Bestätigen Sie diese E-Mail-Adresse für Ihr Konto bei {site}:\n\n{link}\n\n"
+        "Der Link gilt 30 Minuten und nur einmal. Haben Sie ihn nicht angefordert, ignorieren Sie diese E-Mail: Es "
+        "ändert sich nichts.\n",
     ),
     "email_notice": (
-        "Neue Adresse für das Outcry-Konto",
-        "In diesem Konto bei {site} wurde angefordert, die Adresse auf {wanted} zu ändern. Sie ändert sich, sobald dem "
-        "dorthin gesandten Link gefolgt wird.\n\nWar das jemand anderes: auf der Seite Sicherheit des Kontos ein neues "
-        "Passwort wählen und alle anderen Sitzungen beenden.\n",
+        "Ihre E-Mail-Adresse bei Outcry soll sich ändern",
+        "Jemand, der in Ihrem Konto bei {site} angemeldet ist, möchte die E-Mail-Adresse auf {wanted} ändern. Die "
+        "Änderung gilt, sobald der Link in der E-Mail an diese Adresse geöffnet wird.\n\nWaren Sie das nicht, öffnen "
+        "Sie in Ihrem Konto die Seite Sicherheit, wählen Sie ein neues Passwort und beenden Sie alle anderen "
+        "Sitzungen.\n",
     ),
     "email_taken": (
-        "Diese Adresse hat bereits ein Outcry-Konto",
-        "Jemand wollte diese Adresse für ein anderes Konto bei {site} verwenden. Sie hat schon ein eigenes Konto, es "
-        "ändert sich also nichts.\n",
+        "Ihre E-Mail-Adresse hat bereits ein Outcry-Konto",
+        "Jemand wollte diese E-Mail-Adresse für ein anderes Konto bei {site} verwenden. Sie gehört schon zu einem "
+        "Konto, deshalb ändert sich nichts.\n",
     ),
     "webhook_failing": (
-        "Ein Webhook von Outcry schlägt seit {hours} Stunden fehl",
-        "Bei {shown} ist seit {hours} Stunden nichts angekommen. Outcry versucht es weiter; nach fünf Tagen wird der "
-        "Webhook abgeschaltet, und seine Alarme werden zurückgehalten.\n\nWas der Empfänger antwortet und was wann "
-        "versucht wurde:\n\n{link}\n",
+        "Ihr Outcry-Webhook stellt seit {hours} Stunden nicht zu",
+        "Outcry konnte {hours} Stunden lang nichts an {shown} zustellen. Weitere Versuche folgen. Nach fünf Tagen "
+        "deaktiviert Outcry den Webhook und speichert dessen Alerts.\n\nAlle Antworten und Versuche sehen Sie "
+        "hier:\n\n{link}\n",
     ),
     "webhook_off": (
-        "Ein Webhook von Outcry ist abgeschaltet",
-        "An {shown} werden keine Alarme mehr gesendet: {why}. Sie werden 30 Tage zurückgehalten. Sobald ein Test "
-        "ankommt, ist der Webhook wieder an, und zurückgehaltene Alarme können gesendet werden:\n\n{link}\n",
+        "Ihr Outcry-Webhook ist deaktiviert",
+        "Outcry sendet keine Alerts mehr an {shown}: {why}. Es speichert sie 30 Tage lang. Senden Sie einen "
+        "erfolgreichen Test, um den Webhook wieder zu aktivieren. Danach können Sie die gespeicherten Alerts "
+        "senden:\n\n{link}\n",
     ),
     "digest": (
-        "Hinweise von Outcry an diese Adresse?",
-        "Jemand mit einem Konto bei {site} möchte Hinweise zu Futures-Märkten an diese Adresse senden lassen. Mit "
-        "diesem Link stimmt zu, wer hier liest:\n\n{link}\n\n"
-        "Er gilt 7 Tage. Jede Nachricht enthält dann einen Link, der sie beendet. Wer sie nicht möchte, kann diese "
-        "Nachricht unbeachtet lassen: Ohne den Link wird nichts gesendet.\n",
+        "Alerts von Outcry per E-Mail bestätigen",
+        "Ein Benutzer von {site} möchte Alerts zu Futures-Märkten an diese E-Mail-Adresse senden. Öffnen Sie diesen "
+        "Link, um zuzustimmen:\n\n{link}\n\n"
+        "Der Link gilt 7 Tage. Jede E-Mail enthält einen Link zum Abbestellen. Möchten Sie diese E-Mails nicht, "
+        "ignorieren Sie diese Nachricht: Ohne Ihre Zustimmung senden wir nichts.\n",
     ),
 }
 TEXTS: Mapping[str, _Texts] = {"en": _ENGLISH, "de": _GERMAN}
 
 
 def letter(about: About, language: str, to: str, **facts: str) -> Mail:
-    """The mail about something; in English where the language is none of ours."""
+    """Build an email on a subject; in English if the language has no texts."""
     subject, text = TEXTS.get(language, _ENGLISH)[about]
     return Mail(to, subject.format(**facts), text.format(**facts))
