@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.web.browsing import Opened
 
-from outcry.http.words import Vocabulary
+from outcry.http.words import InconsistentCatalogues, Vocabulary, compile_tree
 
 HEADER = """msgid ""
 msgstr ""
@@ -41,19 +41,66 @@ def test_a_number_takes_the_form_of_the_rule(tmp_path: Path, rule: str) -> None:
     }
 
 
-def test_each_file_has_the_rule_of_its_own_header(tmp_path: Path) -> None:
-    """The second file writes its two forms the other way round."""
-    other = """
+OTHER = """
 msgid "%(num)s alert"
 msgid_plural "%(num)s alerts"
 msgstr[0] "many"
 msgstr[1] "one"
 """
-    words = polish(
-        tmp_path, HEADER + RULE + KEYS, HEADER + '"Plural-Forms: nplurals=2; plural=(n==1);\\n"\n' + other
-    )
+OTHER_RULE = '"Plural-Forms: nplurals=2; plural=(n==1);\\n"\n'
+
+
+def test_each_folder_has_the_rule_of_its_own_header(tmp_path: Path) -> None:
+    """The second folder writes its two forms the other way round."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    polish(one, HEADER + RULE + KEYS)
+    polish(two, HEADER + OTHER_RULE + OTHER)
+    words = Vocabulary("pl", [one, two])
     assert words.ngettext("%(num)s key", "%(num)s keys", 3) == "%(num)s klucze"
     assert [words.ngettext("%(num)s alert", "%(num)s alerts", n) for n in (1, 3)] == ["one", "many"]
+
+
+def test_files_of_one_folder_have_one_rule(tmp_path: Path) -> None:
+    """They are compiled into one catalogue, which has one header."""
+    with pytest.raises(InconsistentCatalogues, match=r"plural rules of .* differ"):
+        polish(tmp_path, HEADER + RULE + KEYS, HEADER + OTHER_RULE + OTHER)
+
+
+def test_files_of_one_folder_are_one_catalogue(tmp_path: Path) -> None:
+    words = polish(tmp_path, HEADER + RULE + KEYS, HEADER + RULE + 'msgid "Key"\nmsgstr "Klucz"\n')
+    assert (words("Key"), words.ngettext("%(num)s key", "%(num)s keys", 5)) == ("Klucz", "%(num)s kluczy")
+
+
+@pytest.mark.parametrize("rule", [RULE, ""], ids=["its header", "Babel's rule"])
+def test_a_compiled_catalogue_is_read_where_there_are_no_sources(tmp_path: Path, rule: str) -> None:
+    """As it is installed: no `.po`, the compiled file in gettext's own place."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "locale").mkdir(parents=True)
+    expected = polish(source / "locale", HEADER + rule + KEYS)
+    (written,) = compile_tree(source, target)
+    assert written == target / "locale" / "pl" / "LC_MESSAGES" / "outcry.mo"
+    words = Vocabulary("pl", [target / "locale"])
+    for n, word in CASES.items():
+        assert words.ngettext("%(num)s key", "%(num)s keys", n) == f"%(num)s {word}"
+    assert words.plural_forms("%(num)s key", "%(num)s keys") == expected.plural_forms(
+        "%(num)s key", "%(num)s keys"
+    )
+
+
+def test_a_language_without_a_catalogue_is_english(tmp_path: Path) -> None:
+    words = Vocabulary("pl", [tmp_path])
+    assert [words.ngettext("%(num)s key", "%(num)s keys", n) for n in (1, 2)] == [
+        "%(num)s key",
+        "%(num)s keys",
+    ]
+    assert words("Key") == "Key"
+
+
+def test_no_text_is_no_text(tmp_path: Path) -> None:
+    """Not the catalogue's header, which gettext has in its place."""
+    assert polish(tmp_path, HEADER + RULE + KEYS)("") == ""
 
 
 def test_a_text_that_lacks_a_form_is_said_in_english(tmp_path: Path) -> None:

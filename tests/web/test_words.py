@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from babel.messages.pofile import read_po
 from tests.web.browsing import NARROW, Opened
-from tests.web.texts import all_texts
+from tests.web.texts import all_texts, entries, translated
 from tests.web.webstage import WebStage
 
-from outcry.web.language import FOLDERS, LANGUAGES, Languages, Words
+from outcry.web.language import LANGUAGES, Languages, Words
 
 OTHERS = [language for language in LANGUAGES if language != "en"]
 PLACEHOLDER = re.compile(r"%\((\w+)\)[sd]|%%")
@@ -28,17 +27,6 @@ MAIN_PAGES = (
 )
 
 
-def entries(language: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Every entry of a language: its file, what it is of, what it says."""
-    for path in sorted(path for folder in FOLDERS for path in (folder / language).glob("*.po")):
-        with path.open("rb") as file:
-            for message in read_po(file, locale=language):
-                if message.id:
-                    ids = (message.id,) if isinstance(message.id, str) else tuple(message.id)
-                    said = (message.string,) if isinstance(message.string, str) else tuple(message.string)
-                    yield path.name, ids, said
-
-
 def test_there_are_texts_to_look_at() -> None:
     found = {place.partition(":")[0] for _, place in all_texts()}
     assert "templates/base.html" in found
@@ -47,7 +35,7 @@ def test_there_are_texts_to_look_at() -> None:
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_text_is_there_in_every_language(language: str) -> None:
-    known = {ids[0] for _, ids, said in entries(language) if all(said)}
+    known = translated(language)
     missing = {
         f"{place}: {text}"
         for texts, place in all_texts()
@@ -77,6 +65,13 @@ def test_one_text_has_one_translation(language: str) -> None:
         found.setdefault(ids, {}).setdefault(said, file)
     several = [f"{ids[0]}: {said}" for ids, said in found.items() if len(said) > 1]
     assert not several, "\n".join(several)
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_text_asked_for_without_a_number_has_no_plural(language: str) -> None:
+    """gettext would answer with the form of one."""
+    counted = {ids[0] for _, ids, _ in entries(language) if len(ids) > 1}
+    assert [place for texts, place in all_texts() if isinstance(texts, str) and texts in counted] == []
 
 
 class Long(Words):

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from babel.messages.extract import extract
+from babel.messages.pofile import read_po
 from jinja2.ext import babel_extract
 
 import outcry.web
+from outcry.web.language import FOLDERS
 
 WEB = Path(outcry.web.__file__).parent
 TEMPLATES = sorted((WEB / "templates").rglob("*.html"))
@@ -50,3 +52,19 @@ def all_texts() -> list[Text]:
     return [text for path in TEMPLATES for text in of_template(path)] + [
         text for path in MODULES for text in of_module(path)
     ]
+
+
+def entries(language: str) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Every entry of a language: its file, what it is of, what it says."""
+    for path in sorted(path for folder in FOLDERS for path in (folder / language).glob("*.po")):
+        with path.open("rb") as file:
+            for message in read_po(file, locale=language):
+                if message.id:
+                    ids = (message.id,) if isinstance(message.id, str) else tuple(message.id)
+                    said = (message.string,) if isinstance(message.string, str) else tuple(message.string)
+                    yield path.name, ids, said
+
+
+def translated(language: str) -> frozenset[str]:
+    """The texts that a language has in all their forms; some read the same in both languages."""
+    return frozenset(ids[0] for _, ids, said in entries(language) if all(said))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from gettext import NullTranslations
 from http.cookies import SimpleCookie
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,21 +69,30 @@ PASSWORD = "quiet lamps over Ohio 9"
 
 #: Texts that were asked for in another language than English and are not there; the tests of every page look at it.
 UNWORDED: set[str] = set()
-_gettext, _ngettext = Words.gettext, Words.ngettext
 
 
-def _overheard(self: Words, message: str) -> str:
-    if self.language != "en" and message and message not in self._texts:
+class Overheard(NullTranslations):
+    """Comes after every catalogue, and notes what none of them has."""
+
+    def gettext(self, message: str) -> str:
         UNWORDED.add(message)
-    return _gettext(self, message)
+        return super().gettext(message)
+
+    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
+        UNWORDED.add(msgid1)
+        return super().ngettext(msgid1, msgid2, n)
 
 
-def _overheard_number(self: Words, msgid1: str, msgid2: str, n: int) -> str:
-    _overheard(self, msgid1)
-    return _ngettext(self, msgid1, msgid2, n)
+_begin = Words.__init__
 
 
-Words.gettext, Words.ngettext = _overheard, _overheard_number  # type: ignore[method-assign]
+def _begin_overheard(self: Words, language: str) -> None:
+    _begin(self, language)
+    if language != "en":
+        self.add_fallback(Overheard())
+
+
+Words.__init__ = _begin_overheard  # type: ignore[method-assign]
 
 
 class MovableClock:

@@ -1,16 +1,15 @@
-"""The words of error messages, by message id, in each language shipped: `locale/<language>/messages.po`.
+"""Error messages by message id, in each language shipped: `locale/<language>/messages.po`.
 
-Rule kept: catalogues are read once at the start; an id without words falls back to its code's, then to
-English.
+Catalogues are read once, at the start. An id without a message falls back to the message of its code, then to English.
 """
 
 from collections.abc import Mapping
+from gettext import NullTranslations
 from pathlib import Path
 from typing import Any, cast
 
-from babel.messages.pofile import read_po
-
 from outcry.http.negotiation import best_language
+from outcry.http.words import translations
 
 LOCALE_FOLDER = Path(__file__).parent / "locale"
 ENGLISH = "en"
@@ -18,9 +17,9 @@ _LONGEST_VALUE = 80
 
 
 class Catalogue:
-    """All messages of all languages."""
+    """All messages of all languages. English is a catalogue like the others, because messages are known by id."""
 
-    def __init__(self, texts: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, texts: Mapping[str, NullTranslations]) -> None:
         self._texts = texts
         self.languages = (ENGLISH, *sorted(set(texts) - {ENGLISH}))
         self._chosen: dict[str, str] = {}
@@ -35,10 +34,10 @@ class Catalogue:
         return known
 
     def text(self, language: str, message_id: str, code: str, details: Mapping[str, Any]) -> str:
-        """Word a message, its template filled from `details`."""
+        """Return a message, its template filled from `details`."""
         for texts in (self._texts[language], self._texts[ENGLISH]):
             for name in (message_id, code):
-                if template := texts.get(name):
+                if (template := texts.gettext(name)) != name:
                     return template.format_map(_Shown(details))
         return message_id
 
@@ -61,12 +60,6 @@ def _shown(value: object) -> str:
 
 
 def load_catalogue(folder: Path = LOCALE_FOLDER) -> Catalogue:
-    """Read every language's file."""
-    texts: dict[str, dict[str, str]] = {}
-    for path in sorted(folder.glob("*/messages.po")):
-        with path.open("rb") as file:
-            catalog = read_po(file, locale=path.parent.name)
-        texts[path.parent.name] = {
-            str(message.id): str(message.string) for message in catalog if message.id and message.string
-        }
-    return Catalogue(texts)
+    """Read the catalogue of every language."""
+    languages = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    return Catalogue({language: translations(folder, language) for language in languages})

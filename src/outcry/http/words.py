@@ -1,61 +1,85 @@
-"""The words of one language, read from catalogues: for whatever is said to people in their language.
+"""Translations of one language, read by `gettext`.
 
-Rules kept: English is the key of every text, and what has no words in a language is said in English. The form that a
-number takes follows the catalogue's `Plural-Forms` header, or Babel's rule for the language where a file has none.
+The sources are `<folder>/<language>/*.po`: several files a folder, which together are one catalogue. The build compiles
+them into the wheel as `<folder>/<language>/LC_MESSAGES/outcry.mo` (`setup.py`). In a checkout, where the sources are,
+they are compiled in memory when a language is first used, so an edited file is never out of date. Decision record 0051.
 """
 
 import gettext
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from babel import Locale
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
+from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
-#: Chooses the form of a text for a number.
-Plural = Callable[[int], int]
-#: Numbers among which each category of each language has an example: the rules repeat after 100.
+DOMAIN = "outcry"
+#: Every plural category of every language occurs among these: the rules repeat after 100.
 _EXAMPLES = range(1, 201)
 
 
+class InconsistentCatalogues(Exception):
+    """The files of one folder and language cannot be one catalogue: their plural rules differ."""
+
+
+def sources(folder: Path, language: str) -> list[Path]:
+    """Return the `.po` files of a language."""
+    return sorted((folder / language).glob("*.po"))
+
+
+def compiled(files: Sequence[Path], language: str) -> bytes:
+    """Compile `.po` files into one binary catalogue (`.mo`). Entries that lack a plural form are left out, so that
+    they appear in English. Raises `InconsistentCatalogues`."""
+    parts = [_read(path, language) for path in files]
+    whole, rules = parts[0], {part.plural_forms for part in parts}
+    if len(rules) > 1:
+        raise InconsistentCatalogues(f"plural rules of {files[0].parent} differ: {', '.join(sorted(rules))}")
+    for part in parts[1:]:
+        for message in part:
+            if message.id:
+                whole[message.id] = message
+    for incomplete in [message.id for message in whole if message.id and not _is_complete(message)]:
+        whole.delete(incomplete)
+    binary = BytesIO()
+    write_mo(binary, whole)
+    return binary.getvalue()
+
+
+def compile_tree(source_root: Path, target_root: Path) -> Iterator[Path]:
+    """Compile the catalogues below `source_root` into the same places below `target_root`; yield the files written."""
+    for folder in sorted({path.parent for path in source_root.rglob("locale/*/*.po")}):
+        language = folder.name
+        target = target_root / folder.relative_to(source_root) / "LC_MESSAGES" / f"{DOMAIN}.mo"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(compiled(sources(folder.parent, language), language))
+        yield target
+
+
+def translations(folder: Path, language: str) -> gettext.NullTranslations:
+    """Return the catalogue of one folder and language; an empty one, which returns English, where there is none."""
+    if files := sources(folder, language):
+        return gettext.GNUTranslations(BytesIO(compiled(files, language)))
+    return gettext.translation(DOMAIN, folder, [language], fallback=True)
+
+
 class Vocabulary(gettext.NullTranslations):
-    """The words of one language. The files `<folder>/<language>/*.po` of all folders are one catalogue."""
+    """The translations of one language. The catalogues of all folders are looked up in their order, then English."""
 
     def __init__(self, language: str, folders: Sequence[Path]) -> None:
         super().__init__()
         self.language = language
-        self._texts: dict[str, tuple[str, ...]] = {}
-        self._plurals: dict[str, Plural] = {}
-        for path in sorted(path for folder in folders for path in (folder / language).glob("*.po")):
-            with path.open("rb") as file:
-                self._add(read_po(file, locale=language))
-
-    def _add(self, catalog: Catalog) -> None:
-        """Take over the texts that are translated in all their forms."""
-        plural: Plural = gettext.c2py(catalog.plural_expr)
-        for message in catalog:
-            name = message.id if isinstance(message.id, str) else message.id[0]
-            texts = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
-            if not name or not all(texts):
-                continue
-            if message.pluralizable:
-                if len(texts) != catalog.num_plurals:
-                    continue
-                self._plurals[name] = plural
-            self._texts[name] = texts
+        for folder in folders:
+            self.add_fallback(translations(folder, language))
 
     def gettext(self, message: str) -> str:
-        """A text in this language; as it is where it has none."""
-        return self._texts.get(message, (message,))[0]
-
-    def ngettext(self, msgid1: str, msgid2: str, n: int) -> str:
-        """A text that depends on a number; English where it is not translated."""
-        plural = self._plurals.get(msgid1)
-        return super().ngettext(msgid1, msgid2, n) if plural is None else self._texts[msgid1][plural(n)]
+        """Translate a text; English where it is not translated."""
+        return super().gettext(message) if message else ""  # gettext has the catalogue's header under no text
 
     def plural_forms(self, msgid1: str, msgid2: str) -> dict[str, str]:
-        """The forms of a text by CLDR plural category (`one`, `few`, … `other`), for a script to choose among by
+        """Return the forms of a text by CLDR plural category (`one`, `few`, … `other`), from which a script chooses by
         `Intl.PluralRules`."""
         category = Locale.parse(self.language).plural_form
         forms: dict[str, str] = {}
@@ -64,6 +88,17 @@ class Vocabulary(gettext.NullTranslations):
         return {"other": self.ngettext(msgid1, msgid2, 2), **forms}
 
     def __call__(self, text: str, **values: Any) -> str:
-        """A text with its values in it: `words("%(count)d keys", count=3)`."""
+        """Translate a text and fill in its values: `words("%(count)d keys", count=3)`."""
         found = self.gettext(text)
         return found % values if values else found
+
+
+def _read(path: Path, language: str) -> Catalog:
+    with path.open("rb") as file:
+        return read_po(file, locale=language, abort_invalid=True)
+
+
+def _is_complete(message: Message) -> bool:
+    """Tell whether a text is translated in all its plural forms."""
+    texts = (message.string,) if isinstance(message.string, str) else tuple(message.string or ())
+    return bool(texts) and all(texts)

@@ -1,0 +1,106 @@
+"""The wheel has compiled catalogues, which say what the sources say; a checkout reads the sources."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+#: What a build needs beside the sources; Babel too, which is a dependency at run time anyway.
+NEEDED = ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE")
+SAY = """
+import json, sys
+import outcry
+from outcry.http.messages import load_catalogue
+from outcry.web.language import Languages
+words, messages = Languages.words("de"), load_catalogue()
+asked = json.load(sys.stdin)
+said = {text: words(text) for text in asked["texts"]}
+said |= {f"{one} {n}": words.ngettext(one, many, n) for one, many in asked["counted"] for n in (0, 1, 2)}
+said |= {f"{code} {language}": messages.text(language, code, code, {}) for code in asked["codes"]
+         for language in ("de", "en")}
+json.dump({"at": outcry.__file__, "said": said}, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a wheel of this checkout installs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in NEEDED:
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-index",
+               "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist", folder]  # fmt: skip
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "installed")
+    return folder / "installed"
+
+
+def files(root: Path, pattern: str) -> set[Path]:
+    return {path.relative_to(root) for path in root.rglob(pattern)}
+
+
+def said(source: Path, asked: dict[str, object]) -> tuple[str, dict[str, str]]:
+    """What a program says that finds the package in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", SAY], input=json.dumps(asked), env=os.environ | {"PYTHONPATH": str(source)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    return answer["at"], answer["said"]
+
+
+def test_each_language_of_each_folder_is_compiled_and_no_source_is_shipped(unpacked: Path) -> None:
+    folders = {path.parent for path in files(ROOT / "src", "*.po")}
+    assert folders
+    assert files(unpacked, "*.mo") == {folder / "LC_MESSAGES" / "outcry.mo" for folder in folders}
+    assert files(unpacked, "*.po") == set()
+
+
+def test_a_checkout_holds_nothing_compiled() -> None:
+    """What is not there cannot be out of date."""
+    assert files(ROOT / "src", "*.mo") == set()
+
+
+def test_the_wheel_says_in_each_language_what_the_checkout_says(unpacked: Path) -> None:
+    from babel.messages.pofile import read_po
+
+    texts, counted, codes = set[str](), set[tuple[str, str]](), set[str]()
+    for path in (ROOT / "src").rglob("de/*.po"):
+        with path.open("rb") as file:
+            for message in read_po(file, locale="de"):
+                if path.name == "messages.po":
+                    codes.add(str(message.id))
+                elif isinstance(message.id, str):
+                    texts.add(message.id)
+                else:
+                    counted.add((message.id[0], message.id[1]))
+    asked: dict[str, object] = {
+        "texts": sorted(texts - {""}), "counted": sorted(counted), "codes": sorted(codes - {""}),
+    }  # fmt: skip
+    (at_wheel, of_wheel), (at_checkout, of_checkout) = said(unpacked, asked), said(ROOT / "src", asked)
+    assert (Path(at_wheel).parents[1], Path(at_checkout).parents[1]) == (unpacked, ROOT / "src")
+    assert of_wheel == of_checkout
+    assert sum(name != text for name, text in of_wheel.items()) > 1000
+
+
+def test_a_build_needs_nothing_but_setuptools_and_babel() -> None:
+    """An isolated build has nothing else to import."""
+    script = """
+import sys
+sys.path.insert(0, "src")
+import outcry.http.words
+print(" ".join({name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names))
+"""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert {name for name in done.stdout.split() if not name.startswith("_")} <= {"outcry", "babel", "pytz"}
