@@ -40,7 +40,7 @@ from outcry.services.live.board import Board, Channel, Standing
 from outcry.services.sink import Sink
 from outcry.settings import read_settings
 from outcry.store.reference import Reference
-from outcry.web.language import Words
+from outcry.web.language import Languages, Words
 from outcry.wiring import House, open_house
 from outcry.wiring.people import People, people_of
 
@@ -93,6 +93,7 @@ def _begin_overheard(self: Words, language: str) -> None:
 
 
 Words.__init__ = _begin_overheard  # type: ignore[method-assign]
+Languages.words.cache_clear()  # another module may have made them before
 
 
 class MovableClock:

@@ -1,11 +1,12 @@
-"""Reading what a client would rather have: quality values of `Accept` and `Accept-Language` (RFC 9110
-§12.4.2).
+"""Content negotiation: quality values of `Accept`, `Accept-Language` and `Accept-Encoding` (RFC 9110, 12.4.2).
 
-Rule kept: whatever the header says, an answer is chosen; a header that cannot be read counts as absent.
+Whatever the header contains, an answer is chosen. The parts of a header that cannot be read count as absent.
 """
 
 import re
 from collections.abc import Sequence
+
+from babel import negotiate_locale
 
 _LONGEST = 1024
 _ITEM = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z/-]+)\s*((?:;[^,]*)?)\s*", re.ASCII)
@@ -25,8 +26,7 @@ def wishes(header: str) -> list[tuple[str, float]]:
 
 
 def most_wanted(accept: str, offered: Sequence[str]) -> str:
-    """Return the media type of `offered` the client wants most, the first where it does not care or names
-    none."""
+    """Return the offered media type the client prefers, the first one where none matches."""
     asked = wishes(accept)
     best, best_rank = offered[0], 0.0
     for media_type in offered:
@@ -40,16 +40,20 @@ def most_wanted(accept: str, offered: Sequence[str]) -> str:
 
 
 def best_language(accept_language: str, offered: Sequence[str]) -> str:
-    """Return the offered language wanted most, the first where none is; `de-AT` is met by `de` (RFC 4647
-    lookup)."""
+    """Return the offered language the client prefers, the first one where none matches.
+
+    `de` satisfies `de-AT` (lookup of RFC 4647).
+    """
     asked = wishes(accept_language)
     refused = {name for name, quality in asked if quality == 0}
-    for name, quality in sorted(asked, key=lambda wish: -wish[1]):  # stable: the header's order among equals
-        primary = name.partition("-")[0]
-        if quality == 0:
-            continue
-        if primary in offered:
-            return primary
-        if name == "*":
-            return next((language for language in offered if language not in refused), offered[0])
-    return offered[0]
+    any_other = [language for language in offered if language.lower() not in refused] or [offered[0]]
+    preferred = [
+        language
+        for name, quality in sorted(
+            asked, key=lambda wish: -wish[1]
+        )  # stable: the header's order among equals
+        if quality > 0
+        for language in (any_other if name == "*" else [name])
+    ]
+    found = (negotiate_locale(preferred, offered, sep="-") or "").lower()  # in the client's spelling
+    return next((language for language in offered if language.lower() == found), offered[0])
