@@ -25,6 +25,7 @@ PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 MACHINE = re.compile(
     r"(?<![\w.~$}>/-])/(?:mnt|work|workspace|builds|root|home/[a-z]\w*|Users/[A-Za-z]\w*|tmp/\w+)/"
 )
+ANCHOR = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -155,6 +156,26 @@ def test_links_between_documents_lead_somewhere(path: Path) -> None:
     targets = [target for target, _ in LINK.findall(path.read_text()) if "://" not in target]
     missing = [target for target in targets if not (path.parent / target).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_to_a_heading_name_one(path: Path) -> None:
+    anchors = [(target, name) for target, name in ANCHOR.findall(path.read_text()) if "://" not in target]
+    missing = [
+        each for each in anchors if each[1] not in headings(path.parent / each[0] if each[0] else path)
+    ]
+    assert missing == []
+
+
+def headings(path: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    found: list[str] = []
+    for title in re.findall(r"^#+ (.*)$", prose, re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
+        anchor = re.sub(r"[^\w\- ]", "", text.lower()).strip().replace(" ", "-")
+        found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
+    return set(found)
 
 
 # -- decision records
