@@ -88,25 +88,26 @@ def rows(load: Load, cost: Measured) -> Iterator[Row]:
     wire = log_s + states_s * cost.state_bytes
     yield Row("engine", work, cpu_us / 1e6, load.feeds * cost.engine_stream_bytes, wire)
     cpu_us = 3 * pushes_s * cost.node_append_us
-    work = f"{pushes_s:,.0f} appends/s, three times"
+    work = f"{pushes_s:,.0f} appends/s on 3 nodes"
     yield Row("JetStream", work, cpu_us / 1e6, 3 * load.feeds * cost.state_bytes, 3 * log_s)
     cpu_us = load.requests_s * (cost.answer_us + cost.verdict_us + load.own_share * cost.own_answer_us)
     work = f"{load.requests_s:,} requests/s"
     yield Row("api", work, cpu_us / 1e6, 0, load.requests_s * cost.answer_bytes)
     taken_s = min(states_s, cost.mirror_states_s)
     held = cost.process_bytes + load.feeds * cost.mirror_stream_bytes + load.keys * cost.key_bytes
-    work = f"{taken_s:,.0f} states/s taken"
+    work = f"{taken_s:,.0f} states/s read"
     yield Row("… each process", work, taken_s * cost.state_read_us / 1e6, held, taken_s * cost.state_bytes)
     messages_s = load.subscribers / load.minute_s
     work, wire = f"{messages_s:,.0f} messages/s", messages_s * cost.message_bytes
     yield Row("deliver", work, messages_s * cost.worker_us / 1e6, 0, wire)
-    yield Row("PostgreSQL", "the same, claimed and recorded", messages_s * cost.database_us / 1e6)
+    work = f"{messages_s:,.0f} claims and results/s"
+    yield Row("PostgreSQL", work, messages_s * cost.database_us / 1e6)
 
 
 def table(load: Load, cost: Measured) -> Sequence[str]:
     """The lines of the table, in Markdown."""
     lines = [
-        "| role | work | processors busy | filled to 60 % | memory | on the wire |",
+        "| role | work | cores used | cores at 60 % | memory | network |",
         "|---|---|---|---|---|---|",
     ]
     for row in rows(load, cost):
