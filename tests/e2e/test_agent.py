@@ -17,7 +17,8 @@ from outcry.ports.feed import Event, Status, Trades
 from outcry.store.reference import load_reference
 from outcry.wiring import SystemClock
 
-KILLS = 25
+#: How often the agent and the service are killed: in `make test`, and in a campaign.
+FEW_KILLS, KILLS = 6, 25
 NOW_S = SystemClock().now_ns() // 10**9
 ESZ = load_reference().universe.front("ES", datetime.fromtimestamp(NOW_S, UTC).date())
 FILE = f"{ESZ.short_key[:-1]}{ESZ.year % 100}_FUT_CME.scid"
@@ -155,11 +156,11 @@ def test_it_begins_with_an_example(tmp_path: Path) -> None:
     assert (again.returncode, again.stderr.count("\n")) == (1, 1)
 
 
-@pytest.mark.parametrize("seed", [1])
-def test_whatever_is_killed_when_what_is_stored_is_the_tape(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("kills", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.soak)])
+def test_whatever_is_killed_when_what_is_stored_is_the_tape(tmp_path: Path, kills: int) -> None:
     """30,000 trades, one in eight like the one before, over a connection that breaks every second or so; the agent and
-    the service are killed 25 times. Three sessions are complete, and all of it equals a day without kills."""
-    call = [sys.executable, "-m", "tests.e2e.agent_kills", str(tmp_path), str(KILLS), str(seed)]
+    the service are killed again and again. Three sessions are complete, and all of it equals a day without kills."""
+    call = [sys.executable, "-m", "tests.e2e.agent_kills", str(tmp_path), str(kills), "1"]
     done = subprocess.run(
         call, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=600, check=False
     )

@@ -13,11 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from outcry.settings import read_settings
 from outcry.wiring import LOG_FOLDER, open_house
 
 OUTCRY = Path(sys.executable).with_name("outcry")
-KILLS = 20
+#: How often the service is killed: in `make test`, and in a campaign.
+FEW_KILLS, KILLS = 3, 20
 #: Three days and a bit in about eight seconds, if nothing else happened.
 SPEED = 36_000
 
@@ -109,16 +112,19 @@ def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tupl
     return stage, killed
 
 
-def test_a_service_killed_while_a_replay_goes_on_comes_to_the_same(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [FEW_KILLS, pytest.param(KILLS, marks=pytest.mark.soak)])
+def test_a_service_killed_while_a_replay_goes_on_comes_to_the_same(
+    shared: Path, tmp_path: Path, wanted: int
+) -> None:
     """Three sessions of real minute bars of ES; the replay sends again what nobody has said was taken."""
     files, chance = shared / "data/lean/cme/minute/es", random.Random(2)
     expected = played(tmp_path / "undisturbed", files, 0, chance)[0].outcome()
     assert len(expected[0]) > 10
     assert len([row for row in expected[1] if row.complete]) >= 5
     kills = rounds = 0
-    while kills < KILLS:
+    while kills < wanted:
         rounds += 1
-        stage, killed = played(tmp_path / f"round-{rounds}", files, KILLS - kills, chance)
+        stage, killed = played(tmp_path / f"round-{rounds}", files, wanted - kills, chance)
         kills += killed
         assert stage.outcome() == expected
     sys.stdout.write(f"{kills} kills of the service in {rounds} rounds\n")
