@@ -103,7 +103,7 @@ def test_a_digest_arrives_as_text_and_as_html() -> None:
     page = _Page(html)
     for said in (
         "■ Critical · Mon, Sep 21, 2026 10:13:20 EDT", "▲ Warning", "● Info", "VAH tested",
-        "Traded at 6512.25, above the initial balance (IBH 6512).", "the POC of Thu, Sep 17, 2026",
+        "Price traded at 6512.25, above the initial balance (IBH 6512).", "untouched POC of Thu, Sep 17, 2026",
         "Educational context, not advice.", "Time zone: America/New_York.", "Desk",
     ):  # fmt: skip
         assert said in " ".join(text.split())
@@ -202,9 +202,7 @@ def test_a_wrong_password_is_the_operators_to_mend() -> None:
         mails = MailSender(url, "outcry@example.com", SITE, end_of, HandClock(), said.append)
         done = asyncio.run(mails.send(parcel(ES), "ann@example.com", ()))
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", 535)
-    assert said == [
-        f"a mail (alerts) could not be sent: 127.0.0.1:{port} rejected the user name or password"
-    ]
+    assert said == [f"a mail (alerts) could not be sent: 127.0.0.1:{port} rejected the user name or password"]
 
 
 def test_a_server_that_is_away_is_tried_later() -> None:
@@ -308,8 +306,8 @@ def test_a_german_reader_is_written_to_in_german() -> None:
     letter = letter_of(parcel(ES, CL, missed=1, reader=german), LINKS)
     assert letter.subject == "2 Alerts: ES, CL"
     for said in (
-        "▲ Warnung · Mo., 21. Sept. 2026 16:13:20 CEST", "■ Kritisch", "Initial Balance nach oben gebrochen",
-        "Gehandelt bei 6512.25, über der Initial Balance (IBH 6512).", "1 früherer Alert konnte nicht",
+        "▲ Warnung · Mo., 21. Sept. 2026 16:13:20 CEST", "■ Kritisch", "Ausbruch über die Initial Balance",
+        "Kurs bei 6512.25, über der Initial Balance (IBH 6512).", "1 früherer Alert konnte nicht",
         "Nur zum Lernen, keine Anlageberatung.",
     ):  # fmt: skip
         assert said in letter.text

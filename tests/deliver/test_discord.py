@@ -50,11 +50,11 @@ def posted(message: Parcel) -> dict[str, Any]:
 
 def test_one_alert() -> None:
     assert posted(parcel(Target.DISCORD, [alert()])) == {
-        "content": "■ CRITICAL · ES Initial balance broken upwards (ib-break-up)",
+        "content": "■ CRITICAL · ES Breakout above initial balance (ib-break-up)",
         "allowed_mentions": {"parse": []},
         "embeds": [
             {
-                "title": "■ CRITICAL · ES Initial balance broken upwards (ib-break-up)",
+                "title": "■ CRITICAL · ES Breakout above initial balance (ib-break-up)",
                 "description": "ES traded at 6912.5, above the initial balance (IBH 6912.25). · 16:04:00 CET",
                 "url": URL,
                 "color": COLOURS["critical"],
@@ -73,7 +73,7 @@ def test_severity_is_shape_and_word_and_colour() -> None:
     body = posted(parcel(Target.DISCORD, rows))
     assert body["content"] == "3 alerts: ES ib-break-up, NQ naked-poc, ES va-test-low."
     assert [(embed["title"], embed["color"]) for embed in body["embeds"]] == [
-        ("■ CRITICAL · ES Initial balance broken upwards (ib-break-up)", COLOURS["critical"]),
+        ("■ CRITICAL · ES Breakout above initial balance (ib-break-up)", COLOURS["critical"]),
         ("▲ WARN · NQ Naked POC touched (naked-poc)", COLOURS["warn"]),
         ("● INFO · ES VAL tested (va-test-low)", COLOURS["info"]),
     ]

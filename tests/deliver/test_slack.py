@@ -61,13 +61,13 @@ def test_one_alert() -> None:
     said = "ES traded at 6912.5, above the initial balance (IBH 6912.25). · 16:04:00 CET"
     assert [block["type"] for block in body["blocks"]] == ["header", "section", "context"]
     assert texts(body) == [
-        "■ CRITICAL · ES Initial balance broken upwards (ib-break-up)",
+        "■ CRITICAL · ES Breakout above initial balance (ib-break-up)",
         said,
         f"Educational context, not advice. <{URL}|All alerts>",
     ]
     assert (
         body["text"]
-        == f"■ CRITICAL · ES Initial balance broken upwards (ib-break-up): {said}\nEducational context, not advice."
+        == f"■ CRITICAL · ES Breakout above initial balance (ib-break-up): {said}\nEducational context, not advice."
     )
 
 
@@ -80,7 +80,7 @@ def test_several_alerts_have_each_their_severity_as_word_and_shape() -> None:
     header, *sections, _ = texts(posted(parcel(Target.SLACK, rows)))
     assert header == "3 alerts: ES ib-break-up, NQ naked-poc, ES va-test-low."
     assert [text.split("\n")[0] for text in sections] == [
-        "*■ CRITICAL · ES Initial balance broken upwards (ib-break-up)*",
+        "*■ CRITICAL · ES Breakout above initial balance (ib-break-up)*",
         "*▲ WARN · NQ Naked POC touched (naked-poc)*",
         "*● INFO · ES VAL tested (va-test-low)*",
     ]

@@ -38,7 +38,7 @@ def test_alerts_are_todays_newest_first_with_exactly_the_fields_of_the_interface
     assert (body["updatedAt"], body["count"]) == ("2026-01-06T20:15:00.000Z", 2)
     assert body["alerts"][0] == {
         "symbol": "ES", "type": "va-test-high", "severity": "info", "price": 6912.25, "ref": "VAH",
-        "message": "ES traded at 6912.25, at the upper edge of prior value (VAH 6912.5).",
+        "message": "ES traded at 6912.25, at the upper edge of the prior value area (VAH 6912.5).",
     }  # fmt: skip
     assert body["alerts"][1]["price"] == 6912.0
 
@@ -163,7 +163,7 @@ def test_an_alert_of_the_past_with_everything_known_of_it() -> None:
         "count": 1,
         "alerts": [{
             "symbol": "ES", "type": "va-test-high", "severity": "info", "price": 6912.0, "ref": "VAH",
-            "message": "ES traded at 6912, at the upper edge of prior value (VAH 6912.5). (Simulated data.)",
+            "message": "ES traded at 6912, at the upper edge of the prior value area (VAH 6912.5). (Simulated data.)",
             "key": "ES:va-test-high:1767709807000", "seq": 7, "at": "2026-01-06T14:30:07.000Z", "session": "rth",
             "contract": "ESH2026", "tradeDate": "2026-01-06", "dataSource": "shared", "invented": True,
             "params": {"vah": 6912.5, "tolTicks": 2, "approach": "inside", "brackets": [1, 2], "probeExtreme": None},
@@ -256,35 +256,34 @@ def bar(level: int, reached: int) -> dict[str, object]:
     ("kind", "ref", "params", "said"),
     [
         (AlertType.VA_TEST_LOW, "VAL", {"val": 6889_750_000_000},
-         "ES traded at 6912, at the lower edge of prior value (VAL 6889.75)."),
+         "ES traded at 6912, at the lower edge of the prior value area (VAL 6889.75)."),
         (AlertType.VA_REJECT_HIGH, "VAH", {"vah": 6912_500_000_000, "probeExtreme": 6914_000_000_000},
-         "ES traded above prior value (VAH 6912.5) as far as 6914 and a five-minute bar closed back inside it, "
-         "at 6912."),
+         "ES reached 6914, above the prior value area (VAH 6912.5). A 5-minute bar then closed back inside at 6912."),
         (AlertType.VA_REJECT_LOW, "VAL", {},
-         "ES traded below prior value (VAL) and a five-minute bar closed back inside it, at 6912."),
+         "ES traded below the prior value area (VAL). A 5-minute bar then closed back inside at 6912."),
         (AlertType.VA_ACCEPT_ABOVE, "VAH", {"vah": 6912_500_000_000},
-         "ES closed two half-hours in a row above prior value (VAH 6912.5), the second at 6912."),
+         "ES had two consecutive 30-minute closes above the prior value area (VAH 6912.5), the second at 6912."),
         (AlertType.IB_BREAK_UP, "IBH", {"ibHigh": 6911_000_000_000, "otherSideBroken": False},
          "ES traded at 6912, above the initial balance (IBH 6911)."),
         (AlertType.IB_BREAK_DOWN, "IBL", {"ibLow": 6913_000_000_000, "otherSideBroken": True},
-         "ES traded at 6912, below the initial balance (IBL 6913); both sides have been broken."),
+         "ES traded at 6912, below the initial balance (IBL 6913); both sides are broken."),
         (AlertType.NAKED_POC, "2026-01-02", {},
-         "ES traded at 6912, the point of control of 2026-01-02, untouched since."),
+         "ES traded at 6912, the previously untouched POC of 2026-01-02."),
         (AlertType.POOR_HIGH, "2026-01-02", {"event": "revisit"},
-         "ES traded at 6912, near the unfinished high of 2026-01-02."),
+         "ES traded at 6912, near the poor high of 2026-01-02."),
         (AlertType.POOR_LOW, "2026-01-02", {"event": "repaired"},
-         "ES traded at 6912, beyond the unfinished low of 2026-01-02."),
+         "ES traded at 6912, below the poor low of 2026-01-02."),
         (AlertType.POOR_HIGH, "2026-01-02", {"event": "revisit", "level": 6912_250_000_000, "observed": "trade"},
-         "ES traded at 6912, near the unfinished high of 2026-01-02 (6912.25)."),
+         "ES traded at 6912, near the poor high of 2026-01-02 (6912.25)."),
         # a bar that closed at 6912
         (AlertType.VA_TEST_HIGH, "VAH", {"vah": 6913_000_000_000, **bar(6913, 6913)},
-         "ES reached 6913 within a bar, at the upper edge of prior value (VAH 6913)."),
+         "ES reached 6913 within a bar, at the upper edge of the prior value area (VAH 6913)."),
         (AlertType.IB_BREAK_UP, "IBH", {"ibHigh": 6913_000_000_000, **bar(6913, 6914)},
          "ES reached 6914 within a bar, above the initial balance (IBH 6913)."),
         (AlertType.NAKED_POC, "2026-01-02", bar(6913, 6913),
-         "ES reached 6913 within a bar, the point of control of 2026-01-02, untouched since."),
+         "ES reached 6913 within a bar, the previously untouched POC of 2026-01-02."),
         (AlertType.POOR_LOW, "2026-01-02", {"event": "repaired", **bar(6911, 6910)},
-         "ES reached 6910 within a bar, beyond the unfinished low of 2026-01-02 (6911)."),
+         "ES reached 6910 within a bar, below the poor low of 2026-01-02 (6911)."),
     ],
 )  # fmt: skip
 def test_messages_are_plain_facts(kind: AlertType, ref: str, params: Any, said: str) -> None:

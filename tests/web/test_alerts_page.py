@@ -165,8 +165,8 @@ def test_hostile_filters_do_nothing(busy: WebStage, name: str, hostile: str) -> 
 
 def test_nothing_that_matches_says_so_and_how_to_see_all(busy: WebStage) -> None:
     text = busy.visitor().get("/alerts?day=2020-01-02").text
-    assert "Nothing matches." in text
-    assert text.count('href="/alerts">Clear the filter</a>') == 2
+    assert "No matches" in text
+    assert text.count('href="/alerts">Clear filters</a>') == 2
 
 
 def test_every_kind_can_be_chosen(busy: WebStage) -> None:
@@ -185,7 +185,7 @@ def test_somebody_with_no_feed_is_told_where_alerts_come_from(bare: WebStage) ->
     visitor.cookies["outcry-local"] = bare.token(bare.person("new@example.com"))
     text = visitor.get("/alerts").text
     assert "No alerts yet today." in text
-    assert "Nothing matches." not in text
+    assert "No matches" not in text
 
 
 # -- in a browser
@@ -442,7 +442,7 @@ def test_a_day_without_alerts_says_what_is_nearest_to_a_level(
     busy: WebStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("outcry.web.alerts._today", lambda *_: 0)
-    for language, says in (("en", "Nearest to a level now"), ("de", "Einer Marke am nächsten")):
+    for language, says in (("en", "Closest to a level"), ("de", "Am nächsten an einem Level")):
         text = busy.visitor(language).get("/alerts").text
         found = re.search(rf"{says}: (\w+) (?:at|bei) ([\d,.']+), \w+(?: [↑↓])? ([\d,.']+)\.", text)
         assert found

@@ -79,7 +79,7 @@ def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(
     record = drawn(chart)
     assert list(record["sessions"]) == [session["date"] for session in stage.answer["sessions"]]
     assert record["stale"]["since"] == stage.answer["sessions"][-1]["levels"]["data"]["last"]
-    assert record["stale"]["text"] == "Nothing newer than 13:31"
+    assert record["stale"]["text"] == "No updates since 13:31"
     assert not [line for line in record["lines"] if line["kind"] == "last"]
     chart.evaluate("(answer) => window.chart.update(answer)", stage.answer)
     assert drawn(chart)["stale"] is None
@@ -87,7 +87,7 @@ def test_a_session_no_longer_answered_is_kept_and_grey_from_its_last_event(
 
 def test_a_page_that_hears_nothing_says_since_when(stage: ChartServer, chart: Page) -> None:
     chart.evaluate("window.chart.pause('2026-11-20T18:12:00.000Z')")
-    assert drawn(chart)["stale"]["text"] == "Nothing newer than 13:12"
+    assert drawn(chart)["stale"]["text"] == "No updates since 13:12"
     chart.evaluate("window.chart.pause(null)")
     assert drawn(chart)["stale"] is None
 
@@ -126,7 +126,7 @@ def test_with_no_session_there_is_a_sentence(stage: ChartServer, page: Page) -> 
     page.goto(stage.base)
     page.wait_for_function("window.chart")
     assert page.locator("#chart-note").is_visible()
-    assert "No session of this symbol is known yet." in page.locator("#chart-note").inner_text()
+    assert "No sessions for this symbol yet." in page.locator("#chart-note").inner_text()
     page.evaluate("(answer) => window.chart.update(answer)", answer_of(WEEK))
     drawn(page)
     assert page.locator("#chart-note").is_hidden()

@@ -107,7 +107,7 @@ def test_the_store_away_is_a_page_too(own_stage: WebStage, tabs: Callable[..., W
 
 
 def test_a_service_with_nothing_in_it(bare: WebStage, tabs: Callable[..., Window]) -> None:
-    """After the first start every page leads to the set-up, or is there without data."""
+    """After the first start every page leads to the set-up, or shows no data."""
     tab = tabs(bare)
     for path in get_pages():
         if "{" not in path and is_page(path) and is_shown(bare, path, ""):

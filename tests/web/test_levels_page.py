@@ -173,7 +173,7 @@ def test_what_is_looked_at_is_in_the_address(stage: WebStage) -> None:
     )
     points = cells(rows(stage, "/?units=points")["ES"][1])["prior_poc"]
     assert re.fullmatch(r"[+−]?\d+\.\d\d", points[2])
-    assert "Nothing matches." in stage.visitor().get("/?q=nonesuch").text
+    assert "No matches" in stage.visitor().get("/?q=nonesuch").text
 
 
 def test_the_nearest_is_first_and_what_cannot_be_near_is_last(stage: WebStage) -> None:
@@ -328,7 +328,7 @@ def test_a_name_that_nothing_matches_is_answered(opened: Opened) -> None:
         tab.go("/")
         tab.page.keyboard.press("/")
         tab.page.wait_for_selector("#symbol-dialog-list [role=option]")
-        nothing = tab.page.get_by_text("Kein Symbol passt.")
+        nothing = tab.page.get_by_text("Keine passenden Symbole.")
         assert nothing.is_hidden()
         tab.page.keyboard.type("zzzz")
         nothing.wait_for(state="visible")

@@ -110,9 +110,12 @@ def test_every_scenario_is_worded_in_both_languages() -> None:
     [
         ("trade > 7010.00", "Trades above 7,010.00"),
         ("open <= 7050.25", "Opens at 7,050.25 or below"),
-        ("bracket_close in 6990.00..7010.00", "A half-hour closes between 6,990.00 and 7,010.00"),
-        ("bracket_close > 7010.00 x2", "2 half-hours in a row close above 7,010.00"),
-        ("bracket_close in 6990.00..7010.00 x2", "2 half-hours in a row close between 6,990.00 and 7,010.00"),
+        ("bracket_close in 6990.00..7010.00", "30-minute close between 6,990.00 and 7,010.00"),
+        ("bracket_close > 7010.00 x2", "2 consecutive 30-minute closes above 7,010.00"),
+        (
+            "bracket_close in 6990.00..7010.00 x2",
+            "2 consecutive 30-minute closes between 6,990.00 and 7,010.00",
+        ),
         ("trade >= -37.50", "Trades at −37.50 or above"),
         ("something new >= 3", "something new >= 3"),
     ],
@@ -123,7 +126,7 @@ def test_a_condition_reads_as_a_sentence(text: str, said: str) -> None:
 
 def test_prices_of_conditions_are_written_the_exchanges_way() -> None:
     bonds = pen("de", Notation(kind="32nds", decimals=6, parts=2))
-    assert playbook_words.condition("trade > 113.671875", GERMAN, bonds.price) == "Handelt über 113'215"
+    assert playbook_words.condition("trade > 113.671875", GERMAN, bonds.price) == "Kurs über 113'215"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_prices_of_conditions_are_written_the_exchanges_way() -> None:
     [
         ("Prior high 7025.00", "Prior high 7,025.00"),
         ("Poor high 2026-11-17 7050.00", "Poor high Tue, Nov 17 7,050.00"),
-        ("IB mid 7006.25", "Middle of the IB 7,006.25"),
+        ("IB mid 7006.25", "IB midpoint 7,006.25"),
     ],
 )
 def test_a_reference_says_its_day(text: str, said: str) -> None:
@@ -168,8 +171,8 @@ def test_votes_that_speak_come_first_with_their_side() -> None:
     votes = BiasVotes(last=0, poc=1, value=-1, extension=0, one_timeframing=1, total=1)
     found = phrases.reasons(votes, ENGLISH)
     assert [reason.sign for reason in found] == [1, -1, 1, 0, 0]
-    assert found[0].text == "Developing POC is above prior value"
-    assert found[1].text == "Value is building lower than prior value"
+    assert found[0].text == "Developing POC is above the prior value area"
+    assert found[1].text == "Value area is developing lower than the prior one"
 
 
 def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEntry:
@@ -185,37 +188,37 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
     [
         (
             alert(AlertType.IB_BREAK_UP, "IBH", 7011.5, ibHigh=7011.25, otherSideBroken=True), 7011.25,
-            "Traded at 7,011.50, above the initial balance (IBH 7,011.25). Both sides of the initial balance have been "
-            "broken.",
-            "Gehandelt bei 7,011.50, über der Initial Balance (IBH 7,011.25). Beide Seiten der Initial Balance sind "
+            "Price traded at 7,011.50, above the initial balance (IBH 7,011.25). Both sides of the initial balance "
+            "are broken.",
+            "Kurs bei 7,011.50, über der Initial Balance (IBH 7,011.25). Beide Seiten der Initial Balance sind "
             "gebrochen.",
         ),
         (
             alert(AlertType.VA_REJECT_LOW, "VAL", 6990.5, val=6990.0, probeExtreme=6985.25), 6990.0,
-            "Traded below prior value (VAL 6,990.00) as far as 6,985.25, and a five-minute bar closed back inside it, "
+            "Price reached 6,985.25, below the prior value area (VAL 6,990.00). A 5-minute bar then closed back inside "
             "at 6,990.50.",
-            "Unter der vorigen Value Area (VAL 6,990.00) gehandelt, bis 6,985.25; ein Fünf-Minuten-Balken schloss "
-            "wieder darin, bei 6,990.50.",
+            "Der Kurs erreichte 6,985.25, unter der Value Area des Vortags (VAL 6,990.00). Danach schloss ein "
+            "5-Minuten-Balken wieder innerhalb, bei 6,990.50.",
         ),
         (
             alert(AlertType.NAKED_POC, "2026-11-17", 7000.25, level=7000.25), 7000.25,
-            "Traded at 7,000.25, the POC of Tue, Nov 17, untouched since.",
-            "Gehandelt bei 7,000.25, dem POC vom Di., 17. Nov., seither unberührt.",
+            "Price traded at 7,000.25, the previously untouched POC of Tue, Nov 17.",
+            "Kurs bei 7,000.25, dem bisher unberührten POC vom Di., 17. Nov.",
         ),
         (
             alert(AlertType.POOR_HIGH, "2026-11-17", 7050.75, event="repaired", repairTicks=3, level=7050.0), 7050.0,
-            "Traded at 7,050.75, beyond the unfinished high of Tue, Nov 17 (7,050.00).",
-            "Gehandelt bei 7,050.75, jenseits des unfertigen Hochs vom Di., 17. Nov. (7,050.00).",
+            "Price traded at 7,050.75, above the poor high of Tue, Nov 17 (7,050.00).",
+            "Kurs bei 7,050.75, über dem Poor High vom Di., 17. Nov. (7,050.00).",
         ),
         (
             alert(AlertType.POOR_LOW, "2026-11-17", 6950.5, event="revisit", repairTicks=0), None,
-            "Traded at 6,950.50, near the unfinished low of Tue, Nov 17.",
-            "Gehandelt bei 6,950.50, nahe dem unfertigen Tief vom Di., 17. Nov.",
+            "Price traded at 6,950.50, near the poor low of Tue, Nov 17.",
+            "Kurs bei 6,950.50, nahe dem Poor Low vom Di., 17. Nov.",
         ),
         (
             alert(AlertType.NAKED_POC, "2026-11-17", 6999.0, level=7000.25, reached=7000.25, observed="bar"), 7000.25,
-            "A bar reached 7,000.25, the POC of Tue, Nov 17, untouched since.",
-            "Ein Balken erreichte 7,000.25, den POC vom Di., 17. Nov., seither unberührt.",
+            "A bar reached 7,000.25, the previously untouched POC of Tue, Nov 17.",
+            "Ein Balken erreichte 7,000.25, den bisher unberührten POC vom Di., 17. Nov.",
         ),
         (
             alert(AlertType.IB_BREAK_DOWN, "IBL", 7012.0, level=7011.25, reached=7011.0, observed="bar"), 7011.25,
@@ -225,8 +228,8 @@ def alert(kind: AlertType, ref: str, price: float, **params: object) -> AlertEnt
         (
             alert(AlertType.POOR_LOW, "2026-11-17", 6951.5, event="repaired", level=6950.75, reached=6950.5,
                   observed="bar"), 6950.75,
-            "A bar reached 6,950.50, beyond the unfinished low of Tue, Nov 17 (6,950.75).",
-            "Ein Balken erreichte 6,950.50, jenseits des unfertigen Tiefs vom Di., 17. Nov. (6,950.75).",
+            "A bar reached 6,950.50, below the poor low of Tue, Nov 17 (6,950.75).",
+            "Ein Balken erreichte 6,950.50, unter dem Poor Low vom Di., 17. Nov. (6,950.75).",
         ),
     ],
 )  # fmt: skip
@@ -264,10 +267,10 @@ def test_figures_of_a_pen() -> None:
 @pytest.mark.parametrize(
     ("bias", "total", "said"),
     [
-        ("balanced", 3, "closed for up"),
-        ("balanced", -2, "closed for down"),
-        ("lean_up", 1, "closed for balance"),
-        ("trend_down", 2, "closed for up"),
+        ("balanced", 3, "bullish"),
+        ("balanced", -2, "bearish"),
+        ("lean_up", 1, "balanced"),
+        ("trend_down", 2, "bullish"),
         ("lean_up", 5, ""),  # another degree of the same
         ("balanced", 1, ""),
         ("neutral", 3, ""),

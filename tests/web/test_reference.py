@@ -82,7 +82,7 @@ def test_the_examples_in_python_run(stage: WebStage) -> None:
     key = stage.house.keys.create("reference@example.com", "admin", stage.house.clock.now_ns())
     shown = samples(stage.visitor().get("/docs", host=f"localhost:{stage.port}").text)
     with_client = [code for name, code in shown if name == "Python, with the client"]
-    without = [code for name, code in shown if name == "Python, without"]
+    without = [code for name, code in shown if name == "Python, without the client"]
     answering = [each for each in CONTRACT.operations if each.method == "GET"]
     assert len(with_client) == len(answering) + 1
     assert len(without) == len(answering)  # the stream is no answer
@@ -201,8 +201,8 @@ def test_links_within_the_reference_lead_somewhere(stage: WebStage) -> None:
 
 def test_the_guide_says_how_its_reader_stands(stage: WebStage) -> None:
     visitor = stage.visitor()
-    assert "This is the demonstration" in visitor.get("/broker-guide").text
+    assert "This demo shows a simulated market" in visitor.get("/broker-guide").text
     visitor.cookies["outcry-local"] = furnish(stage, who="guided").token
     page = visitor.get("/broker-guide").text
-    assert "No feed of your own is live." in page
+    assert "None of your own feeds is live." in page
     assert "stale_link" in page

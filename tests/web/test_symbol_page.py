@@ -157,10 +157,10 @@ def test_the_page_speaks_german(stage: WebStage) -> None:
     said = plain(page(stage, "/s/ES", "de"))
     for text in (
         "Handelssitzung",
-        "Vortagesschluss",
-        "Das stünde im Einklang",
+        "Schlusskurs des Vortags",
+        "Würde zu",
         "Bestätigt durch",
-        "Hinweise vom",
+        "Alerts, ",
     ):
         assert text in said
     for text in ("Would be consistent", "Prior close", "half-hour", "session ago", "Speaks"):
@@ -184,7 +184,7 @@ def test_a_delayed_page_is_of_the_completed_session_and_says_what_to_do(stage: W
     assert found["Session high"] == [session["high"]]
     assert "dPOC" not in found
     assert 'href="/account/brokers"' in text
-    assert "Paused: the bias is of an open session with a live feed." in text
+    assert "Paused. Bias needs an open session with a live feed." in text
     assert '<details class="scenario' not in text
     assert "is-stale" not in text
 
@@ -195,7 +195,7 @@ def test_a_feed_that_stopped_dims_what_stands_still(stage: WebStage, state: str)
     text = page(stage, f"/s/{symbol}")
     assert f'data-state="{code}"' in text
     assert "symbol-head is-stale" in text
-    assert "Paused: the playbook is of an open session with a live feed." in text
+    assert "Paused. The playbook needs an open session with a live feed." in text
 
 
 def test_the_foot_names_the_feed_and_its_newest_event(stage: WebStage) -> None:
@@ -203,12 +203,12 @@ def test_the_foot_names_the_feed_and_its_newest_event(stage: WebStage) -> None:
     foot = re.search(r'<p class="symbol-foot.*?</p>', page(stage, "/s/ES"), re.DOTALL)
     assert foot is not None
     told = plain(foot[0])
-    assert told.startswith(f"Feed: {context['feed']} , invented Last event ")
+    assert told.startswith(f"Feed: {context['feed']} , simulated Last update ")
     at = re.search(r'datetime="([^"]+)"', foot[0])
     assert at is not None
     there = datetime.fromisoformat(at[1]).astimezone(ZoneInfo("America/New_York"))
-    assert f"Last event {there:%H:%M:%S} EST · " in told
-    assert "Letztes Ereignis" in page(stage, "/s/ES", "de")
+    assert f"Last update {there:%H:%M:%S} EST · " in told
+    assert "Letzte Aktualisierung" in page(stage, "/s/ES", "de")
 
 
 def test_the_foot_of_a_completed_session_names_its_source_and_no_age(stage: WebStage) -> None:
@@ -222,7 +222,7 @@ def test_the_foot_of_a_completed_session_names_its_source_and_no_age(stage: WebS
 def test_a_symbol_with_nothing_to_show_says_why(stage: WebStage) -> None:
     symbol = SHOWS["empty"][0]
     text = page(stage, f"/s/{symbol}")
-    assert f"No session of {symbol} may be shown to you yet." in text
+    assert f"No {symbol} data available to you yet." in text
     assert 'href="/broker-guide"' in text
 
 
@@ -327,12 +327,12 @@ def test_without_scripts_the_table_stands_in_the_place_of_the_chart(stage: WebSt
     with opened(scripts=False) as tab:
         tab.go("/s/ES?sessions=2")
         expect(tab.page.get_by_role("heading", name="Bias")).to_be_visible()
-        expect(tab.page.get_by_role("heading", name="Profile of")).to_be_visible()
+        expect(tab.page.get_by_role("heading", name="Profile, ")).to_be_visible()
         expect(tab.page.locator(".chart-part")).to_be_hidden()
-        tab.page.get_by_role("combobox", name="Sessions shown").select_option("10")
+        tab.page.get_by_role("combobox", name="Sessions").select_option("10")
         tab.page.get_by_role("button", name="Show").click()
         assert "sessions=10" in tab.page.url
-        expect(tab.page.get_by_role("heading", name="Profile of")).to_be_visible()
+        expect(tab.page.get_by_role("heading", name="Profile, ")).to_be_visible()
 
 
 def test_keys_lead_to_the_table_and_through_its_sessions(opened: Opened) -> None:
@@ -549,10 +549,10 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: We
     tab.page.route("**/page/chart*", hold)
     tab.go("/s/ES")
     note = tab.page.locator("#chart-note")
-    expect(note).to_contain_text("The chart is being loaded.")
+    expect(note).to_contain_text("Loading the chart…")
     until(tab.page, lambda: bool(held), "the chart is not asked for")
     held[0].abort()
-    expect(note).to_contain_text("The chart cannot be loaded at the moment")
+    expect(note).to_contain_text("The chart could not be loaded")
     expect(note.get_by_role("link")).to_be_visible()
     tab.page.unroute("**/page/chart*")
     tab.ear.expects.add(503)
@@ -560,7 +560,7 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: We
     for route in held[1:]:
         route.abort()
     tab.page.wait_for_timeout(3000)
-    expect(note).to_contain_text("The chart cannot be loaded at the moment")
+    expect(note).to_contain_text("The chart could not be loaded")
     tab.page.unroute("**/page/chart*")
     expect(tab.page.locator("#chart canvas").first).to_be_visible(timeout=60_000)
     expect(note).to_be_hidden()
@@ -618,5 +618,5 @@ def test_a_tag_says_how_old_a_level_is_in_the_words_of_the_ladder(stage: WebStag
 def test_the_page_says_what_complete_means_and_which_sessions_are_not(stage: WebStage) -> None:
     shown = page(stage, "/s/ES")
     (part,) = re.findall(r'<details class="symbol-complete.*?</details>', shown, re.DOTALL)
-    assert "A session is complete if it is over and no gap in it is longer than the usual trade" in part
-    assert re.search(r"<summary>(No|\d+) sessions? of the look-back (is|are) missing</summary>", part)
+    assert "A session is complete when it has ended and has no gap longer than is usual" in part
+    assert re.search(r"<summary>(No|\d+) sessions? missing from the look-back</summary>", part)

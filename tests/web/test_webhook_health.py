@@ -359,7 +359,7 @@ def test_nobody_sends_again_what_is_anothers(stage: WebStage, ann: Member) -> No
 
 
 def test_hosts_that_need_not_be_public_are_named_on_every_page(stage: WebStage, ann: Member) -> None:
-    words = "Private hosts are admitted as webhook endpoints (for development):"
+    words = "Development setting: webhooks may call these private hosts:"
     shown = ("/account/webhooks", "/account", "/docs", "/no-such-page")
     assert all(words not in ann.get(path).text for path in shown)
     DELIVERER.admitted = ("localhost:8443", "sink.lan:443")

@@ -88,7 +88,7 @@ def _test(symbol: str, url: str, now_ns: int) -> Alert:
 
 
 def _summary(rows: list[AlertRow]) -> str:
-    """Of several alerts how many there are, and which as far as there is room."""
+    """Summarise several alerts: their number, and as many names as fit."""
     end = " (Simulated data.)" if any(row.invented for row in rows) else ""
     said, left = f"{len(rows)} alerts: ", len(rows)
     room = LONGEST_TEXT - len(end) - len(f", and {left} more.")

@@ -22,8 +22,8 @@ SHAPES: Mapping[str, str] = {"critical": "■", "warn": "▲", "info": "●"}
 
 #: What happened, in as few words as a table has room for.
 EVENTS: Mapping[str, str] = {
-    "ib-break-up": "Initial balance broken upwards",
-    "ib-break-down": "Initial balance broken downwards",
+    "ib-break-up": "Breakout above initial balance",
+    "ib-break-down": "Breakout below initial balance",
     "va-reject-high": "Rejected at VAH",
     "va-reject-low": "Rejected at VAL",
     "va-accept-above": "Accepted above VAH",
@@ -39,47 +39,47 @@ REPAIRED: Mapping[str, str] = {"poor-high": "Poor high repaired", "poor-low": "P
 #: The same as a sentence. `at`: price of the alert; `level`: what it was measured against; `day`: when a level was
 #: made, with its price.
 SENTENCES: Mapping[str, str] = {
-    "ib-break-up": "Traded at %(at)s, above the initial balance (IBH %(level)s).",
-    "ib-break-down": "Traded at %(at)s, below the initial balance (IBL %(level)s).",
+    "ib-break-up": "Price traded at %(at)s, above the initial balance (IBH %(level)s).",
+    "ib-break-down": "Price traded at %(at)s, below the initial balance (IBL %(level)s).",
     "va-reject-high": (
-        "Traded above prior value (VAH %(level)s) as far as %(reached)s, and a five-minute bar closed back inside "
-        "it, at %(at)s."
+        "Price reached %(reached)s, above the prior value area (VAH %(level)s). A 5-minute bar then closed back "
+        "inside at %(at)s."
     ),
     "va-reject-low": (
-        "Traded below prior value (VAL %(level)s) as far as %(reached)s, and a five-minute bar closed back inside "
-        "it, at %(at)s."
+        "Price reached %(reached)s, below the prior value area (VAL %(level)s). A 5-minute bar then closed back "
+        "inside at %(at)s."
     ),
     "va-accept-above": (
-        "Two half-hours in a row closed above prior value (VAH %(level)s), the second at %(at)s."
+        "Two consecutive 30-minute closes above the prior value area (VAH %(level)s), the second at %(at)s."
     ),
     "va-accept-below": (
-        "Two half-hours in a row closed below prior value (VAL %(level)s), the second at %(at)s."
+        "Two consecutive 30-minute closes below the prior value area (VAL %(level)s), the second at %(at)s."
     ),
-    "naked-poc": "Traded at %(at)s, the POC of %(day)s, untouched since.",
-    "va-test-high": "Traded at %(at)s, at the upper edge of prior value (VAH %(level)s).",
-    "va-test-low": "Traded at %(at)s, at the lower edge of prior value (VAL %(level)s).",
-    "poor-high": "Traded at %(at)s, near the unfinished high of %(day)s.",
-    "poor-low": "Traded at %(at)s, near the unfinished low of %(day)s.",
+    "naked-poc": "Price traded at %(at)s, the previously untouched POC of %(day)s.",
+    "va-test-high": "Price traded at %(at)s, at the upper edge of the prior value area (VAH %(level)s).",
+    "va-test-low": "Price traded at %(at)s, at the lower edge of the prior value area (VAL %(level)s).",
+    "poor-high": "Price traded at %(at)s, near the poor high of %(day)s.",
+    "poor-low": "Price traded at %(at)s, near the poor low of %(day)s.",
 }
 SENTENCES_REPAIRED: Mapping[str, str] = {
-    "poor-high": "Traded at %(at)s, beyond the unfinished high of %(day)s.",
-    "poor-low": "Traded at %(at)s, beyond the unfinished low of %(day)s.",
+    "poor-high": "Price traded at %(at)s, above the poor high of %(day)s.",
+    "poor-low": "Price traded at %(at)s, below the poor low of %(day)s.",
 }
 #: The same where a bar and not a trade met the level. `at`: the price the bar reached; its close may be elsewhere.
 BAR_SENTENCES: Mapping[str, str] = {
     "ib-break-up": "A bar reached %(at)s, above the initial balance (IBH %(level)s).",
     "ib-break-down": "A bar reached %(at)s, below the initial balance (IBL %(level)s).",
-    "naked-poc": "A bar reached %(at)s, the POC of %(day)s, untouched since.",
-    "va-test-high": "A bar reached %(at)s, at the upper edge of prior value (VAH %(level)s).",
-    "va-test-low": "A bar reached %(at)s, at the lower edge of prior value (VAL %(level)s).",
-    "poor-high": "A bar reached %(at)s, near the unfinished high of %(day)s.",
-    "poor-low": "A bar reached %(at)s, near the unfinished low of %(day)s.",
+    "naked-poc": "A bar reached %(at)s, the previously untouched POC of %(day)s.",
+    "va-test-high": "A bar reached %(at)s, at the upper edge of the prior value area (VAH %(level)s).",
+    "va-test-low": "A bar reached %(at)s, at the lower edge of the prior value area (VAL %(level)s).",
+    "poor-high": "A bar reached %(at)s, near the poor high of %(day)s.",
+    "poor-low": "A bar reached %(at)s, near the poor low of %(day)s.",
 }
 BAR_SENTENCES_REPAIRED: Mapping[str, str] = {
-    "poor-high": "A bar reached %(at)s, beyond the unfinished high of %(day)s.",
-    "poor-low": "A bar reached %(at)s, beyond the unfinished low of %(day)s.",
+    "poor-high": "A bar reached %(at)s, above the poor high of %(day)s.",
+    "poor-low": "A bar reached %(at)s, below the poor low of %(day)s.",
 }
-BOTH_SIDES = "Both sides of the initial balance have been broken."
+BOTH_SIDES = "Both sides of the initial balance are broken."
 
 #: Under which parameter an alert without `level`, recorded by an older version, names it.
 _LEVEL_PARAMS = {"IBH": "ibHigh", "IBL": "ibLow", "VAH": "vah", "VAL": "val"}

@@ -45,7 +45,7 @@ def state_text(code: str) -> str:
 
 
 def message(row: AlertRow) -> str:
-    """What happened, in one English sentence; of an invented market, with a word that says so."""
+    """Return an alert as one English sentence, marked if the market is simulated."""
     return _MESSAGES[row.type](row) + (" (Simulated data.)" if row.invented else "")
 
 
@@ -54,27 +54,27 @@ def _price(row: AlertRow) -> str:
 
 
 def _traded(row: AlertRow) -> str:
-    """Where price met the level: at a trade, or within a bar, whose close may be somewhere else."""
+    """Say where price met the level: at a trade, or within a bar that may have closed elsewhere."""
     if row.params.get("observed") == "bar":
         return f"{row.symbol} reached{_level(row, 'reached')} within a bar"
     return f"{row.symbol} traded at {_price(row)}"
 
 
 def _made(row: AlertRow) -> str:
-    """The day a level was made, and its price; alerts of older versions do not name that."""
+    """Return the date of a level and, unless an older version recorded the alert, its price."""
     level = _level(row, "level")
     return f"{row.ref} ({level.strip()})" if level else row.ref
 
 
 def _level(row: AlertRow, name: str) -> str:
-    """A price among the parameters, with a blank before it; nothing where it is not there."""
+    """Return a price parameter with a leading space, or an empty string if it is missing."""
     found = row.params.get(name)
     return f" {price_text(found)}" if isinstance(found, int) else ""
 
 
 def _test(side: str, name: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
-        edge = f"the {side} edge of prior value ({row.ref}{_level(row, name)})"
+        edge = f"the {side} edge of the prior value area ({row.ref}{_level(row, name)})"
         return f"{_traded(row)}, at {edge}."
 
     return said
@@ -83,10 +83,10 @@ def _test(side: str, name: str) -> Callable[[AlertRow], str]:
 def _reject(side: str, name: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
         reached = _level(row, "probeExtreme")
-        went = f" as far as{reached}" if reached else ""
+        went = f"reached{reached}, {side}" if reached else f"traded {side}"
         return (
-            f"{row.symbol} traded {side} prior value ({row.ref}{_level(row, name)}){went} and a five-minute bar "
-            f"closed back inside it, at {_price(row)}."
+            f"{row.symbol} {went} the prior value area ({row.ref}{_level(row, name)}). "
+            f"A 5-minute bar then closed back inside at {_price(row)}."
         )
 
     return said
@@ -95,8 +95,8 @@ def _reject(side: str, name: str) -> Callable[[AlertRow], str]:
 def _accept(side: str, name: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
         return (
-            f"{row.symbol} closed two half-hours in a row {side} prior value ({row.ref}{_level(row, name)}), "
-            f"the second at {_price(row)}."
+            f"{row.symbol} had two consecutive 30-minute closes {side} the prior value area "
+            f"({row.ref}{_level(row, name)}), the second at {_price(row)}."
         )
 
     return said
@@ -104,20 +104,21 @@ def _accept(side: str, name: str) -> Callable[[AlertRow], str]:
 
 def _break(side: str, name: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
-        both = "; both sides have been broken" if row.params.get("otherSideBroken") is True else ""
+        both = "; both sides are broken" if row.params.get("otherSideBroken") is True else ""
         return f"{_traded(row)}, {side} the initial balance ({row.ref}{_level(row, name)}){both}."
 
     return said
 
 
 def _naked(row: AlertRow) -> str:
-    return f"{_traded(row)}, the point of control of {row.ref}, untouched since."
+    return f"{_traded(row)}, the previously untouched POC of {row.ref}."
 
 
 def _poor(side: str) -> Callable[[AlertRow], str]:
     def said(row: AlertRow) -> str:
-        where = "beyond" if row.params.get("event") == "repaired" else "near"
-        return f"{_traded(row)}, {where} the unfinished {side} of {_made(row)}."
+        beyond = "above" if side == "high" else "below"
+        where = beyond if row.params.get("event") == "repaired" else "near"
+        return f"{_traded(row)}, {where} the poor {side} of {_made(row)}."
 
     return said
 

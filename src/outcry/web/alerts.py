@@ -135,11 +135,11 @@ def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
     )  # fmt: skip
     faults: dict[str, str] = {}
     if filters.severity not in {"", *SEVERITIES}:
-        faults["severity"] = words("There is no such severity.")
+        faults["severity"] = words("Unknown severity.")
     if filters.type not in {"", *TYPES}:
-        faults["type"] = words("There is no such kind of alert.")
+        faults["type"] = words("Unknown alert type.")
     if filters.day and not _is_day(filters.day):
-        faults["day"] = words("A day is written as in 2026-11-20.")
+        faults["day"] = words("Enter the date as YYYY-MM-DD, for example 2026-11-20.")
     return filters, faults
 
 
@@ -190,7 +190,7 @@ def _next(desk: Desk, visit: Visit) -> str:
     name = min(measured)[1]
     price = row.cells[name].price or 0.0
     return visit.words(
-        "Nearest to a level now: %(symbol)s at %(last)s, %(level)s %(price)s.",
+        "Closest to a level: %(symbol)s at %(last)s, %(level)s %(price)s.",
         symbol=row.symbol.symbol, last=row.text(row.last), level=LABELS[name], price=row.text(price),
     )  # fmt: skip
 
@@ -236,12 +236,12 @@ def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> 
         "words": {
             "new": _forms(words.plural_forms("%(count)s new", "%(count)s new"), count="{count}"),
             "pause": words("Pause"), "resume": words("Resume"),
-            "paused": words("Paused: new alerts are counted and not shown."),
-            "arrived": words("New: %(symbol)s, %(event)s", symbol="{symbol}", event="{event}"),
+            "paused": words("Paused. New alerts are counted but not shown."),
+            "arrived": words("New alert: %(symbol)s, %(event)s", symbol="{symbol}", event="{event}"),
             "lost": words(
-                "The connection to Outcry is lost. The newest alert here is of %(time)s.", time="{time}"
+                "Connection to Outcry lost. Latest alert: %(time)s.", time="{time}"
             ),
-            "lost_none": words("The connection to Outcry is lost; new alerts come when it is back."),
+            "lost_none": words("Connection to Outcry lost. New alerts appear once it is restored."),
         },
     }  # fmt: skip
 

@@ -12,20 +12,20 @@ from outcry.services.answers import BiasVotes
 from outcry.web.language import Words
 
 BIASES: Mapping[str, str] = {
-    "trend_up": "Trending up",
-    "trend_down": "Trending down",
+    "trend_up": "Trend up",
+    "trend_down": "Trend down",
     "lean_up": "Leaning up",
     "lean_down": "Leaning down",
     "balanced": "Balanced",
     "neutral": "Neutral: both sides of the IB broken",
-    "undetermined": "Not decided before the first half-hour closes",
+    "undetermined": "Undecided until the first 30-minute close",
 }
 
 #: What the newest half-hour spoke for, where that is another bias than the one in force.
 DOUBTS: Mapping[str, str] = {
-    "up": "The newest half-hour closed for up: a second in a row turns the bias.",
-    "down": "The newest half-hour closed for down: a second in a row turns the bias.",
-    "balance": "The newest half-hour closed for balance: a second in a row turns the bias.",
+    "up": "The last 30-minute close was bullish. A second in a row changes the bias.",
+    "down": "The last 30-minute close was bearish. A second in a row changes the bias.",
+    "balance": "The last 30-minute close was balanced. A second in a row changes the bias.",
 }
 _SIDES: Mapping[str, str] = {
     "trend_up": "up", "lean_up": "up", "trend_down": "down", "lean_down": "down", "balanced": "balance",
@@ -35,8 +35,8 @@ DAY_TYPES: Mapping[str, str] = {
     "non_trend": "Non-trend",
     "normal": "Normal",
     "normal_variation": "Normal variation",
-    "trend_up": "Trend, up",
-    "trend_down": "Trend, down",
+    "trend_up": "Trend up",
+    "trend_down": "Trend down",
     "double_distribution": "Double distribution",
     "neutral": "Neutral",
     "neutral_extreme": "Neutral extreme",
@@ -53,41 +53,41 @@ OPEN_TYPES: Mapping[str, str] = {
 #: For each vote what +1, 0 and −1 say, in the order they are counted.
 VOTES: Mapping[str, tuple[str, str, str]] = {
     "last": (
-        "Last price is above prior value",
-        "Last price is inside prior value",
-        "Last price is below prior value",
+        "Last price is above the prior value area",
+        "Last price is inside the prior value area",
+        "Last price is below the prior value area",
     ),
     "poc": (
-        "Developing POC is above prior value",
-        "Developing POC is inside prior value",
-        "Developing POC is below prior value",
+        "Developing POC is above the prior value area",
+        "Developing POC is inside the prior value area",
+        "Developing POC is below the prior value area",
     ),
     "value": (
-        "Value is building higher than prior value",
-        "Value is neither higher nor lower than prior value",
-        "Value is building lower than prior value",
+        "Value area is developing higher than the prior one",
+        "Value area is neither higher nor lower than the prior one",
+        "Value area is developing lower than the prior one",
     ),
     "extension": (
-        "The range has extended above the IB alone",
-        "The range has not extended beyond one side of the IB",
-        "The range has extended below the IB alone",
+        "Range extension only above the IB",
+        "No one-sided range extension",
+        "Range extension only below the IB",
     ),
     "one_timeframing": (
-        "One-timeframing up: three half-hours held the low before",
+        "One-timeframing up: three periods in a row held the previous low",
         "Not one-timeframing",
-        "One-timeframing down: three half-hours held the high before",
+        "One-timeframing down: three periods in a row held the previous high",
     ),
 }
 
 #: Where value stands against that of the session before.
 VALUE_PLACES: Mapping[str, str] = {
-    "higher": "Higher, apart",
-    "lower": "Lower, apart",
+    "higher": "Higher, no overlap",
+    "lower": "Lower, no overlap",
     "overlapping_higher": "Overlapping, higher",
     "overlapping_lower": "Overlapping, lower",
-    "inside": "Inside prior value",
-    "outside": "Around prior value",
-    "same": "The same",
+    "inside": "Inside the prior value area",
+    "outside": "Engulfing the prior value area",
+    "same": "Unchanged",
 }
 
 

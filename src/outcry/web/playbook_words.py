@@ -20,23 +20,23 @@ _CONDITION = re.compile(
 _REFERENCE = re.compile(rf"(.+?)(?: (\d{{4}}-\d\d-\d\d))? ({_NUMBER})")
 
 TITLES: Mapping[str, str] = {
-    "accept_above": "Acceptance above value",
-    "accept_below": "Acceptance below value",
-    "value_return_from_above": "Return to value from above",
-    "value_return_from_below": "Return to value from below",
-    "ib_failure_up": "Failed break of the IB high",
-    "ib_failure_down": "Failed break of the IB low",
-    "gap_up_held": "Gap up that holds",
-    "gap_down_held": "Gap down that holds",
-    "poor_high_repair": "Repair of a poor high",
-    "poor_low_repair": "Repair of a poor low",
+    "accept_above": "Acceptance above value area",
+    "accept_below": "Acceptance below value area",
+    "value_return_from_above": "Return to value area from above",
+    "value_return_from_below": "Return to value area from below",
+    "ib_failure_up": "Failed breakout above the IB",
+    "ib_failure_down": "Failed breakout below the IB",
+    "gap_up_held": "Gap up holds",
+    "gap_down_held": "Gap down holds",
+    "poor_high_repair": "Poor high repair",
+    "poor_low_repair": "Poor low repair",
 }
 
 STATUSES: Mapping[str, str] = {
-    "pending": "Waiting",
+    "pending": "Pending",
     "active": "Active",
     "done": "Reached",
-    "void": "Void",
+    "void": "Invalidated",
 }
 
 #: What each scenario would be consistent with: the core's own sentences, word for word, as a sentence begins.
@@ -63,7 +63,7 @@ REFERENCES: Mapping[str, str] = {
     "VAL": "Prior VAL",
     "IBH": "IBH",
     "IBL": "IBL",
-    "IB mid": "Middle of the IB",
+    "IB mid": "IB midpoint",
     "Poor high": "Poor high",
     "Poor low": "Poor low",
 }
@@ -80,33 +80,33 @@ CONDITIONS: Mapping[tuple[str, str], str] = {
     ("trade", "<"): "Trades below %(price)s",
     ("trade", "<="): "Trades at %(price)s or below",
     ("trade", "in"): "Trades between %(price)s and %(to)s",
-    ("bracket_close", ">"): "A half-hour closes above %(price)s",
-    ("bracket_close", ">="): "A half-hour closes at %(price)s or above",
-    ("bracket_close", "<"): "A half-hour closes below %(price)s",
-    ("bracket_close", "<="): "A half-hour closes at %(price)s or below",
-    ("bracket_close", "in"): "A half-hour closes between %(price)s and %(to)s",
+    ("bracket_close", ">"): "30-minute close above %(price)s",
+    ("bracket_close", ">="): "30-minute close at %(price)s or above",
+    ("bracket_close", "<"): "30-minute close below %(price)s",
+    ("bracket_close", "<="): "30-minute close at %(price)s or below",
+    ("bracket_close", "in"): "30-minute close between %(price)s and %(to)s",
 }
 #: The forms for one and for several, as a catalogue has them.
 CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
     ">": (
-        "%(times)s half-hour closes above %(price)s",
-        "%(times)s half-hours in a row close above %(price)s",
+        "%(times)s 30-minute close above %(price)s",
+        "%(times)s consecutive 30-minute closes above %(price)s",
     ),
     ">=": (
-        "%(times)s half-hour closes at %(price)s or above",
-        "%(times)s half-hours in a row close at %(price)s or above",
+        "%(times)s 30-minute close at %(price)s or above",
+        "%(times)s consecutive 30-minute closes at %(price)s or above",
     ),
     "<": (
-        "%(times)s half-hour closes below %(price)s",
-        "%(times)s half-hours in a row close below %(price)s",
+        "%(times)s 30-minute close below %(price)s",
+        "%(times)s consecutive 30-minute closes below %(price)s",
     ),
     "<=": (
-        "%(times)s half-hour closes at %(price)s or below",
-        "%(times)s half-hours in a row close at %(price)s or below",
+        "%(times)s 30-minute close at %(price)s or below",
+        "%(times)s consecutive 30-minute closes at %(price)s or below",
     ),
     "in": (
-        "%(times)s half-hour closes between %(price)s and %(to)s",
-        "%(times)s half-hours in a row close between %(price)s and %(to)s",
+        "%(times)s 30-minute close between %(price)s and %(to)s",
+        "%(times)s consecutive 30-minute closes between %(price)s and %(to)s",
     ),
 }
 

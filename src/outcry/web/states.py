@@ -20,35 +20,37 @@ KINDS: tuple[Kind, ...] = ("live", "delayed", "stale", "closed", "connecting", "
 
 #: Of each code: its kind, its word, its reason, and where to go.
 _CODES: dict[str, tuple[Kind, str, str, str]] = {
-    "live": ("live", "Live", "The session is open and its feed is connected and up to date.", "/broker-guide"),
+    "live": ("live", "Live", "The session is open. The feed is connected and up to date.", "/broker-guide"),
     "no_connection": (
-        "delayed", "Delayed", "No live feed of it is connected for you: connect your broker.", "/account/brokers",
+        "delayed", "Delayed", "You have no live feed for this symbol. Connect your broker.", "/account/brokers",
     ),
-    "not_front": ("delayed", "Delayed", "A feed brings another contract than this one.", "/broker-guide"),
+    "not_front": ("delayed", "Delayed", "Your feed delivers a different contract month.", "/broker-guide"),
     "no_prior": (
-        "delayed", "Delayed", "No regular session of the contract has completed yet, so there are no prior levels.",
+        "delayed", "Delayed", "No regular session of this contract has completed yet, so there are no prior levels.",
         "/broker-guide",
     ),
     "incomplete": (
         "delayed", "Incomplete",
-        "The feed could not get the trades from the beginning of this session. Live answers resume with the next one.",
+        "The feed could not load the trades from the start of this session. Live data resumes with the next session.",
         "/broker-guide",
     ),
-    "stale_link": ("stale", "Stale", "The feed has sent nothing for too long.", "/broker-guide"),
-    "stale_market": ("stale", "Stale", "The feed is connected, but its market data has stopped.", "/broker-guide"),
-    "closed": ("closed", "Closed", "The session is closed.", "/broker-guide"),
-    "ended": ("closed", "Ended", "The recording played back is over.", "/broker-guide"),
-    "connecting": ("connecting", "Connecting", "The feed is being connected.", "/account/brokers"),
-    "catching_up": ("connecting", "Catching up", "The feed is sending the session so far.", "/broker-guide"),
-    "no_trades": ("connecting", "Waiting", "The session is open; nothing has traded in it yet.", "/broker-guide"),
-    "disconnected": ("error", "Lost", "The connection to the feed is lost and tried again.", "/account/brokers"),
-    "unsubscribed": ("error", "Not sent", "The feed does not send this contract.", "/broker-guide"),
+    "stale_link": ("stale", "Stale", "The feed has sent no data or heartbeat for 15 seconds.", "/broker-guide"),
+    "stale_market": ("stale", "Stale", "The feed is connected, but sends no market data.", "/broker-guide"),
+    "closed": ("closed", "Closed", "The market is closed.", "/broker-guide"),
+    "ended": ("closed", "Ended", "The replay has finished.", "/broker-guide"),
+    "connecting": ("connecting", "Connecting", "Connecting to the feed.", "/account/brokers"),
+    "catching_up": (
+        "connecting", "Catching up", "The feed is loading the earlier trades of this session.", "/broker-guide",
+    ),
+    "no_trades": ("connecting", "Waiting", "The session is open, but nothing has traded yet.", "/broker-guide"),
+    "disconnected": ("error", "Disconnected", "The feed is disconnected. Reconnecting…", "/account/brokers"),
+    "unsubscribed": ("error", "Not subscribed", "The feed does not deliver this contract.", "/broker-guide"),
     "degraded": (
-        "error", "Degraded", "What the feed sends cannot be one auction; levels begin anew with the next session.",
+        "error", "Degraded", "The feed's prices are inconsistent. Levels start over with the next session.",
         "/broker-guide",
     ),
     "log_stalled": (
-        "stale", "Paused", "The service cannot write to its disk at the moment; live answers resume by themselves.",
+        "stale", "Paused", "The service cannot write to its disk. Live data resumes as soon as it can.",
         "/broker-guide",
     ),
     "login_refused": (
@@ -70,14 +72,19 @@ _CODES: dict[str, tuple[Kind, str, str, str]] = {
         "error", "Refused", "The vendor cannot use one of the entries of the connection.", "/account/brokers",
     ),
 }  # fmt: skip
-_REFUSED: tuple[Kind, str, str, str] = ("error", "Error", "The feed refuses to be read.", "/account/brokers")
+_REFUSED: tuple[Kind, str, str, str] = (
+    "error",
+    "Error",
+    "The feed refused the connection.",
+    "/account/brokers",
+)
 _NOTHING: tuple[Kind, str, str, str] = (
-    "none", "No data", "No session of it is licensed to you, and no feed of it is connected.", "/broker-guide",
+    "none", "No data", "No data: connect a feed or ask for access.", "/broker-guide",
 )  # fmt: skip
 #: What a state is called where states are counted and chosen.
 NAMES: dict[Kind, str] = {
     "live": "live", "delayed": "delayed", "stale": "stale", "closed": "closed", "connecting": "connecting",
-    "error": "in error", "none": "without data",
+    "error": "with errors", "none": "no data",
 }  # fmt: skip
 
 

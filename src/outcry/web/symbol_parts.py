@@ -258,10 +258,10 @@ def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str
 
 def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
     """What single keys do on this page, for the list of them."""
-    both = [("t", words("Chart or table")), ("[]", words("Session before, session after"))]
+    both = [("t", words("Chart or table")), ("[]", words("Previous or next session"))]
     drawn = [
         ("s", words("Collapsed, split or candles")), ("b", words("Letters or blocks")), ("v", words("Volume")),
-        ("p", words("Path of POC and value")), ("+-", words("Larger, smaller")), ("0", words("All sessions in view")),
+        ("p", words("POC and value area path")), ("+-", words("Zoom in or out")), ("0", words("Show all sessions")),
     ]  # fmt: skip
     return both if table else both + drawn
 
@@ -275,11 +275,11 @@ def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, An
         "notation": {"kind": notation.kind, "decimals": notation.decimals, "parts": notation.parts},
         "updatedAt": outlook.levels.updated_at,
         "words": {
-            "lost": visit.words("The connection to Outcry is lost. What stands here is of %(time)s.", time="{time}"),
-            "chart_coming": visit.words("The chart is being loaded."),
-            "chart_failed": visit.words("The chart cannot be loaded at the moment; it is tried again."),
+            "lost": visit.words("Connection to Outcry lost. Showing data as of %(time)s.", time="{time}"),
+            "chart_coming": visit.words("Loading the chart…"),
+            "chart_failed": visit.words("The chart could not be loaded. Retrying…"),
             "copied": visit.words("Copied."),
-            "not_copied": visit.words("The browser did not allow copying; the link beside it gives the same."),
+            "not_copied": visit.words("Your browser blocked copying. Use the download link instead."),
         },
     }  # fmt: skip
 
