@@ -1,4 +1,4 @@
-# One command each; `make` alone lists them. The first use makes .venv, which needs Python 3.11 or later and a network.
+# `make` lists the commands. The first use creates .venv, which needs Python 3.11 or later and a network.
 PYTHON ?= python3
 SIM_KILLS ?= 200
 VENV := .venv
@@ -15,24 +15,24 @@ $(READY): pyproject.toml requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# One call a lock: all versions of constraints.txt, the hashes of every file of each, whatever the machine.
+# Write one lock file: the versions of constraints.txt with the hashes of all their files, for every platform.
 define LOCK
 $(BIN)/uv pip compile pyproject.toml --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-build \
 	--no-annotate --custom-compile-command 'make lock' --constraint constraints.txt --group build
 endef
 
-lock:            ## write requirements/, the locks with hashes, after a change of pyproject.toml or constraints.txt
+lock:            ## write the lock files in requirements/ after a change of pyproject.toml or constraints.txt
 	@test -x $(BIN)/uv || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt uv
 	$(LOCK) --all-extras --group dev --group bench --output-file requirements/dev.txt
 	$(LOCK) --extra cluster --extra databento --extra ibkr --extra massive --extra projectx --output-file requirements/deploy.txt
 
-install: $(READY)  ## make .venv with everything pinned
+install: $(READY)  ## create .venv with pinned versions
 
-run: $(READY)    ## the demonstration, on http://localhost:8000
+run: $(READY)    ## run the demo on http://localhost:8000
 	$(BIN)/outcry serve --demo
 
-browser:         ## what tests and benches need beside Python: Chromium, curl, wrk and nginx, from Debian's packages
+browser:         ## install Chromium, curl, wrk and nginx (Debian packages) for tests and benchmarks
 	@missing=; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || missing=" chromium"; \
 	command -v curl >/dev/null || missing="$$missing curl"; \
@@ -45,44 +45,44 @@ browser:         ## what tests and benches need beside Python: Chromium, curl, w
 		echo "tests and benches need:$$missing; on Debian, apt-get install $$missing" >&2; exit 1; \
 	fi
 
-test: $(READY) browser  ## all tests and checks, from nothing
+test: $(READY) browser  ## run all checks and tests
 	$(MAKE) --no-print-directory check
 	$(BIN)/pytest -n 2
 
-quick: $(READY)  ## format, lint, imports, types of changed files, tests of the pure packages: within a minute
+quick: $(READY)  ## check format, lint, imports and types of changed files, test the pure packages: one minute
 	$(BIN)/ruff format --check src tests support bench sim tools
 	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/lint-imports
 	files=$$(git diff --name-only --diff-filter=d HEAD -- src sim bench support | grep '\.py$$'); [ -z "$$files" ] || $(BIN)/pyright $$files
 	$(BIN)/pytest -n 2 tests/core tests/accounts tests/library
 
-soak: $(READY)   ## the long campaigns: damaged files, kills, a simulated cluster; run before a release
+soak: $(READY)   ## run the long tests before a release: damaged files, kills, a simulated cluster
 	$(BIN)/pytest -n 2 -m soak
 	$(MAKE) --no-print-directory sim
 
-fuzz: $(READY)   ## the tests over made examples, with examples not tried before
+fuzz: $(READY)   ## run the property tests with new examples
 	$(BIN)/pytest -n 2 -m hypothesis --hypothesis-profile=fresh
 
-sim: $(READY)    ## a cluster on this machine, whose parts are killed and stalled: SIM_KILLS=200, SIM_SEED, see python -m sim --help
+sim: $(READY)    ## simulate a cluster with random kills and stalls: SIM_KILLS=200, SIM_SEED; see python -m sim --help
 	$(BIN)/python -m sim --kills $(SIM_KILLS) $(if $(SIM_SEED),--seed $(SIM_SEED))
 
-check: $(READY)  ## format, lint, types, imports
+check: $(READY)  ## check format, lint, types, imports
 	$(BIN)/ruff format --check src tests support bench sim tools
 	$(BIN)/ruff check src tests support bench sim tools
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-bench: $(READY)  ## ratios against peers and limits, to standard output
+bench: $(READY)  ## compare with peers and limits; print the ratios
 	$(BIN)/python -m bench
 
-format: $(READY) ## format and mend what can be mended
+format: $(READY) ## format, and fix what ruff can fix
 	$(BIN)/ruff format src tests support bench sim tools
 	$(BIN)/ruff check --fix src tests support bench sim tools
 
 words: $(READY)  ## list wording to edit and long sentences, never fails: PLACES="docs README.md", FLAGS=--count
 	$(BIN)/python tools/words.py $(FLAGS) $(PLACES)
 
-docs: $(READY)   ## write the generated pages and the OpenAPI snapshot anew
+docs: $(READY)   ## regenerate the generated pages and the OpenAPI snapshot
 	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
 	$(BIN)/python tests/arch/alerts_page.py > docs/alerts.md
 	$(BIN)/python tests/arch/connections_page.py > docs/connections.md

@@ -1,4 +1,4 @@
-"""Compile the translations into the wheel. All else is declared in pyproject.toml."""
+"""Compile the translations into the wheel. Everything else is in pyproject.toml."""
 
 import sys
 from pathlib import Path

@@ -1,11 +1,13 @@
-"""Fetches what the pages bring that others wrote, and compares it with what `static/vendor.toml` says it has to be.
+"""Fetch the third-party files of the pages, and compare them with the checksums in `static/vendor.toml`.
 
     python tools/vendor.py           fetch every package with npm, check it, write its files
-    python tools/vendor.py --check   only compare the files that are here
+    python tools/vendor.py --check   only compare the present files
 
-To take a newer version: change `version`, `integrity` (`npm view NAME@VERSION dist.integrity`), `folder` and what names
-the folder (`css/fonts.css`, `js/chart`), delete the old folder, run it, and write down the checksums it complains of
-after looking at what changed.
+To update a package:
+
+1. Change its `version`, `integrity` (`npm view NAME@VERSION dist.integrity`) and `folder`.
+2. Change the folder's name in `css/fonts.css` or `js/chart`, and delete the old folder.
+3. Run this tool, review the changed files, and enter the checksums that it reports.
 """
 
 import base64
@@ -23,12 +25,12 @@ STATIC = Path(__file__).parents[1] / "src/outcry/web/static"
 
 
 def packages() -> list[dict[str, Any]]:
-    """What the manifest lists."""
+    """Return the packages of the manifest."""
     return tomllib.loads((STATIC / "vendor.toml").read_text())["package"]
 
 
 def faults() -> list[str]:
-    """Everything in `static/vendor` that is not what the manifest says: changed, missing, or not in it."""
+    """Return one line for each file in `static/vendor` that is changed, missing, or not in the manifest."""
     found: list[str] = []
     expected: set[Path] = set()
     for package in packages():
@@ -47,12 +49,12 @@ def faults() -> list[str]:
 
 
 def fetch(package: dict[str, Any]) -> None:
-    """Write a package's files anew. Raises `SystemExit` where it is not what the manifest says."""
+    """Download a package and write its files. Raises `SystemExit` if its checksum differs from the manifest."""
     npm = shutil.which("npm") or sys.exit("npm is needed to fetch packages (npm pack)")
     with tempfile.TemporaryDirectory() as folder:
         wanted = f"{package['name']}@{package['version']}"
         command = [npm, "pack", "--silent", "--pack-destination", folder, wanted]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - what the manifest names
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - the manifest names the package
         archive = next(Path(folder).glob("*.tgz"))
         digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
         if f"sha512-{digest}" != package["integrity"]:
@@ -68,7 +70,7 @@ def fetch(package: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Fetch unless only asked to compare; then say what is wrong."""
+    """Fetch all packages, unless `--check` is given, then report differences."""
     if "--check" not in sys.argv[1:]:
         for package in packages():
             fetch(package)
