@@ -28,7 +28,7 @@ ACME = Broker(
         BrokerField("user", "User name", hint="As on the card"),
         BrokerField("password", "Password", secret=True),
         BrokerField("market", "Market", options=("CME", "Eurex")),
-        BrokerField("app", "Name of the API key", usual="Outcry", optional=True),
+        BrokerField("app", "API key name", usual="Outcry", optional=True),
     ),
     hosted=True,
 )

@@ -12,8 +12,8 @@ BROKER = Broker(
             name="key",
             label="API key",
             secret=True,
-            hint="32 characters beginning with db-, from the page API keys of the Databento portal. "
-            "The account needs a live licence for CME Globex (GLBX.MDP3).",
+            hint="Copy it from API keys in the Databento portal. It starts with db- and has 32 characters. The account "
+            "needs a live licence for CME Globex (GLBX.MDP3).",
         ),
     ),
     hosted=True,

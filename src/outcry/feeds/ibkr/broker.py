@@ -26,19 +26,20 @@ BROKER = Broker(
             "host",
             "Host",
             usual="127.0.0.1",
-            hint="Where TWS or IB Gateway runs, seen from where this connection is made.",
+            hint="Host name or IP address of the machine that runs TWS or IB Gateway. 127.0.0.1: this machine.",
         ),
         BrokerField(
             "port",
             "Port",
             usual="4001",
-            hint="The socket port in its API settings. IB Gateway: 4001, paper trading 4002. TWS: 7496, paper 7497.",
+            hint="Socket port from the API settings. IB Gateway: 4001, paper trading 4002. TWS: 7496, paper trading "
+            "7497.",
         ),
         BrokerField(
             "client_id",
             "Client ID",
             usual="41",
-            hint="Any number from 1 that no other program at the same TWS or Gateway uses.",
+            hint="A whole number from 1. Each program connected to the same TWS or Gateway needs its own.",
         ),
     ),
     hosted=False,

@@ -33,7 +33,7 @@ class MassiveAdapter:
                     "key",
                     "API key",
                     secret=True,
-                    hint="From the dashboard of your Massive account. The plan must include futures in real time.",
+                    hint="Copy it from your Massive dashboard. Your plan must include real-time futures.",
                 ),
             ),
             hosted=True,

@@ -31,14 +31,18 @@ class ProjectXAdapter:
             name="ProjectX (TopstepX and others)",
             fields=(
                 BrokerField(
-                    "firm", "Firm", options=tuple(FIRMS), usual="topstepx", hint="Whose account it is."
+                    "firm",
+                    "Firm",
+                    options=tuple(FIRMS),
+                    usual="topstepx",
+                    hint="The firm that provides your account.",
                 ),
-                BrokerField("user", "User name", hint="The one you sign in to the platform with."),
+                BrokerField("user", "User name", hint="The user name you sign in to the platform with."),
                 BrokerField(
                     "key",
                     "API key",
                     secret=True,
-                    hint="Made in the platform's settings under API; the firm sells access to it apart.",
+                    hint="Create it in the platform's settings under API. The firm sells API access separately.",
                 ),
             ),
             hosted=False,

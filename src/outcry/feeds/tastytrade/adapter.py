@@ -28,21 +28,22 @@ class Tastytrade:
                 "client_secret",
                 "Client secret",
                 secret=True,
-                hint="Of your own OAuth application: my.tastytrade.com, Manage, My Profile, API, OAuth Applications. "
-                "The scope `read` is enough.",
+                hint="Create an OAuth application at my.tastytrade.com under Manage, My Profile, API, OAuth "
+                "Applications. The scope `read` is enough.",
             ),
             BrokerField(
                 "refresh_token",
                 "Refresh token",
                 secret=True,
-                hint="Of a personal grant to that application: Manage, Create Grant. It does not end by itself.",
+                hint="Create a personal grant for that application under Manage, Create Grant. The token does not "
+                "expire.",
             ),
             BrokerField(
                 "environment",
                 "Environment",
                 options=(PRODUCTION, SANDBOX),
                 usual=PRODUCTION,
-                hint="The sandbox has entries of its own, and no real-time data.",
+                hint="The sandbox has separate credentials and no real-time data.",
             ),
         ),
         hosted=True,

@@ -16,11 +16,18 @@ ENVIRONMENTS = ("live", "demo")
 
 FIELDS = (
     BrokerField("user", "User name"),
-    BrokerField("password", "Password", secret=True, hint="The dedicated API password, if you have set one"),
-    BrokerField("cid", "API key id (cid)", hint="A number; under API Access in Tradovate's settings"),
-    BrokerField("secret", "API secret", secret=True, hint="Shown once, when the API key is made"),
     BrokerField(
-        "app", "Name of the API key", usual="Outcry", optional=True, hint="As you named the key at Tradovate"
+        "password",
+        "Password",
+        secret=True,
+        hint="Your dedicated API password if you have set one, otherwise your account password",
+    ),
+    BrokerField("cid", "API key ID (cid)", hint="A number from API Access in Tradovate's settings"),
+    BrokerField(
+        "secret", "API secret", secret=True, hint="Tradovate shows it once, when you create the API key"
+    ),
+    BrokerField(
+        "app", "API key name", usual="Outcry", optional=True, hint="The name you gave the key at Tradovate"
     ),
     BrokerField("environment", "Environment", options=ENVIRONMENTS, usual="live"),
 )
