@@ -1,4 +1,4 @@
-"""The examples for operators name what there is: settings, roles, files; and start what they say they start."""
+"""The deployment examples use existing settings, roles and files, and start the processes they describe."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ from outcry.settings import ROLES, Settings, read_settings
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SYSTEMD = DEPLOY / "systemd"
 NAMES = {f"OUTCRY_{field.name.upper()}" for field in msgspec.structs.fields(Settings)}
-#: What an operator fills in.
+#: Values that the operator enters.
 FILLED_IN = {
     "DOMAIN": "outcry.example.com", "NATS_PASSWORD": "p0", "NATS_ROUTE_PASSWORD": "r0", "POSTGRES_PASSWORD": "q0",
     "OUTCRY_SECRET": "0123456789abcdef", "OUTCRY_VAULT_KEYS": "k1:" + 32 * "ab",
@@ -95,7 +95,7 @@ def test_the_proxy_asks_everybody_who_answers() -> None:
 
 
 def test_the_proxy_keeps_keys_and_tickets_out_of_its_log() -> None:
-    """It names headers and addresses of requests that fail, and takes `x-api-key` for no secret."""
+    """Caddy logs headers and URLs of failed requests, and does not treat `x-api-key` as a secret."""
     fields = re.search(
         r"format filter \{\s+wrap json\s+fields \{(.*?)\n\t\t\t\}", (DEPLOY / "Caddyfile").read_text(), re.S
     )
@@ -107,7 +107,7 @@ def test_the_proxy_keeps_keys_and_tickets_out_of_its_log() -> None:
 
 @pytest.mark.parametrize("node", ["nats1", "nats2", "nats3"])
 def test_a_node_of_jetstream_takes_its_file(node: str, tmp_path: Path) -> None:
-    """By the server's own check."""
+    """The server checks its own configuration (`nats-server -t`)."""
     server = Path(sys.executable).with_name("nats-server")
     shutil.copytree(DEPLOY / "nats", tmp_path / "nats")
     call = [server, "-t", "-c", tmp_path / "nats" / f"{node}.conf"]
@@ -132,7 +132,7 @@ def test_the_files_of_systemd_are_settings_for_every_role(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["outcry@.service", "nats.service"])
 def test_a_unit_is_one_systemd_takes(name: str, tmp_path: Path) -> None:
-    """Judged by systemd itself, where it is on this machine; what it must say everywhere."""
+    """Check required settings everywhere, and the whole unit with systemd if it is installed."""
     unit = RawConfigParser(strict=False)
     unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string((SYSTEMD / name).read_text())

@@ -1,4 +1,4 @@
-"""The documents say what the program does: made pages are up to date, links lead somewhere, and nothing is left out."""
+"""The documents match the program: generated pages are current, links work, and nothing is missing."""
 
 import ast
 import os
@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 DECISIONS = sorted((DOCS / "decisions").glob("*.md"))
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 
-#: Folders of one machine, which no file of the project may name.
+#: Absolute paths of a single machine, which no file of the project may contain.
 MACHINE = re.compile(
     r"(?<![\w.~$}>/-])/(?:mnt|work|workspace|builds|root|home/[a-z]\w*|Users/[A-Za-z]\w*|tmp/\w+)/"
 )
@@ -30,7 +30,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def tracked() -> list[Path]:
-    """Every file of the project: what lies in its folder and is not to be ignored."""
+    """Return every file in the project's folder that .gitignore does not exclude."""
     ignored = [".git/", *(ROOT / ".gitignore").read_text().split()]
     found: list[Path] = []
     for folder, inner, names in os.walk(ROOT):
@@ -77,10 +77,10 @@ def test_the_example_of_a_settings_file_is_one(tmp_path: Path) -> None:
         {"ES": "cash", "NQ": "cash"},
         5,
     )
-    assert read.port == 9000  # the environment goes before the file
+    assert read.port == 9000  # the environment overrides the file
     assert (
         read_settings({"OUTCRY_DATA": str(tmp_path)}, port=7000).port == 7000
-    )  # and the command line before both
+    )  # the command line overrides both
     assert (
         read_settings({"OUTCRY_SESSION_VARIANTS": "ES=cash,NQ=cash"}).session_variants
         == read.session_variants
@@ -118,7 +118,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_command_named_in_the_documents_exists() -> None:
-    """Lines of code blocks and inline code that begin with `outcry`."""
+    """Read the commands in code blocks and inline code: text that begins with `outcry`."""
     known = {name for name, _ in commands()}
     groups = {name.rpartition(" ")[0] for name in known}  # `outcry keys`
     named: dict[str, Path] = {}
@@ -131,7 +131,7 @@ def test_every_command_named_in_the_documents_exists() -> None:
         said: path.name
         for said, path in named.items()
         if said not in known | groups
-        and said.rpartition(" ")[0] not in known  # what follows a command is its argument
+        and said.rpartition(" ")[0] not in known  # a word after a command is an argument
     }
     assert wrong == {}
 
@@ -209,6 +209,13 @@ def test_a_decision_has_its_parts_and_names_what_enforces_it(path: Path) -> None
             assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, name
 
 
+@pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_fits_on_a_page(path: Path) -> None:
+    prose = path.read_text().partition("\nEnforced by:")[0]
+    lines = [line for line in prose.splitlines() if not line.startswith("|")]
+    assert len(" ".join(lines).split()) <= 500
+
+
 def test_every_dependency_has_its_line_in_the_record() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [
@@ -220,7 +227,7 @@ def test_every_dependency_has_its_line_in_the_record() -> None:
     assert names == set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
 
 
-# -- what a file of the project never holds
+# -- text that no file may contain
 
 
 def test_no_file_names_a_folder_of_one_machine() -> None:

@@ -1,4 +1,4 @@
-"""The examples of the documents run, and what they assert is so."""
+"""The code examples of the documents run, and their assertions hold."""
 
 import re
 from pathlib import Path
