@@ -199,10 +199,10 @@ def test_contract_selects_and_never_overrules(shared, read, refused) -> None:
 def test_a_header_of_ten_gigabytes_is_refused_before_it_is_read(tmp_path, refused, version) -> None:
     path = tmp_path / "claims.dbn"
     path.write_bytes(b"DBN" + bytes([version]) + b"\xff\xff\xff\x7f" + b"\0" * 200)
-    assert "claims" in str(refused(path))
+    assert "too large" in str(refused(path))
     packed = tmp_path / "claims.dbn.zst"
     packed.write_bytes(zstandard.compress(path.read_bytes()))
-    assert "claims" in str(refused(packed))
+    assert "too large" in str(refused(packed))
 
 
 def test_truncation_names_the_record(tmp_path, refused) -> None:

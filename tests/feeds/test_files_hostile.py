@@ -32,11 +32,11 @@ def peak_mib() -> float:
     "name", ["../" + MEMBER, "/" + MEMBER, "a/../../" + MEMBER, "C:\\" + MEMBER, "..\\" + MEMBER]
 )
 def test_names_that_lead_out_of_the_archive(tmp_path, refused, name) -> None:
-    assert "out of the archive" in str(refused(lean_zip(tmp_path / "20240102_trade.zip", {name: ROW})))
+    assert "outside the archive" in str(refused(lean_zip(tmp_path / "20240102_trade.zip", {name: ROW})))
 
 
 def test_nested_doubled_empty_and_foreign_archives(tmp_path, refused) -> None:
-    assert "within the archive" in str(refused(lean_zip(tmp_path / "a.zip", {"b.zip": "x"})))
+    assert "itself an archive" in str(refused(lean_zip(tmp_path / "a.zip", {"b.zip": "x"})))
     assert "empty" in str(refused(lean_zip(tmp_path / "b.zip", {})))
     assert "LEAN" in str(refused(lean_zip(tmp_path / "c.zip", {"readme.txt": "x"})))
     path = tmp_path / "d.zip"
@@ -108,7 +108,7 @@ def test_a_directory_of_a_gigabyte_is_not_loaded(tmp_path, refused) -> None:
     path.write_bytes(
         b"PK\x03\x04" + b"\0" * 100 + struct.pack("<4sHHHHIIH", b"PK\x05\x06", 0, 0, 1, 1, 1 << 30, 0, 0)
     )
-    assert "claims a directory" in str(refused(path))
+    assert "directory of" in str(refused(path))
 
 
 def test_what_is_no_regular_file(tmp_path, refused) -> None:
@@ -116,7 +116,7 @@ def test_what_is_no_regular_file(tmp_path, refused) -> None:
     link, pipe = tmp_path / "link.csv", tmp_path / "pipe.csv"
     link.symlink_to(tmp_path / "ESH4.csv")
     os.mkfifo(pipe)
-    assert "a link" in str(refused(link))
+    assert "symbolic links" in str(refused(link))
     assert "not a regular file" in str(refused(pipe))
     assert "no such file" in str(refused(tmp_path / "absent.csv"))
     assert "not a regular file" in str(refused(tmp_path))
@@ -142,16 +142,16 @@ def test_a_file_that_may_not_be_read(refused) -> None:
         assert "header" in str(refused(path))  # and what reads it is imported by now
         path.chmod(0)
         with as_nobody():
-            assert "may not be read" in str(refused(path))
+            assert "permission denied" in str(refused(path))
 
 
 @pytest.mark.parametrize(("data", "problem"), [
-    (b"", "empty"), (b"\n\n  \n", "blank"), (b"\0" * 500, "neither text"),
-    (b"\x89PNG\r\n\x1a\n" + b"\xff" * 50, "neither text"), ("time;open".encode("utf-16"), "UTF-16"),
+    (b"", "empty"), (b"\n\n  \n", "blank"), (b"\0" * 500, "unknown file format"),
+    (b"\x89PNG\r\n\x1a\n" + b"\xff" * 50, "unknown file format"), ("time;open".encode("utf-16"), "UTF-16"),
     (b"hello world\n", "header"), (b"time,open,high,low,close,Volume\n", "no row"),
-    (zstandard.compress(b""), "nothing"), (zstandard.compress(zstandard.compress(b"x")), "within an archive"),
+    (zstandard.compress(b""), "archive is empty"), (zstandard.compress(zstandard.compress(b"x")), "inside an archive"),
     (b"DBN", "header"), (b"DBN\x09" + b"\0" * 60, "version 9"), (b"PK\x03\x04garbage", "directory"),
-    (b"SCID", "header"), (b"PAR1", "footer"), (b"\x28\xb5\x2f\xfd", "compressed frame"), (b"\x1f\x8b\x08", "decoded"),
+    (b"SCID", "header"), (b"PAR1", "footer"), (b"\x28\xb5\x2f\xfd", "compressed frame"), (b"\x1f\x8b\x08", "decode"),
 ])  # fmt: skip
 def test_what_is_no_file_of_market_data(tmp_path, refused, data, problem) -> None:
     path = tmp_path / "file.dbn"
@@ -161,7 +161,7 @@ def test_what_is_no_file_of_market_data(tmp_path, refused, data, problem) -> Non
 
 def test_folders_are_walked_by_name_without_links_and_hidden_files(tmp_path, refused) -> None:
     library = FileLibrary()
-    with pytest.raises(FileRefused, match="no file of market data"):
+    with pytest.raises(FileRefused, match="no market data files"):
         library.expand(tmp_path)
     for name in (
         "b/2.csv",

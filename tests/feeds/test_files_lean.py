@@ -72,11 +72,11 @@ def test_strangers_are_counted(tmp_path, read) -> None:
 
 
 @pytest.mark.parametrize(("text", "place", "problem"), [
-    ("52200000,4755.25,1,usa,,0\nx,4755,1,usa,,0\n", "line 2", "'x' is no time"),
+    ("52200000,4755.25,1,usa,,0\nx,4755,1,usa,,0\n", "line 2", "'x' is not a valid time"),
     ("52200000,4755.25,1,usa,,0\n\n52200000,1\n", "line 3", "6 columns are expected"),
-    ("52200000,nan,1,usa,,0\n", "line 1", "'nan' is no price"),
-    ("99200000,4755,1,usa,,0\n", "line 1", "possible time"),
-    ("52200000,4755,-1,usa,,0\n", "line 1", "possible size"),
+    ("52200000,nan,1,usa,,0\n", "line 1", "'nan' is not a valid price"),
+    ("99200000,4755,1,usa,,0\n", "line 1", "out of range for a time"),
+    ("52200000,4755,-1,usa,,0\n", "line 1", "out of range for a size"),
     ("52200000,99999999999999,1,usa,,0\n", "line 1", "too large"),
 ])  # fmt: skip
 def test_a_bad_row_is_named(tmp_path, refused, text, place, problem) -> None:

@@ -92,4 +92,4 @@ def test_a_cut_or_lying_footer_is_refused(tmp_path, refused) -> None:
     path.write_bytes(data[:-20])
     assert "cut short" in str(refused(path))
     path.write_bytes(data[:-8] + b"\xff\xff\xff\x7f" + b"PAR1")
-    assert "claims" in str(refused(path))
+    assert "too large" in str(refused(path))

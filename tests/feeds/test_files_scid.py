@@ -89,8 +89,8 @@ def test_a_partial_last_record_is_counted(tmp_path, read) -> None:
 
 @pytest.mark.parametrize(("data", "problem"), [
     (made.scid(record_size=44), "44 bytes"),
-    (made.scid(header_size=2**31), "claims"),
-    (made.scid(), "no whole record"),
+    (made.scid(header_size=2**31), "header length"),
+    (made.scid(), "no complete record"),
     (made.scid()[:30], "inside its header"),
     (scid(scid_record(-(10**17), (0.0, 1.0, 1.0, 1.0), (1, 1, 0, 1))), "time"),
 ])  # fmt: skip

@@ -60,7 +60,7 @@ def test_real_euro_minutes(shared, read, refused) -> None:
 
 def test_generic_bars_must_be_told_their_stamp(tmp_path, read, refused) -> None:
     path = write(tmp_path, "ESH4.csv", made.GENERIC)
-    assert "--stamp open or --stamp close" in str(refused(path))
+    assert "add --stamp open (start) or --stamp close (end)" in str(refused(path))
     assert read(path, stamp="open").rows().tolist() == BARS
     assert read(path, stamp="close").rows()["ts_event"].tolist() == [OPENING_NS - MINUTE, OPENING_NS]
 
@@ -68,7 +68,7 @@ def test_generic_bars_must_be_told_their_stamp(tmp_path, read, refused) -> None:
 def test_naive_stamps_must_be_told_their_zone(tmp_path, read, refused) -> None:
     path = write(tmp_path, "ESH4.csv", "datetime,price,size\n2024-01-02 09:30:00,4755.25,2\n")
     assert "--tz" in str(refused(path))
-    assert "no time zone" in str(refused(path, tz="Mars/Olympus"))
+    assert "not a time zone" in str(refused(path, tz="Mars/Olympus"))
     assert read(path, tz="America/New_York").rows()["ts_event"].tolist() == [OPENING_NS]
 
 
@@ -83,7 +83,7 @@ def test_stamps_that_say_their_zone(tmp_path, read, stamp) -> None:
 
 
 def test_a_column_named_utc_is_not_overruled(tmp_path, refused) -> None:
-    assert "says UTC" in str(
+    assert "named as UTC" in str(
         refused(write(tmp_path, "ESH4.csv", made.GENERIC), tz="Asia/Tokyo", stamp="open")
     )
 
@@ -93,7 +93,7 @@ def test_the_contract_is_the_symbols_then_the_names_then_demanded(tmp_path, read
     assert "--contract" in str(refused(write(tmp_path, "trades.csv", text)))
     assert read(tmp_path / "trades.csv", contract="ESH4").keys == {"ESH2024"}
     assert read(write(tmp_path, "MESH4.csv", text)).keys == {"MESH2024"}
-    assert "its name says MESH2024" in str(refused(tmp_path / "MESH4.csv", contract="ESH4"))
+    assert "the file name says MESH2024" in str(refused(tmp_path / "MESH4.csv", contract="ESH4"))
     both = "ts_utc,price,size,symbol\n2024-01-02 14:30:00,1,2,ESH4\n2024-01-02 14:30:00,1,2,NQH4\n"
     assert read(write(tmp_path, "both.csv", both)).keys == {"ESH2024", "NQH2024"}
 
@@ -111,20 +111,20 @@ def test_a_time_that_never_was_is_refused_with_its_line(tmp_path, refused) -> No
     text = "time,price,size\n2024-03-10 01:59:00,70000,1\n2024-03-10 02:30:00,70000,1\n"
     fault = refused(write(tmp_path, "BTCH4.csv", text), tz="America/New_York")
     assert fault.place == "line 3"
-    assert "never was" in fault.problem
+    assert "does not exist" in fault.problem
 
 
 @pytest.mark.parametrize(("row", "problem"), [
-    ("2024-01-02 14:30:00,1,2,3", "3 columns are expected, and it has 4"),
+    ("2024-01-02 14:30:00,1,2,3", "3 columns are expected, but the line has 4"),
     ('2024-01-02 14:30:00,"4,755.25",2', "decimal point"),
-    ("2024-01-02 14:30:00,inf,2", "'inf' is no price"),
-    ("2024-01-02 14:30:00,,2", "an empty cell is no price"),
-    ("2024-01-02 14:30:00,1.0000000001,2", "no price"),
+    ("2024-01-02 14:30:00,inf,2", "'inf' is not a valid price"),
+    ("2024-01-02 14:30:00,,2", "an empty cell is not a valid price"),
+    ("2024-01-02 14:30:00,1.0000000001,2", "not a valid price"),
     ("2024-01-02 14:30:00,12345678901234567890,2", "too large"),
-    ("2024-01-02 14:30:00,4755.25,1.5", "no whole size"),
-    ("2024-01-02 14:30:00,4755.25,4294967296", "no possible size"),
-    ("2024-02-30 14:30:00,4755.25,1", "no time"),
-    ("1822-02-03 14:30:00,4755.25,1", "no possible time"),
+    ("2024-01-02 14:30:00,4755.25,1.5", "not a whole size"),
+    ("2024-01-02 14:30:00,4755.25,4294967296", "out of range for a size"),
+    ("2024-02-30 14:30:00,4755.25,1", "not a valid time"),
+    ("1822-02-03 14:30:00,4755.25,1", "out of range for a time"),
 ])  # fmt: skip
 def test_a_bad_row_is_refused_with_its_line(tmp_path, refused, row, problem) -> None:
     text = f"ts_utc,price,size\n2024-01-02 14:30:00,4755.25,2\n\n{row}\n2024-01-02 14:30:00,4755.25,2\n"
@@ -139,10 +139,10 @@ def test_a_decimal_comma_is_refused(tmp_path, refused) -> None:
 
 
 @pytest.mark.parametrize(("rows", "problem"), [
-    ("2024-01-02 14:30:00,10,9,8,9,1\n2024-01-02 14:31:00,10,10,8,9,1\n", "outside its high and low"),
-    ("2024-01-02 14:30:00,9,10,8,9,1\n2024-01-02 14:30:00,9,10,8,9,1\n", "stamp of the bar before"),
+    ("2024-01-02 14:30:00,10,9,8,9,1\n2024-01-02 14:31:00,10,10,8,9,1\n", "outside its high-low range"),
+    ("2024-01-02 14:30:00,9,10,8,9,1\n2024-01-02 14:30:00,9,10,8,9,1\n", "same timestamp as the bar before"),
     ("2024-01-02 14:30:00,9,10,8,9,1\n2024-01-02 14:35:00,9,10,8,9,1\n2024-01-02 14:40:00,9,10,8,9,1\n", "5 minutes"),
-    ("2024-01-02 14:30:00,9,10,8,9,1\n", "how long"),
+    ("2024-01-02 14:30:00,9,10,8,9,1\n", "length of a single bar"),
 ])  # fmt: skip
 def test_bars_that_are_none_are_refused(tmp_path, refused, rows, problem) -> None:
     path = write(tmp_path, "ESH4.csv", "ts_utc,open,high,low,close,volume\n" + rows)
@@ -215,7 +215,7 @@ def test_packed_tables_are_read_whatever_their_name(tmp_path, read, pack) -> Non
 
 def test_a_format_that_does_not_fit_is_refused(tmp_path, refused) -> None:
     path = write(tmp_path, "ESH4.csv", made.GENERIC)
-    assert "no kibot file" in str(refused(path, format="kibot"))
+    assert "not in the format kibot" in str(refused(path, format="kibot"))
     assert "its content is text" in str(refused(path, format="dbn"))
     assert "tradingview" in str(refused(path, format="excel"))
 
@@ -254,25 +254,27 @@ def test_times_as_ib_writes_them_and_as_r_leaves_them_without_a_name(tmp_path, r
 def test_a_zone_that_the_times_name_is_not_overruled(tmp_path, refused) -> None:
     good, other = "20240102 09:30:00 US/Eastern", "20240102 09:31:00 US/Central"
     path = write(tmp_path, "ESH4.csv", f"date,{HEADER}\n{good},{PRICES}\n{other},{PRICES}\n")
-    assert "its times say US/Eastern, --tz says UTC" in str(refused(path, tz="UTC", stamp="open"))
+    assert "the timestamps are in US/Eastern, but --tz is UTC" in str(refused(path, tz="UTC", stamp="open"))
     assert "line 3" in str(refused(path, stamp="open"))
     strange = write(tmp_path, "ESM4.csv", f"date,{HEADER}\n20240102 09:30:00 Nowhere/Land,{PRICES}\n")
-    assert "'Nowhere/Land' is no time zone" in str(refused(strange, stamp="open"))
+    assert "'Nowhere/Land' is not a time zone" in str(refused(strange, stamp="open"))
 
 
 def test_a_table_without_a_header_is_told_a_first_line_for_local_times_too(tmp_path, refused) -> None:
     """Interactive Brokers writes the exchange's clock: a column called `timestamp_utc` would move it by hours."""
     path = write(tmp_path, "ESH4.csv", f"20240102 09:30:00,{PRICES}\n")
     said = str(refused(path, tz="America/New_York", stamp="open"))
-    assert "without a header" in said
-    assert said.endswith("where the times are not UTC, time,open,high,low,close,volume with --tz and --stamp")
+    assert "no header" in said
+    assert said.endswith(
+        "if the times are not UTC, use time,open,high,low,close,volume with --tz and --stamp"
+    )
 
 
 def test_a_table_without_times_names_the_columns_it_has(tmp_path, refused) -> None:
     path = write(tmp_path, "ESH4.csv", f"{HEADER}\n{PRICES}\n")
     assert str(refused(path, tz="UTC", stamp="open")).endswith(
-        "no time column found among open, high, low, close, volume — rename the time column to"
-        " timestamp_utc, or to time and give --tz"
+        "no time column among the columns open, high, low, close, volume — rename the time column to"
+        " timestamp_utc, or to time with --tz"
     )
 
 
@@ -284,13 +286,13 @@ def test_a_data_file_of_r_is_refused_with_what_to_do_in_r(tmp_path, refused, mag
     path = tmp_path / "ESH4.csv"
     path.write_bytes(packed)
     assert str(refused(path)).endswith(
-        "it is an R data file — open it in R and save the table as text: write.csv(data, 'ESZ3.csv')"
+        "R data files are not supported — open it in R and save the table as text: write.csv(data, 'ESZ3.csv')"
     )
     first, second = tmp_path / "ESH4.RData.aa", tmp_path / "ESH4.RData.ab"
     first.write_bytes(packed[:50])
     second.write_bytes(packed[50:])
     for part in (first, second):
-        assert "join its parts, open" in str(refused(part))
+        assert "join the parts, open" in str(refused(part))
 
 
 def test_a_folder_is_searched_for_data_files_of_r(tmp_path) -> None:
@@ -307,4 +309,4 @@ def test_a_folder_is_searched_for_data_files_of_r(tmp_path) -> None:
 def test_what_is_packed_with_bzip2_is_to_be_unpacked(tmp_path, refused) -> None:
     path = tmp_path / "ESH4.csv"
     path.write_bytes(bz2.compress(f"time,{HEADER}\n".encode()))
-    assert "compressed with bzip2, which is not supported — unpack it first" in str(refused(path))
+    assert "bzip2 compression is not supported — unpack the file first" in str(refused(path))

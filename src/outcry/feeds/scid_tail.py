@@ -46,7 +46,10 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
     contract = ContractNames(universe).in_file_name(path, today)
     if contract is None:
         raise FileRefused(
-            path, "", "its name says no contract", "name it as Sierra Chart does: ESZ26_FUT_CME.scid"
+            path,
+            "",
+            "the file name has no contract",
+            "name it like Sierra Chart does, for example ESZ26_FUT_CME.scid",
         )
     return ScidTail(path, contract, universe, clock)
 

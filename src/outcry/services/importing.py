@@ -128,7 +128,7 @@ class Importer:
             def unchanged() -> None:
                 if _identity(path) != before:
                     raise FileRefused(
-                        path, "", "the file changed while it was read", "import it once it is finished"
+                        path, "", "the file changed while it was read", "import it again when it is complete"
                     )
 
             return self._take(reading, owner, digest, now_ns, progress, unchanged)
@@ -298,8 +298,8 @@ class _Intake:
             reasons = [f"{rows:,} {reason}" for reason, rows in skipped.items()]
             if self._outside or not self._early:
                 reasons.append(f"{self._outside:,} outside the product's trading hours")
-            remedy = "is the time zone right?" if self._outside else "import recordings of later days"
-            raise FileRefused(path, "", f"no row could be used: {', '.join(reasons)}", remedy)
+            remedy = "check the time zone (--tz)" if self._outside else "import recordings of later days"
+            raise FileRefused(path, "", f"the file has no usable rows: {', '.join(reasons)}", remedy)
         of_contract: dict[Contract, list[Counts]] = {}
         for folding in self._foldings.values():
             of_contract.setdefault(folding.contract, []).append(folding.counts)
@@ -309,8 +309,8 @@ class _Intake:
                 tick = price_text(self._parts.universe.products[contract.root].tick_e9)
                 raise FileRefused(
                     path, "",
-                    f"{off_tick:,} of {rows + off_tick:,} rows of {contract.key} are no multiples of its tick {tick}",
-                    "is it the right contract, and are prices in the exchange's unit?",
+                    f"{off_tick:,} of {rows + off_tick:,} rows of {contract.key} are not multiples of its tick {tick}",
+                    "check the contract and the unit of the prices",
                 )  # fmt: skip
 
     def _route(self, batch: Batch) -> None:
@@ -331,8 +331,8 @@ class _Intake:
             self._check_life(batch, date(1970, 1, 1) + timedelta(seconds=at_ns // NANOS_PER_SECOND))
         if last_ns > self._latest_possible_ns:
             raise FileRefused(
-                self._reading.path, batch.place, f"a row of {instant(last_ns)} lies in the future",
-                "check the dates, the time zone (--tz) and the clock of this machine",
+                self._reading.path, batch.place, f"the timestamp {instant(last_ns)} is in the future",
+                "check the dates, the time zone (--tz) and this machine's clock",
             )  # fmt: skip
         begin_ns = day_ns(self._parts.begin(contract.root))
         if first_ns < begin_ns:
@@ -371,8 +371,8 @@ class _Intake:
             end = self._parts.universe.expiry(batch.contract)
             raise FileRefused(
                 self._reading.path, batch.place,
-                f"a trade of {trade_date} in {batch.contract.key}, whose last trading day is {end}",
-                "name the right contract with --contract, its year in full",
+                f"{batch.contract.key} did not trade on {trade_date}; its last trading day is {end}",
+                "name the contract with --contract and a four-digit year",
             )  # fmt: skip
 
     def _check_volume(self, batch: Batch) -> None:
@@ -380,9 +380,16 @@ class _Intake:
         self._volume += volume_of(batch.rows, batch.quality)
         most = 0 if batch.quality is Quality.TICKS else int(batch.rows["volume"].max())
         if most > MOST_BAR_LOTS or self._volume > MOST_VOLUME:
-            what = f"a bar of {most:,} lots" if most > MOST_BAR_LOTS else f"{self._volume:,} lots in all"
+            what = (
+                f"a bar has {most:,} lots"
+                if most > MOST_BAR_LOTS
+                else f"the file has {self._volume:,} lots in total"
+            )
             raise FileRefused(
-                self._reading.path, batch.place, f"{batch.contract.key}: {what}", "is that column the volume?"
+                self._reading.path,
+                batch.place,
+                f"{batch.contract.key}: {what}",
+                "check which column is the volume",
             )
 
     def _too_wide(self, problem: RangeTooWide, contract: Contract, place: str) -> FileRefused:
@@ -458,7 +465,7 @@ def _identity(path: Path) -> tuple[int, ...]:
     try:
         found = path.stat()
     except OSError as problem:
-        raise FileRefused(path, "", f"it cannot be read: {problem.strerror}") from problem
+        raise FileRefused(path, "", f"cannot read the file: {problem.strerror}") from problem
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 

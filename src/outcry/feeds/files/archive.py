@@ -82,18 +82,20 @@ def open_regular(path: Path) -> int:
     try:
         handle = os.open(path, flags)
     except FileNotFoundError as fault:
-        raise FileRefused(path, "", "there is no such file") from fault
+        raise FileRefused(path, "", "no such file") from fault
     except OSError as fault:
         if fault.errno == errno.ELOOP:
-            raise FileRefused(path, "", "it is a link", "give the file it points to") from fault
-        problem = "it may not be read" if isinstance(fault, PermissionError) else "it cannot be opened"
+            raise FileRefused(
+                path, "", "symbolic links are not imported", "name the file it points to"
+            ) from fault
+        problem = "permission denied" if isinstance(fault, PermissionError) else "cannot open the file"
         raise FileRefused(path, "", f"{problem} ({fault.strerror})") from fault
     except ValueError as fault:
-        raise FileRefused(repr(str(path)), "", "that is no file name") from fault
+        raise FileRefused(repr(str(path)), "", "invalid file name") from fault
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or not found.st_size:
         os.close(handle)
-        problem = "the file is empty" if stat.S_ISREG(found.st_mode) else "it is not a regular file"
+        problem = "the file is empty" if stat.S_ISREG(found.st_mode) else "not a regular file"
         raise FileRefused(path, "", problem)
     return handle
 
@@ -115,16 +117,18 @@ class Bounded(io.RawIOBase):
         got = self._fill(buffer)
         self.given += got
         if self.given > RATIO_FREE and self.given > RATIO_LIMIT * max(1, self._taken()):
-            self._refuse(f"it unpacks to more than {RATIO_LIMIT:,} times its size")
+            self._refuse(f"the file unpacks to more than {RATIO_LIMIT:,} times its size")
         if self.given > TOTAL_LIMIT:
-            self._refuse(f"it unpacks to more than {TOTAL_LIMIT >> 30} GiB")
+            self._refuse(f"the file unpacks to more than {TOTAL_LIMIT >> 30} GiB")
         return got
 
     def _fill(self, buffer: bytearray | memoryview) -> int:
         return self._inner.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
 
     def _refuse(self, problem: str) -> None:
-        raise FileRefused(self._path, self._place, problem, "no market data does that; it was not read on")
+        raise FileRefused(
+            self._path, self._place, problem, "market data does not compress like this; reading stopped"
+        )
 
     def close(self) -> None:
         """Close it and what it reads from."""
@@ -147,7 +151,7 @@ class _Unzstd(Bounded):
         got = super()._fill(buffer)
         if not got and len(buffer) and not self._tap.walk.whole:
             raise FileRefused(self._path, f"byte {self._tap.walk.seen:,}",
-                              "the file stops inside a compressed frame", "fetch it again")  # fmt: skip
+                              "the file ends inside a compressed frame", "download it again")  # fmt: skip
         return got
 
 

@@ -27,8 +27,8 @@ def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], st
     bottom = np.minimum(bars["open"], bars["close"])
     broken = np.flatnonzero((bars["high"] < top) | (bars["low"] > bottom) | (bars["high"] < bars["low"]))
     if len(broken):
-        raise FileRefused(path, place(int(broken[0])), "a bar's open or close lies outside its high and low",
-                          "the columns are in another order, or the file is damaged")  # fmt: skip
+        raise FileRefused(path, place(int(broken[0])), "a bar's open or close lies outside its high-low range",
+                          "check the order of the columns; the file may be damaged")  # fmt: skip
 
 
 def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
@@ -43,7 +43,7 @@ def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[in
         first, last = max(1, int(volumes[start])), int(volumes[end - 1])
         if last >= RISING_FACTOR * first and len(np.unique(volumes[start:end])) > RISING_BARS * 4 // 5:
             raise FileRefused(path, place(int(start)),
-                              f"volume only rises for {end - start} bars: it is a running total of the day",
+                              f"the volume rises for {end - start} bars in a row, like a running total of the day",
                               "export the volume of each bar")  # fmt: skip
 
 
@@ -59,21 +59,23 @@ def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quali
     if hint is Quality.BARS_1M and whole_minutes:
         return Quality.BARS_1M
     if not common:
-        raise FileRefused(path, place, "one bar alone does not tell how long it is",
-                          "name the file `…1min…`, or add bars")  # fmt: skip
+        raise FileRefused(path, place, "cannot tell the length of a single bar",
+                          "put `1min` in the file name, or add more bars")  # fmt: skip
     if common % NANOS_PER_SECOND:
-        raise FileRefused(path, place, "stamps of bars are not whole seconds", "are these trades?")
+        raise FileRefused(
+            path, place, "the timestamps of the bars are not whole seconds", "check whether these are trades"
+        )
     if common % NANOS_PER_MINUTE == 0:
         if common > NANOS_PER_MINUTE:
             minutes = common // NANOS_PER_MINUTE
             raise FileRefused(path, place, f"bars of {minutes} minutes are too coarse for 30-minute brackets",
                               "export 1-minute bars")  # fmt: skip
         if not whole_minutes:
-            raise FileRefused(path, place, "stamps of minute bars are not whole minutes",
-                              "export bars stamped on the minute")  # fmt: skip
+            raise FileRefused(path, place, "the timestamps of the minute bars are not whole minutes",
+                              "export bars with timestamps on the minute")  # fmt: skip
         return Quality.BARS_1M
     if common != NANOS_PER_SECOND and len(steps) > 1:
-        raise FileRefused(path, place, f"bars of {common // NANOS_PER_SECOND} seconds are not read",
+        raise FileRefused(path, place, f"bars of {common // NANOS_PER_SECOND} seconds are not supported",
                           "export 1-second or 1-minute bars")  # fmt: skip
     return Quality.BARS_1S
 
@@ -85,5 +87,5 @@ def refuse_repeats(
     previous = np.concatenate(([-1 if before is None else before], stamps[:-1]))
     repeats = np.flatnonzero(previous == stamps)
     if len(repeats):
-        raise FileRefused(path, place(int(repeats[0])), "the bar has the stamp of the bar before it",
+        raise FileRefused(path, place(int(repeats[0])), "the bar has the same timestamp as the bar before it",
                           "export the file again without duplicates")  # fmt: skip

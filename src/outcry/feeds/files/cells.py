@@ -36,7 +36,7 @@ def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
         except ArrowInvalid as fault:
             row = _first_bad(pc.utf8_trim_whitespace(cells), change)
             text = str(cells[row].as_py())
-            raise BadCell(row, f"{_shown(text)} is no {what}", _advice(text)) from fault
+            raise BadCell(row, f"{_shown(text)} is not a valid {what}", _advice(text)) from fault
 
 
 def _first_bad(cells: Array, change: Callable[[Array], Array]) -> int:
@@ -87,7 +87,7 @@ def refuse_nulls(cells: Array, what: str) -> None:
     """Refuse an empty cell in a typed column."""
     if cells.null_count:
         raise BadCell(
-            int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), f"there is no {what}"
+            int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), f"the {what} is missing"
         )
 
 
@@ -100,7 +100,7 @@ def _typed(cells: Array, what: str) -> Array:
     try:
         return pc.cast(cells, DECIMAL)
     except ArrowInvalid as fault:
-        raise BadCell(0, f"the column of {what}s has more decimals than nine, or is of no number") from fault
+        raise BadCell(0, f"the {what} column is not numeric, or has more than nine decimals") from fault
 
 
 def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
@@ -109,7 +109,9 @@ def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
         scaled = np.rint(numbers * PRICE_SCALE)
         wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
     if len(wrong):
-        raise BadCell(int(wrong[0]), f"{numbers[wrong[0]]!r} is no {what} of at most nine decimals")
+        raise BadCell(
+            int(wrong[0]), f"{numbers[wrong[0]]!r} is not a valid {what} with at most nine decimals"
+        )
     return scaled.astype(np.int64)
 
 
@@ -122,7 +124,7 @@ def whole(cells: Array, what: str) -> NDArray[np.int64]:
         scaled = price_e9(cells, what)
     parts = np.flatnonzero(scaled % PRICE_SCALE)
     if len(parts):
-        raise BadCell(int(parts[0]), f"{_shown(str(cells[int(parts[0])].as_py()))} is no whole {what}")
+        raise BadCell(int(parts[0]), f"{_shown(str(cells[int(parts[0])].as_py()))} is not a whole {what}")
     return scaled // PRICE_SCALE
 
 
@@ -131,5 +133,5 @@ def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
     numbers = whole(cells, what)
     outside = np.flatnonzero((numbers < 0) | (numbers > most))
     if len(outside):
-        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is no possible {what}")
+        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
     return numbers

@@ -116,8 +116,8 @@ class _Reader:
                     self._counts.skip(OTHER_RECORDS, run.count)
             yield from self._emit(data, parts, header, instruments)
         if self._others and not self._taken:
-            raise FileRefused(self._path, "", f"the header says {header.schema}, and no record is of that kind",
-                              "the file is mislabelled or damaged; fetch it again")  # fmt: skip
+            raise FileRefused(self._path, "", f"the header says {header.schema}, but no record has this schema",
+                              "the file is mislabelled or damaged; download it again")  # fmt: skip
         self._selection.finish(self._counts.rows)
 
     def _is_old_bar(self, run: Run, header: Header) -> bool:
@@ -160,8 +160,8 @@ class _Reader:
         if header.ts_out or runs[0].size == layout.itemsize + 8:
             layout = np.dtype([*layout.descr, ("ts_out", "<u8")])
         if any(run.size != layout.itemsize for run in runs):
-            raise FileRefused(self._path, self._tally.place, f"a record claims {runs[0].size} bytes",
-                              f"this kind has {layout.itemsize}; the file is damaged")  # fmt: skip
+            raise FileRefused(self._path, self._tally.place, f"a record has the length {runs[0].size} bytes",
+                              f"{layout.itemsize} bytes are expected; download the file again")  # fmt: skip
         if len(runs) == 1:
             return np.frombuffer(data, layout, runs[0].count, runs[0].at)
         joined = b"".join(data[run.at : run.at + run.count * run.size] for run in runs)

@@ -99,11 +99,11 @@ class InstrumentMap:
         if given is None:
             what = f"instrument {number} is mapped to " + ("a continuous symbol" if contract else "no symbol")
             raise FileRefused(self._path, "header", what,
-                              "give --contract, or download it with raw symbols such as ESZ3")  # fmt: skip
+                              "add --contract, or download the file with raw symbols, for example ESZ3")  # fmt: skip
         if len(self._unnamed) > 1:
             raise FileRefused(self._path, "header",
-                              f"instruments {sorted(self._unnamed)} have no names, and --contract names one",
-                              "download the file with raw symbols such as ESZ3")  # fmt: skip
+                              f"instruments {sorted(self._unnamed)} have no symbols, but --contract names one",
+                              "download the file with raw symbols, for example ESZ3")  # fmt: skip
         return given
 
 

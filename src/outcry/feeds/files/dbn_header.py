@@ -69,19 +69,19 @@ def open_records(file: Counted) -> tuple[Header, io.RawIOBase]:
 def _read_dbn(stream: io.RawIOBase, file: Counted) -> Header:
     prefix = read_exactly(stream, 8)
     if len(prefix) < 8:
-        raise FileRefused(file.path, f"byte {len(prefix)}", "the file stops inside its header")
+        raise FileRefused(file.path, f"byte {len(prefix)}", "the file ends inside its header")
     if not prefix.startswith(DBN_MAGIC):
-        raise FileRefused(file.path, "byte 0", "it is not a DBN file: it does not begin with `DBN`")
+        raise FileRefused(file.path, "byte 0", "not a DBN file: it does not start with `DBN`")
     version, length = prefix[3], int.from_bytes(prefix[4:8], "little")
     if not 1 <= version <= NEWEST_VERSION:
-        raise FileRefused(file.path, "byte 3", f"DBN version {version} is not known",
-                          f"versions 1 to {NEWEST_VERSION} are read")  # fmt: skip
+        raise FileRefused(file.path, "byte 3", f"DBN version {version} is not supported",
+                          f"supported versions are 1 to {NEWEST_VERSION}")  # fmt: skip
     if length > HEADER_LIMIT or (stream is file and length > file.size - 8):
-        raise FileRefused(file.path, "byte 4", f"the header claims {length:,} bytes, more than there can be",
-                          "the file is damaged; fetch it again")  # fmt: skip
+        raise FileRefused(file.path, "byte 4", f"the header length of {length:,} bytes is too large",
+                          "the file is damaged; download it again")  # fmt: skip
     body = read_exactly(stream, length)
     if len(body) < length:
-        raise FileRefused(file.path, f"byte {8 + len(body):,}", "the file stops inside its header")
+        raise FileRefused(file.path, f"byte {8 + len(body):,}", "the file ends inside its header")
     return _header_of(Metadata.decode(prefix + body))
 
 
@@ -111,13 +111,13 @@ def _read_dbz(file: Counted) -> Header:
     frame = read_exactly(file, 8)
     length = int.from_bytes(frame[4:8], "little")
     if length > HEADER_LIMIT or length > file.size - 8 or length < _DBZ_FIXED_SIZE:
-        raise FileRefused(file.path, "byte 4", f"the DBZ header claims {length:,} bytes, which cannot be",
-                          "the file is damaged; fetch it again")  # fmt: skip
+        raise FileRefused(file.path, "byte 4", f"the DBZ header length of {length:,} bytes is invalid",
+                          "the file is damaged; download it again")  # fmt: skip
     body = read_exactly(file, length)
     parts = _DBZ_FIXED.unpack_from(body)
     schema, start = int(parts[3]), int(parts[4])
     if schema >= len(_DBZ_SCHEMAS):
-        raise FileRefused(file.path, "byte 28", f"schema {schema} is not known")
+        raise FileRefused(file.path, "byte 28", f"unknown schema {schema}")
     stype_out = parts[10]
     tables = zstandard.ZstdDecompressor(max_window_size=HEADER_LIMIT).stream_reader(
         io.BytesIO(body[_DBZ_FIXED_SIZE:])
@@ -153,7 +153,7 @@ class _DbzTables:
         taken = self._data[self._at : self._at + size]
         if len(taken) < size:
             raise FileRefused(
-                self._path, f"byte {self._at} of the symbol table", "the DBZ header stops short"
+                self._path, f"byte {self._at} of the symbol table", "the DBZ header is cut short"
             )
         self._at += size
         return taken

@@ -49,8 +49,8 @@ def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[mem
         number += sum(run.count for run in runs)
         held = bytes(data[used:])
     if held:
-        raise FileRefused(path, f"record {number + 1:,}", "the file stops inside a record",
-                          "it was cut short; fetch it again")  # fmt: skip
+        raise FileRefused(path, f"record {number + 1:,}", "the file ends inside a record",
+                          "the file is cut short; download it again")  # fmt: skip
 
 
 def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
@@ -76,8 +76,8 @@ def find_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[Run],
     while at < end:
         size, rtype = data[at] * 4, data[at + 1] if at + 1 < end else 0
         if size < HEADER_SIZE:
-            raise FileRefused(path, f"record {number + 1:,}", f"a record claims {size} bytes",
-                              "the file is damaged; fetch it again")  # fmt: skip
+            raise FileRefused(path, f"record {number + 1:,}", f"a record has the length {size} bytes",
+                              "the file is damaged; download it again")  # fmt: skip
         count = _alike(flat, at, size)
         if not count:
             break

@@ -51,22 +51,27 @@ def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
         try:
             ZoneInfo(zone or "UTC")
         except (ZoneInfoNotFoundError, ValueError, OSError) as fault:
-            raise FileRefused(path, place, f"{zone!r:.40} is no time zone",
-                              "give an IANA name such as America/New_York or UTC") from fault  # fmt: skip
+            raise FileRefused(path, place, f"{zone!r:.40} is not a time zone",
+                              "use an IANA name, for example America/New_York or UTC") from fault  # fmt: skip
     if dialect.says_utc and options.tz not in (None, "UTC"):
-        raise FileRefused(path, "--tz", f"the name of the time column says UTC, --tz says {options.tz}",
-                          "leave --tz away, or rename the column")  # fmt: skip
+        raise FileRefused(path, "--tz", f"the time column is named as UTC, but --tz is {options.tz}",
+                          "omit --tz, or rename the column")  # fmt: skip
     if dialect.written_zone is not None and options.tz not in (None, dialect.written_zone):
-        raise FileRefused(path, "--tz", f"its times say {dialect.written_zone}, --tz says {options.tz}",
-                          "leave --tz away")  # fmt: skip
+        raise FileRefused(path, "--tz", f"the timestamps are in {dialect.written_zone}, but --tz is {options.tz}",
+                          "omit --tz")  # fmt: skip
     if options.stamp not in (None, "open", "close"):
-        raise FileRefused(path, "--stamp", f"{options.stamp!r} is neither open nor close")
+        raise FileRefused(
+            path,
+            "--stamp",
+            f"{options.stamp!r} is neither open nor close",
+            "use --stamp open or --stamp close",
+        )
     if dialect.stamps.naive and dialect.zone is None:
-        raise FileRefused(path, "", "nothing says which time zone its stamps are in",
-                          "give --tz, such as --tz America/New_York or --tz UTC")  # fmt: skip
+        raise FileRefused(path, "", "the timestamps have no time zone",
+                          "add --tz, for example --tz America/New_York or --tz UTC")  # fmt: skip
     if dialect.bars and dialect.ends is None:
-        raise FileRefused(path, "", "nothing says whether a bar's stamp is its start or its end",
-                          "give --stamp open or --stamp close")  # fmt: skip
+        raise FileRefused(path, "", "cannot tell whether a bar's timestamp is its start or its end",
+                          "add --stamp open (start) or --stamp close (end)")  # fmt: skip
 
 
 class Table(Protocol):
@@ -224,7 +229,7 @@ class TableReader:
     def _schema_quality(self, rtypes: Array) -> Quality:
         kinds = [str(kind) for kind in pc.unique(rtypes).to_pylist()]
         if len(kinds) != 1 or kinds[0] not in _SCHEMA_RTYPES:
-            raise FileRefused(self._table.path, "", "bars of an hour or a day are too coarse for 30-minute brackets",
+            raise FileRefused(self._table.path, "", "hourly and daily bars are too coarse for 30-minute brackets",
                               "export trades, ohlcv-1s or ohlcv-1m")  # fmt: skip
         return _SCHEMA_RTYPES[kinds[0]]
 
@@ -253,8 +258,8 @@ class TableReader:
         if "instrument_id" in cell:
             self._numbers.update(map(str, pc.unique(cell["instrument_id"]).to_pylist()[:2]))
         if len(self._numbers) > 1:
-            raise FileRefused(self._table.path, "", "it holds several instruments and no symbols",
-                              "export it again with the symbol column")  # fmt: skip
+            raise FileRefused(self._table.path, "", "the file has several instruments and no symbols",
+                              "export it again with a symbol column")  # fmt: skip
 
 
 def _sides(column: Array) -> NDArray[Any]:

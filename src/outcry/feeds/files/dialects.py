@@ -99,14 +99,14 @@ def read_head(path: Path, head: bytes, *, told: str | None = None) -> Head:
     try:
         text = (head[:cut] if cut >= 0 and len(head) >= 1 << 16 else head).decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        raise FileRefused(path, f"byte {fault.start:,}", "it is neither text nor a format that is known",
-                          "the formats are listed in the documentation on importing") from fault  # fmt: skip
+        raise FileRefused(path, f"byte {fault.start:,}", "unknown file format",
+                          "docs/importing.md lists the supported formats") from fault  # fmt: skip
     if "\0" in text:
-        raise FileRefused(path, f"byte {text.index(chr(0)):,}", "it is neither text nor a format that is known",
-                          "the formats are listed in the documentation on importing")  # fmt: skip
+        raise FileRefused(path, f"byte {text.index(chr(0)):,}", "unknown file format",
+                          "docs/importing.md lists the supported formats")  # fmt: skip
     lines = [(n, line.rstrip("\r")) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
-        raise FileRefused(path, "", "the file holds only blank lines")
+        raise FileRefused(path, "", "the file has only blank lines")
     number, first = lines[0]
     delimiter = max(",;\t|", key=first.count)
     split = [_fields(line, delimiter) for _, line in lines[:2]]
@@ -149,17 +149,17 @@ def sniff(head: Head) -> Dialect:
         if dialect is not None:
             return dialect
     if wanted:
-        raise head.refuse(f"this is no {wanted} file", "leave --format away, or name another one")
+        raise head.refuse(f"the file is not in the format {wanted}", "omit --format, or name another format")
     if _has_header(head) and not any(name.removesuffix("_utc") in NAMES["stamp"] for name in head.names):
-        raise head.refuse(f"no time column found among {', '.join(head.first)[:200]}",
-                          "rename the time column to timestamp_utc, or to time and give --tz")  # fmt: skip
+        raise head.refuse(f"no time column among the columns {', '.join(head.first)[:200]}",
+                          "rename the time column to timestamp_utc, or to time with --tz")  # fmt: skip
     if _has_header(head):
-        raise head.refuse("the columns are neither those of trades nor of bars",
+        raise head.refuse("the columns match neither trades nor bars",
                           "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume"
                           )  # fmt: skip
-    raise head.refuse("a table without a header whose form is not known",
-                      "give --format, or add a first line like timestamp_utc,open,high,low,close,volume; where the "
-                      "times are not UTC, time,open,high,low,close,volume with --tz and --stamp")  # fmt: skip
+    raise head.refuse("the table has no header and an unknown layout",
+                      "add --format, or a first line such as timestamp_utc,open,high,low,close,volume; if the "
+                      "times are not UTC, use time,open,high,low,close,volume with --tz and --stamp")  # fmt: skip
 
 
 def _databento(head: Head) -> Dialect | None:
@@ -168,7 +168,7 @@ def _databento(head: Head) -> Dialect | None:
         return None
     roles = BAR_ROLES if {"open", "close", "volume"} <= head.names.keys() else ("price", "size")
     if not set(roles) <= head.names.keys():
-        raise head.refuse("the table holds neither trades nor bars", "download trades, tbbo, mbo or ohlcv-1m")
+        raise head.refuse("the table has neither trades nor bars", "download trades, tbbo, mbo or ohlcv-1m")
     extra = ("side", "sequence", "flags", "action", "symbol", "instrument_id", "rtype")
     columns = {role: head.names[role] for role in (*roles, *extra) if role in head.names}
     columns["stamp"] = head.names["ts_event"]
@@ -213,7 +213,9 @@ def _tradingview(head: Head) -> Dialect | None:
     if "volume" in names or not (_EPOCH.fullmatch(head.second[0]) or _ABSOLUTE.fullmatch(head.second[0])):
         return None
     if "Volume" not in names:
-        raise head.refuse("there is no Volume column", "show Volume on the chart before exporting its data")
+        raise head.refuse(
+            "the Volume column is missing", "show Volume on the chart, then export the data again"
+        )
     columns = {role: names[role] for role in BAR_ROLES[:4]} | {"volume": names["Volume"], "stamp": 0}
     return _dialect(head, "tradingview", "tradingview", columns, stamps=_stamps(head, columns), ends=False)
 
@@ -274,7 +276,7 @@ def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
     """How the first row's stamp is written."""
     index = columns["stamp"]
     if not head.second or index >= len(head.second):
-        raise head.refuse("there is a header and no row")
+        raise head.refuse("the file has a header and no rows")
     text = head.second[index]
     if "clock" in columns:
         text += " " + head.second[columns["clock"]]
@@ -284,8 +286,8 @@ def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
     ]  # fmt: skip
     stamps = next((form for pattern, form in forms if pattern.fullmatch(text)), None)
     if stamps is None:
-        raise FileRefused(head.path, f"line {head.line + 1}", f"the time {text[:40]!r} is of no form that is known",
-                          "write it like 2024-01-02 09:30:00")  # fmt: skip
+        raise FileRefused(head.path, f"line {head.line + 1}", f"unknown time format {text[:40]!r}",
+                          "write times like 2024-01-02 09:30:00")  # fmt: skip
     return stamps
 
 

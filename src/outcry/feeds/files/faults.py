@@ -45,11 +45,11 @@ def refusing(path: Path, place: Callable[[], str] | str = "") -> Generator[None]
     except FileRefused:
         raise
     except PermissionError as fault:
-        raise FileRefused(path, "", "it may not be read", "change its permissions") from fault
+        raise FileRefused(path, "", "permission denied", "change the permissions of the file") from fault
     except DECODER_FAULTS as fault:
         where = place if isinstance(place, str) else place()
-        raise FileRefused(path, where, f"it cannot be decoded: {_brief(fault)}",
-                          "it is damaged or cut short; fetch it again") from fault  # fmt: skip
+        raise FileRefused(path, where, f"cannot decode the file: {_brief(fault)}",
+                          "the file is damaged or cut short; download it again") from fault  # fmt: skip
 
 
 def _brief(fault: Exception) -> str:

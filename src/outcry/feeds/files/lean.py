@@ -64,14 +64,14 @@ def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
             or "_hour_" in info.filename
             or "_daily_" in info.filename
         ):
-            raise FileRefused(path, f"member {info.filename}", "bars of an hour or a day are too coarse",
+            raise FileRefused(path, f"member {info.filename}", "hourly and daily bars are too coarse",
                               "import the minute or tick files")  # fmt: skip
         if parts is None:
             return None
         try:
             day = datetime.strptime(parts["day"], "%Y%m%d").replace(tzinfo=UTC).date()
         except ValueError as fault:
-            raise FileRefused(path, f"member {info.filename}", "its name holds no date") from fault
+            raise FileRefused(path, f"member {info.filename}", "the file name has no date") from fault
         found.append(Member(info, day, parts["root"], parts["step"], parts["kind"], parts["month"]))
     return found
 

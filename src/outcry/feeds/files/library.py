@@ -47,15 +47,15 @@ class FileLibrary:
             return [path]
         found = sorted(_walk(path))
         if not found:
-            raise FileRefused(path, "", "the folder holds no file of market data",
-                              f"names of such files end in {', '.join(sorted(SUFFIXES))}")  # fmt: skip
+            raise FileRefused(path, "", "the folder has no market data files",
+                              f"their names end in {', '.join(sorted(SUFFIXES))}")  # fmt: skip
         return found
 
     def open(self, path: Path, universe: Universe, options: ReadOptions) -> FileReading | None:
         """Begin to read; None where the file is recognised as holding no trades (quotes, definitions)."""
         if options.format is not None and options.format not in FORMATS:
-            raise FileRefused(path, "--format", f"{options.format[:40]!r} is not known",
-                              f"the formats are {', '.join(FORMATS)}")  # fmt: skip
+            raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
+                              f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
         with refusing(path):
             return _open(path, ContractNames(universe), options)
 
@@ -63,7 +63,7 @@ class FileLibrary:
 def _walk(folder: Path) -> Iterator[Path]:
     def give_up(fault: OSError) -> None:
         raise FileRefused(
-            fault.filename or folder, "", f"the folder may not be read ({fault.strerror})"
+            fault.filename or folder, "", f"cannot read the folder ({fault.strerror})"
         ) from fault
 
     for place, folders, files in os.walk(folder, onerror=give_up):
@@ -84,13 +84,13 @@ def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading
         head = read_exactly(plain(file), HEAD) if packed else raw + read_exactly(file, HEAD - len(raw))
         kind = _kind(path, raw, head, packed=packed)
         if options.format is not None and not _suits(options.format, kind):
-            raise FileRefused(path, "byte 0", f"it is no {options.format} file: its content is {kind}",
-                              "leave --format away")  # fmt: skip
+            raise FileRefused(path, "byte 0", f"not a {options.format} file: its content is {kind}",
+                              "omit --format")  # fmt: skip
         if kind == "zip":
             members = members_of(path, list_members(file))
             if members is None:
-                raise FileRefused(path, "", "the archive's members are not LEAN's",
-                                  "unpack it and import the files in it")  # fmt: skip
+                raise FileRefused(path, "", "the files in the archive are not LEAN files",
+                                  "unpack the archive and import its files")  # fmt: skip
             return open_lean(path, file.size, members, names, options)
     if kind == "dbn":
         return open_dbn(path, names, options)
@@ -110,13 +110,15 @@ def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:
     if head.startswith(DBN_MAGIC) or (is_skippable(raw) and raw[8:11] == DBZ_MAGIC):
         return "dbn"
     if packed and head.startswith((*_PACKED, b"PK\x03\x04", b"PK\x05\x06")):
-        raise FileRefused(path, "byte 0", "it is an archive within an archive", "unpack it first")
+        raise FileRefused(
+            path, "byte 0", "an archive inside an archive is not supported", "unpack the outer one first"
+        )
     if not head:
-        raise FileRefused(path, "byte 0", "nothing is in the archive")
+        raise FileRefused(path, "byte 0", "the archive is empty")
     magics = {b"SCID": "scid", b"PAR1": "parquet", b"PK\x03\x04": "zip", b"PK\x05\x06": "zip"}
     kind = magics.get(head[:4], "text")
     if kind != "text" and packed:
-        raise FileRefused(path, "byte 0", f"a packed {kind} file is not read", "unpack it first")
+        raise FileRefused(path, "byte 0", f"compressed {kind} files are not supported", "unpack it first")
     return kind
 
 

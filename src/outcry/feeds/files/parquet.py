@@ -75,17 +75,19 @@ def _open(file: Counted) -> Any:
     file.seek(max(0, file.size - 8))
     tail = file.read(8) or b""
     if tail[4:] != b"PAR1":
-        raise FileRefused(file.path, "the end", "the file has no footer: it was cut short", "fetch it again")
+        raise FileRefused(
+            file.path, "the end", "the file has no footer; it is cut short", "download it again"
+        )
     length = int.from_bytes(tail[:4], "little")
     if length > min(FOOTER_LIMIT, file.size - 12):
-        raise FileRefused(file.path, "the end", f"the footer claims {length:,} bytes, more than there can be",
-                          "the file is damaged; fetch it again")  # fmt: skip
+        raise FileRefused(file.path, "the end", f"the footer length of {length:,} bytes is too large",
+                          "the file is damaged; download it again")  # fmt: skip
     file.seek(0)
     reader = pq.ParquetFile(io.BufferedReader(Unclosed(file)))
     claimed = max(reader.metadata.num_rows, _unpacked_bytes(reader.metadata))
     if claimed > RATIO_FREE and claimed > RATIO_LIMIT * file.size:
-        raise FileRefused(file.path, "the footer", f"it claims {claimed:,} rows or bytes, and is far smaller",
-                          "no market data packs so tightly; it is not read")  # fmt: skip
+        raise FileRefused(file.path, "the footer", f"it states {claimed:,} rows or bytes, but the file is far smaller",
+                          "market data does not compress like this; the file is not read")  # fmt: skip
     return reader
 
 
@@ -99,7 +101,7 @@ def _dialect(path: Path, schema: Any) -> Dialect:
     databento = "ts_event" in lower and bool(lower.keys() & _DATABENTO)
     columns = generic_columns(lower)
     if columns is None:
-        raise FileRefused(path, "the schema", "the columns are neither those of trades nor of bars",
+        raise FileRefused(path, "the schema", "the columns match neither trades nor bars",
                           "name them ts, price, size or ts, open, high, low, close, volume")  # fmt: skip
     if databento:
         columns |= {role: lower[role] for role in _DATABENTO_EXTRA if role in lower} | {
@@ -126,5 +128,5 @@ def _stamps(path: Path, kind: Any) -> Stamps:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return Stamps.ISO
     raise FileRefused(
-        path, "the schema", f"times are of the type {kind}", "write them as timestamps with a zone"
+        path, "the schema", f"the times have the type {kind}", "use timestamps with a time zone"
     )

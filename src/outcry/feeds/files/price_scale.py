@@ -57,8 +57,8 @@ def tell_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> fl
         if fits:
             fitting.append(multiplier)
     if not fitting:
-        raise FileRefused(path, "", f"prices are no multiples of {price_text(tick_e9)}, in any power of ten",
-                          "is the contract in the file's name the right one?")  # fmt: skip
+        raise FileRefused(path, "", f"no power of ten makes the prices multiples of {price_text(tick_e9)}",
+                          "check the contract in the file name")  # fmt: skip
     return fitting[0]
 
 

@@ -31,22 +31,20 @@ def refuse_rdata(path: Path, head: bytes) -> None:
     name = _NAME.search(path.name)
     start = _unpacked(head)
     if start.startswith(_MAGICS):
-        part = ", the first part of several" if name and name["part"] else ""
-        join = "join its parts, " if part else ""
+        part = "; this is the first part of several" if name and name["part"] else ""
+        join = "join the parts, " if part else ""
         raise FileRefused(
-            path, "byte 0", f"it is an R data file{part}",
+            path, "byte 0", f"R data files are not supported{part}",
             f"{join}open it in R and save the table as text: write.csv(data, 'ESZ3.csv')",
         )  # fmt: skip
     if name and name["part"]:
         raise FileRefused(
-            path, "byte 0", "it is part of an R data file",
-            "join its parts, open the whole in R and save the table as text: write.csv(data, 'ESZ3.csv')",
+            path, "byte 0", "this is part of an R data file",
+            "join the parts, open the file in R and save the table as text: write.csv(data, 'ESZ3.csv')",
         )  # fmt: skip
     if head.startswith((_BZIP2, _XZ)):
         kind = "bzip2" if head.startswith(_BZIP2) else "xz"
-        raise FileRefused(
-            path, "byte 0", f"it is compressed with {kind}, which is not supported", "unpack it first"
-        )
+        raise FileRefused(path, "byte 0", f"{kind} compression is not supported", "unpack the file first")
 
 
 def _unpacked(head: bytes) -> bytes:

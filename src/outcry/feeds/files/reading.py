@@ -58,5 +58,5 @@ class FileReading:
                         self.counts.rows += len(batch.rows)
                         yield batch
             if not self.counts.rows and not self.counts.skipped:
-                raise FileRefused(self.path, "", "it holds no records")
+                raise FileRefused(self.path, "", "the file has no records")
             file.position = file.size

@@ -48,7 +48,7 @@ ENOUGH_TRADES = 200
 #: Whose record of the market such files are.
 SOURCE = "sierra"
 QUOTES = "quotes without a trade"
-NO_PRICE = "prices that are no possible number"
+NO_PRICE = "invalid prices"
 PARTIAL = "partial last record"
 
 Records = NDArray[Any]
@@ -60,7 +60,7 @@ def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileRea
         start = read_header(file)
         sample = read_sample(file, start)
     if not len(sample):
-        raise FileRefused(path, f"byte {start}", "it holds a header and no whole record")
+        raise FileRefused(path, f"byte {start}", "the file has a header and no complete record")
     selection = Selection(path, names, options.contract)
     contract = selection.named_by_file(_day(sample[0], path))
 
@@ -75,16 +75,18 @@ def read_header(file: Counted) -> int:
     """Check the header; return where the records begin. Raises `FileRefused`."""
     raw = file.read(HEADER.itemsize) or b""
     if len(raw) < HEADER.itemsize:
-        raise FileRefused(file.path, f"byte {len(raw)}", "the file stops inside its header")
+        raise FileRefused(file.path, f"byte {len(raw)}", "the file ends inside its header")
     header = np.frombuffer(raw, HEADER)[0]
     if header["magic"] != b"SCID":
-        raise FileRefused(file.path, "byte 0", "it is not a Sierra Chart file: it does not begin with `SCID`")
+        raise FileRefused(file.path, "byte 0", "not a Sierra Chart file: it does not start with `SCID`")
     if header["record_size"] != RECORD.itemsize:
-        raise FileRefused(file.path, "byte 8", f"its records are of {header['record_size']} bytes",
-                          f"records of {RECORD.itemsize} bytes are read")  # fmt: skip
+        raise FileRefused(file.path, "byte 8", f"the file has records of {header['record_size']} bytes",
+                          f"only records of {RECORD.itemsize} bytes are supported")  # fmt: skip
     start = int(header["header_size"])
     if not HEADER.itemsize <= start <= 4096:
-        raise FileRefused(file.path, "byte 4", f"the header claims {start:,} bytes", "the file is damaged")
+        raise FileRefused(
+            file.path, "byte 4", f"the header length of {start:,} bytes is invalid", "the file is damaged"
+        )
     return start
 
 
@@ -130,7 +132,7 @@ def _flat(records: Records) -> Records:
 def _day(record: Any, path: Path) -> Any:
     days = (int(record["at"]) - EPOCH_US) // 86_400_000_000
     if not 0 <= days < 47_482:
-        raise FileRefused(path, "record 1", "its time is no possible one", "the file is damaged")
+        raise FileRefused(path, "record 1", "the timestamp is out of range", "the file is damaged")
     return np.datetime64(days, "D").item()
 
 
@@ -144,9 +146,7 @@ def _read(file: Counted, decoder: "ScidDecoder", tally: Tally) -> Generator[Batc
     while number < whole:
         got = fill(file, buffer[: (whole - number) * RECORD.itemsize]) // RECORD.itemsize
         if not got:
-            raise FileRefused(
-                file.path, f"record {number + 1:,}", "the file became shorter while it was read"
-            )
+            raise FileRefused(file.path, f"record {number + 1:,}", "the file shrank while it was read")
         yield from decoder.decode(np.frombuffer(buffer, RECORD, got), number)
         number += got
     tally.counts.skip(PARTIAL, 1 if rest else 0)
@@ -183,7 +183,7 @@ class ScidDecoder:
         ms = (records["at"] - EPOCH_US) // 1_000
         wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))
         if len(wrong):
-            raise FileRefused(self._path, f"record {number + 1 + int(wrong[0]):,}", "its time is no possible one",
+            raise FileRefused(self._path, f"record {number + 1 + int(wrong[0]):,}", "the timestamp is out of range",
                               "the file is damaged")  # fmt: skip
         traded = records["volume"] > 0
         finite = self._scale.possible(records["close"])
@@ -221,7 +221,10 @@ class ScidDecoder:
             odd = np.flatnonzero(~self._scale.possible(column))
             if len(odd):
                 raise FileRefused(
-                    self._path, place(int(odd[0])), f"a bar's {name} is no price", "the file is damaged"
+                    self._path,
+                    place(int(odd[0])),
+                    f"a bar's {name} is not a valid price",
+                    "the file is damaged",
                 )
             rows[name] = self._scale.price_e9(column)
         refuse_broken_bars(rows, self._path, place)

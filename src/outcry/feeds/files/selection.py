@@ -30,8 +30,8 @@ class Selection:
         if self.text is not None and self._given is None:
             contract = self.names.contract(self.text, near)
             if not isinstance(contract, Contract):
-                raise FileRefused(self.path, "--contract", f"{self.text[:40]!r} names no contract of the universe",
-                                  "write it like ESZ3 or ESZ2013")  # fmt: skip
+                raise FileRefused(self.path, "--contract", f"unknown contract {self.text[:40]!r}",
+                                  "use a symbol such as ESZ3 or ESZ2013")  # fmt: skip
             self._given = contract
         return self._given
 
@@ -50,18 +50,18 @@ class Selection:
         """Refuse a file of which nothing was selected because it holds other contracts."""
         if self._given is not None and not rows and self._seen:
             held = ", ".join(sorted(c.key for c in self._seen)[:5])
-            raise FileRefused(self.path, "", f"it holds {held} and not {self._given.key}",
-                              "correct --contract, or leave it away")  # fmt: skip
+            raise FileRefused(self.path, "", f"the file has {held}, not {self._given.key}",
+                              "correct or omit --contract")  # fmt: skip
 
     def named_by_file(self, near: date) -> Contract:
         """The contract of a file whose rows name none: by its own name or by the person; refused if neither
         tells, or if they disagree."""
         by_name, given = self.names.in_file_name(self.path, near), self.given(near)
         if by_name is not None and given is not None and by_name != given:
-            raise FileRefused(self.path, "", f"its name says {by_name.key}, --contract says {given.key}",
+            raise FileRefused(self.path, "", f"the file name says {by_name.key}, but --contract is {given.key}",
                               "correct one of the two")  # fmt: skip
         contract = given or by_name
         if contract is None:
-            raise FileRefused(self.path, "", "nothing says which contract this is",
-                              "give --contract, such as --contract ESZ3")  # fmt: skip
+            raise FileRefused(self.path, "", "cannot tell which contract this is",
+                              "add --contract, for example --contract ESZ3")  # fmt: skip
         return contract

@@ -76,8 +76,8 @@ class LocalTime:
             before = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="earliest"))
             after = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="latest"))
             row = int(np.flatnonzero(before != after)[0])
-            raise BadCell(row, f"{naive[row].as_py()} never was in {self.zone}: clocks were put forward",
-                          "the zone is another one: correct --tz") from fault  # fmt: skip
+            raise BadCell(row, f"{naive[row].as_py()} does not exist in {self.zone}: the clocks went forward",
+                          "correct --tz") from fault  # fmt: skip
 
 
 def _numbers(stamps: Array) -> NDArray[np.int64]:
@@ -115,7 +115,7 @@ def _nanoseconds(stamps: Array, zone: str | None) -> Array:
     except ArrowInvalid as fault:
         seconds = stamps.cast(pa.timestamp("s", zone), safe=False).cast(pa.int64()).to_numpy()
         row = int(np.flatnonzero(np.abs(seconds) > LATEST_NS // 10**9)[0])
-        raise BadCell(row, f"{seconds[row]} s after 1970 is no possible time") from fault
+        raise BadCell(row, f"{seconds[row]} s after 1970 is out of range for a timestamp") from fault
 
 
 def _naive(cells: Array) -> Array:
@@ -125,14 +125,14 @@ def _naive(cells: Array) -> Array:
 def _inside(numbers: NDArray[np.int64], low: int, high: int, what: str) -> None:
     outside = np.flatnonzero((numbers < low) | (numbers >= high))
     if len(outside):
-        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is no possible {what}")
+        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
 
 
 def _epoch(cells: Array) -> NDArray[np.int64]:
     """Epoch numbers; their unit is told by their size, which must be the same for all."""
     numbers = whole(cells, "time")
     unit = epoch_unit(int(numbers[0]))
-    _inside(numbers, EARLIEST_NS // unit, LATEST_NS // unit, "time of the unit of the first row")
+    _inside(numbers, EARLIEST_NS // unit, LATEST_NS // unit, "time in the unit of the first row")
     return numbers * unit
 
 

@@ -79,14 +79,14 @@ class TextTable:
             if problem:
                 raise FileRefused(self.path, self.at_line(number), problem,
                                   "correct the line, or export the file again") from fault  # fmt: skip
-        raise FileRefused(self.path, f"after row {before:,}", "the table cannot be read",
+        raise FileRefused(self.path, f"after row {before:,}", "cannot read the table",
                           "export the file again") from fault  # fmt: skip
 
     def _problem(self, line: bytes) -> str:
         if len(line) >= BLOCK:
-            return "the line is longer than a mebibyte"
+            return "the line is longer than 1 MiB"
         try:
             fields = line.decode().count(self.delimiter) + 1
         except UnicodeDecodeError:
             return "the line is not UTF-8 text"
-        return f"{self.width} columns are expected, and it has {fields}" if fields != self.width else ""
+        return f"{self.width} columns are expected, but the line has {fields}" if fields != self.width else ""

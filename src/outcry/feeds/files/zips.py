@@ -32,7 +32,9 @@ def list_members(file: Counted) -> list[zipfile.ZipInfo]:
         problem = _problem(info, seen)
         if problem:
             shown = "".join(c if c.isprintable() else "?" for c in info.filename[:80])
-            raise FileRefused(file.path, f"member {shown}", problem, "the archive is not read")
+            raise FileRefused(
+                file.path, f"member {shown}", problem, "create the archive again without this member"
+            )
         seen.add(info.filename)
     members = [info for info in infos if not info.is_dir()]
     if not members:
@@ -65,15 +67,15 @@ def _problem(info: zipfile.ZipInfo, seen: set[str]) -> str:
     name = info.orig_filename.replace("\\", "/")
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or (len(name) > 1 and name[1] == ":"):
-        return "its name leads out of the archive"
+        return "the member's name points outside the archive"
     if info.flag_bits & 1:
-        return "it is encrypted"
+        return "the member is encrypted"
     if info.filename in seen:
-        return "the archive holds two members of this name"
+        return "the archive has two members with this name"
     if stat.S_ISLNK(info.external_attr >> 16):
-        return "it is a link"
+        return "the member is a symbolic link"
     if name.lower().endswith(_ARCHIVES):
-        return "it is an archive within the archive"
+        return "the member is itself an archive"
     return ""
 
 
@@ -83,12 +85,12 @@ def _bound_directory(file: Counted) -> None:
     tail = read_exactly(file, _END_REACH)
     at = tail.rfind(_END)
     if at < 0 or len(tail) < at + 22:
-        raise FileRefused(file.path, "the end", "the archive has no directory: it was cut short",
-                          "fetch it again")  # fmt: skip
+        raise FileRefused(file.path, "the end", "the archive has no directory; it is cut short",
+                          "download it again")  # fmt: skip
     size = int.from_bytes(tail[at + 12 : at + 16], "little")
     wide = tail.rfind(_END64, 0, at)
     if wide >= 0:
         size = max(size if size != 0xFFFFFFFF else 0, int.from_bytes(tail[wide + 40 : wide + 48], "little"))
     if size > DIRECTORY_LIMIT:
-        raise FileRefused(file.path, "the end", f"the archive claims a directory of {size:,} bytes",
-                          "no archive of market data does; it is not read")  # fmt: skip
+        raise FileRefused(file.path, "the end", f"the archive's directory of {size:,} bytes is too large",
+                          "the archive is not read")  # fmt: skip
