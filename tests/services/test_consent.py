@@ -1,5 +1,7 @@
 """Consent to mail: which links hold, and how often a reader is asked."""
 
+import base64
+import string
 from dataclasses import replace
 
 import pytest
@@ -16,6 +18,7 @@ from outcry.services.subscription_phases import Sign, moved_on
 from outcry.services.subscriptions import NoSubscription
 
 SITE = "https://outcry.example.com"
+URL_SAFE = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
 ROW = replace(SUBSCRIPTION, phase=SubscriptionPhase.UNCONFIRMED)
 
 
@@ -144,23 +147,91 @@ def test_a_link_holds_for_the_address_it_was_mailed_to() -> None:
         assert desk.consent.find(purpose, there) is not None
 
 
-@pytest.mark.parametrize(
-    "other",
-    [replace(ROW, id=8), replace(ROW, user_id=4), replace(ROW, target=Target.HTTPS)],
-    ids=["another of the same", "another's", "no e-mail"],
-)
+OTHERS = [replace(ROW, id=8), replace(ROW, user_id=4), replace(ROW, target=Target.HTTPS)]
+OTHER_IDS = ["another of the same", "another's", "no e-mail"]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=OTHER_IDS)
 def test_a_link_holds_for_its_subscription_alone(other: SubscriptionRow) -> None:
-    """A link made for one, its numbers written over with those of another, is none."""
+    desk = Desk(other)
+    for purpose in ("confirm", "unsubscribe"):
+        token = desk.token(purpose)
+        assert desk.consent.find(purpose, token) is None
+        assert not desk.links.holds(purpose, token, other)
+    assert desk.kept.one(other.user_id, other.id) == other
+
+
+def test_a_link_altered_in_any_place_is_none() -> None:
+    desk = Desk(ROW)
+    for purpose in ("confirm", "unsubscribe"):
+        token = desk.token(purpose)
+        for place, letter in enumerate(token):
+            bits = (
+                URL_SAFE.index(letter) ^ 0b100000
+            )  # the first bit: some of the last character count for nothing
+            altered = token[:place] + URL_SAFE[bits] + token[place + 1 :]
+            assert desk.consent.find(purpose, altered) is None
+        assert desk.consent.find(purpose, token[:-2]) is None
+
+
+def test_a_link_says_nothing_about_its_reader_and_fits_a_line_of_mail() -> None:
+    desk, row = Desk(), replace(ROW, id=999_999_999, user_id=999_999_999)
+    for purpose in ("confirm", "unsubscribe"):
+        token = desk.token(purpose, row)
+        assert len(token) <= 200
+        said = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        assert b"ann" not in said
+
+
+# -- links of the form before, made by that version from the same key and row
+
+EARLIER: dict[Purpose, str] = {
+    "confirm": "3.7.1790604800.q6bXsCYynx-wKoW7UqV-zi8JWH_5gLvkM0xwRsMpFFU",
+    "unsubscribe": "3.7.0.Im-xzpBnrFqxsfjw68DJoekGmflEGfSqNEiK33OJNHg",
+}
+
+
+def test_an_earlier_link_to_agree_holds_for_its_week() -> None:
+    desk = Desk(ROW)
+    desk.clock.pass_s(7 * 24 * 3600 - 1)
+    assert desk.consent.confirm(EARLIER["confirm"]) is not None
+    assert desk.row().phase is SubscriptionPhase.ACTIVE
+    desk.clock.pass_s(1)
+    assert desk.consent.confirm(EARLIER["confirm"]) is None
+
+
+def test_an_earlier_link_to_unsubscribe_holds_however_late() -> None:
+    desk = Desk(replace(ROW, phase=SubscriptionPhase.ACTIVE))
+    desk.clock.pass_s(5 * 365 * 24 * 3600)
+    for _ in range(2):
+        assert desk.consent.unsubscribe(EARLIER["unsubscribe"]) is not None
+        assert (desk.row().phase, desk.row().reason) == (SubscriptionPhase.UNCONFIRMED, "unsubscribed")
+
+
+def test_an_earlier_link_holds_for_its_purpose_and_address_alone() -> None:
+    desk = Desk(ROW)
+    assert desk.consent.confirm(EARLIER["unsubscribe"]) is None
+    assert desk.consent.unsubscribe(EARLIER["confirm"]) is None
+    there = Desk(replace(ROW, shown="ben@example.com"))
+    again = Desk(replace(ROW, sealed_address=b"sealed anew"))
+    assert there.consent.find("confirm", EARLIER["confirm"]) is None
+    assert there.consent.find("unsubscribe", EARLIER["unsubscribe"]) is None
+    assert again.consent.find("confirm", EARLIER["confirm"]) is None
+    assert again.consent.find("unsubscribe", EARLIER["unsubscribe"]) is not None
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=OTHER_IDS)
+def test_an_earlier_link_with_other_numbers_written_over_is_none(other: SubscriptionRow) -> None:
     desk = Desk(ROW, other) if other.target is Target.EMAIL else Desk(other)
-    mac = desk.token("unsubscribe").rpartition(".")[2]
+    mac = EARLIER["unsubscribe"].rpartition(".")[2]
     forged = f"{other.user_id}.{other.id}.0.{mac}"
     assert desk.consent.unsubscribe(forged) is None
     assert desk.kept.one(other.user_id, other.id) == other
 
 
-def test_a_link_with_a_longer_time_written_into_it_is_none() -> None:
+def test_an_earlier_link_with_a_longer_time_written_into_it_is_none() -> None:
     desk = Desk(ROW)
-    user, number, _, mac = desk.token("confirm").split(".")
+    user, number, _, mac = EARLIER["confirm"].split(".")
     for until_s in ("0", "999999999999"):
         assert desk.consent.confirm(f"{user}.{number}.{until_s}.{mac}") is None
 
@@ -175,6 +246,9 @@ def test_a_link_with_a_longer_time_written_into_it_is_none() -> None:
         "3.7.0." + "x" * 44,
         "99999999999.7.0." + "x" * 43,
         "٣.7.0." + "x" * 43,
+        "x" * 200,
+        "e30",
+        "é" * 20,
     ],
 )
 def test_what_is_no_link_is_none(token: str) -> None:

@@ -1,7 +1,7 @@
-"""Links in mail to whoever reads at an e-mail subscription's address: one to say yes, one to end it.
+"""Links in email for the reader at a subscription's email address: one to agree, one to unsubscribe.
 
-Rules kept: a link holds for one subscription and the address it was mailed to, one to say yes only until its reader
-says no; nothing is kept of it, so that one can be made for every mail; who has none cannot make one.
+A link is valid for one subscription and the address it was sent to. A link to agree expires after seven days, and once
+its reader unsubscribes. Nothing is stored: a link carries an encrypted ticket. Decision record 0053.
 """
 
 import base64
@@ -13,52 +13,75 @@ from typing import Literal
 from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.delivery import SubscriptionRow, Target
+from outcry.services.identity.tickets import Tickets
 
 Purpose = Literal["confirm", "unsubscribe"]
 PAGES = {"confirm": "/digest/confirm", "unsubscribe": "/digest/unsubscribe"}
-#: How long a question can be answered; a mail can be unsubscribed from for as long as it is kept.
+#: How long a link to agree is valid. One to unsubscribe is valid for as long as somebody keeps the message.
 ASKED_FOR_NS = 7 * NANOS_PER_DAY
-_FOR_EVER = 0
-_TOKEN = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,12})\.[\w-]{43}", re.ASCII)
 
 
 class ConsentLinks:
-    """Makes them and reads them. `key`: not used for anything else; `public_url`: what links begin with."""
+    """Makes and validates links. `key` is used for nothing else; links begin with `public_url`."""
 
     def __init__(self, key: bytes, public_url: str, clock: Clock) -> None:
         self._key, self.site, self._clock = key, public_url.rstrip("/"), clock
+        self._tickets = Tickets(key, clock)
 
     def confirm(self, row: SubscriptionRow) -> str:
-        """Where a reader says yes; it holds for a week."""
-        until_s = (self._clock.now_ns() + ASKED_FOR_NS) // NANOS_PER_SECOND
-        return f"{self.site}{PAGES['confirm']}?token={self._token('confirm', row, until_s)}"
+        """Return the link by which a reader agrees; it expires in seven days."""
+        return self._link("confirm", row, ASKED_FOR_NS)
 
     def unsubscribe(self, row: SubscriptionRow) -> str:
-        """Where a reader says that they want no more of it."""
-        return f"{self.site}{PAGES['unsubscribe']}?token={self._token('unsubscribe', row, _FOR_EVER)}"
+        """Return the link by which a reader unsubscribes."""
+        return self._link("unsubscribe", row, None)
 
-    def whose(self, token: str) -> tuple[int, int] | None:
-        """The user and the subscription a token says it is about; None where it cannot be one, or its time is over."""
-        parts = _TOKEN.fullmatch(token)
-        if parts is None:
-            return None
-        user_id, subscription_id, until_s = map(int, parts.groups())
-        over = until_s != _FOR_EVER and self._clock.now_ns() >= until_s * NANOS_PER_SECOND
-        return None if over else (user_id, subscription_id)
+    def whose(self, purpose: Purpose, token: str) -> tuple[int, int] | None:
+        """Return the user id and the subscription id that a token names; None where it is invalid or expired. `holds`
+        tells whether it is still valid for that subscription."""
+        if earlier := _EARLIER.fullmatch(token):
+            return int(earlier[1]), int(earlier[2])
+        facts = self._tickets.read(purpose, token)
+        return None if facts is None else (int(facts["user"]), int(facts["subscription"]))
 
     def holds(self, purpose: Purpose, token: str, row: SubscriptionRow) -> bool:
-        """Whether a token was made here, for this, and for the address the subscription still has."""
-        parts = _TOKEN.fullmatch(token)
-        if parts is None or row.target is not Target.EMAIL:
+        """Tell whether a token is valid for a purpose, a subscription and the address that the subscription has now."""
+        if row.target is not Target.EMAIL:
             return False
-        return hmac.compare_digest(self._token(purpose, row, int(parts[3])), token)
+        if _EARLIER.fullmatch(token):
+            return _holds_earlier(self._key, purpose, token, row, self._clock.now_ns() // NANOS_PER_SECOND)
+        return self._tickets.read(purpose, token) == _facts(purpose, row)
 
-    def _token(self, purpose: Purpose, row: SubscriptionRow, until_s: int) -> str:
-        """Whose subscription, which one, until when (0: for ever), and that this was made here for its address. An
-        address is sealed anew when its reader unsubscribes: no yes from before holds then."""
-        said = f"{row.user_id}.{row.id}.{until_s}"
-        text = f"{purpose}:{said}:{row.shown.lower()}".encode()
-        if purpose == "confirm":
-            text += row.sealed_address
-        digest = hashlib.blake2b(text, digest_size=32, key=self._key, person=b"mail consent").digest()
-        return f"{said}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+    def _link(self, purpose: Purpose, row: SubscriptionRow, lasting_ns: int | None) -> str:
+        token = self._tickets.give(purpose, lasting_ns, **_facts(purpose, row))
+        return f"{self.site}{PAGES[purpose]}?token={token}"
+
+
+def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
+    """Return what a link says. `to` stands for the address it is sent to. An address is encrypted anew when its reader
+    unsubscribes, which invalidates earlier links to agree."""
+    to = row.shown.lower().encode()
+    if purpose == "confirm":
+        to += b"\0" + row.sealed_address
+    return {
+        "user": str(row.user_id),
+        "subscription": str(row.id),
+        "to": hashlib.sha256(to).hexdigest()[:32],
+    }
+
+
+# -- links of the form before record 0053, which are in messages already sent: remove this with version 1.0
+
+#: User, subscription, expiry in seconds (0: never), signature.
+_EARLIER = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,12})\.([\w-]{43})", re.ASCII)
+
+
+def _holds_earlier(key: bytes, purpose: Purpose, token: str, row: SubscriptionRow, now_s: int) -> bool:
+    signed, _, signature = token.rpartition(".")
+    *ids, until_s = map(int, signed.split("."))
+    if ids != [row.user_id, row.id] or (until_s and now_s >= until_s):
+        return False
+    text = f"{purpose}:{signed}:{row.shown.lower()}".encode()
+    text += row.sealed_address if purpose == "confirm" else b""
+    digest = hashlib.blake2b(text, digest_size=32, key=key, person=b"mail consent").digest()
+    return hmac.compare_digest(base64.urlsafe_b64encode(digest).decode().rstrip("="), signature)

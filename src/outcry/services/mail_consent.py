@@ -64,7 +64,7 @@ class MailConsent:
 
     def find(self, purpose: Purpose, token: str) -> SubscriptionRow | None:
         """The subscription a link is about; None where it does not hold."""
-        whose = self._links.whose(token)
+        whose = self._links.whose(purpose, token)
         if whose is None:
             return None
         try:

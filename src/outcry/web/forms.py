@@ -6,8 +6,6 @@ session. A secret is good for two minutes and once: that it was shown is noted, 
 whatever cookie is sent, and does not make another.
 """
 
-import base64
-import json
 import secrets
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 from starlette.responses import Response
 
 from outcry.core.units import NANOS_PER_SECOND
-from outcry.services.sealing import Seal, SealBroken
+from outcry.services.identity.tickets import Tickets
 from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
 from outcry.web.entrance import forget, with_next
 from outcry.web.language import Words
@@ -84,7 +82,8 @@ def prove_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -
     """Have this user confirmed, or signed in again, and bring what was typed, without secrets, back to the form at
     `path`."""
     response = desk.to(visit, with_next("/confirm" if visit.user else "/sign-in", path))
-    sealed = _sealed(desk, _typed_place(visit, path), dict(typed), _TYPED_S)
+    lasting_ns = _TYPED_S * NANOS_PER_SECOND
+    sealed = _tickets(desk).give(_typed_place(visit, path), lasting_ns, **typed)
     if len(sealed) <= _MOST_COOKIE:
         desk.set_cookie(visit, response, TYPED_COOKIE, sealed, _TYPED_S)
     return response
@@ -92,10 +91,10 @@ def prove_first(desk: Desk, visit: Visit, path: str, typed: Mapping[str, str]) -
 
 def typed_before(desk: Desk, visit: Visit, path: str) -> dict[str, str]:
     """What was typed into the form at `path` before its user was confirmed; empty where nothing was."""
-    found = _opened(desk, _typed_place(visit, path), visit.request.cookies.get(TYPED_COOKIE, ""))
+    found = _tickets(desk).read(_typed_place(visit, path), visit.request.cookies.get(TYPED_COOKIE, ""))
     if found is not None:
         visit.request.state.typed_again = True  # the page says that the button is to be pressed once more
-    return {str(name): str(value) for name, value in (found or {}).items()}
+    return found or {}
 
 
 def forget_typed(visit: Visit, response: Response) -> Response:
@@ -112,17 +111,16 @@ def hand_over(desk: Desk, visit: Visit, path: str, secret: Mapping[str, str]) ->
     """On to the page at `path`, which shows a secret once."""
     response = desk.to(visit, path)
     values = {**secret, _NUMBER: secrets.token_urlsafe(16)}
-    sealed = _sealed(desk, _once_place(visit, path), values, _SECRET_S)
+    sealed = _tickets(desk).give(_once_place(visit, path), _SECRET_S * NANOS_PER_SECOND, **values)
     desk.set_cookie(visit, response, SECRET_COOKIE, sealed, _SECRET_S)
     return response
 
 
 async def handed_over(desk: Desk, visit: Visit, path: str) -> dict[str, str] | None:
     """The secret this page is to show, which from now on was shown; None where it was before or is too old."""
-    found = _opened(desk, _once_place(visit, path), visit.request.cookies.get(SECRET_COOKIE, ""))
-    if found is None:
+    held = _tickets(desk).read(_once_place(visit, path), visit.request.cookies.get(SECRET_COOKIE, ""))
+    if held is None:
         return None
-    held = {str(name): str(value) for name, value in found.items()}
     first = await desk.ask(
         desk.services.identity.shown_first, held.pop(_NUMBER), _SECRET_S * NANOS_PER_SECOND
     )
@@ -145,22 +143,8 @@ def forget_secret(visit: Visit, response: Response) -> Response:
     return response
 
 
-def _sealed(desk: Desk, place: str, values: dict[str, str], lasts_s: int) -> str:
-    until_ns = desk.now_ns() + lasts_s * NANOS_PER_SECOND
-    text = json.dumps({"until": until_ns, "values": values}, ensure_ascii=False)
-    return base64.urlsafe_b64encode(_seal(desk).close(text, place)).decode()
-
-
-def _opened(desk: Desk, place: str, sealed: str) -> dict[str, Any] | None:
-    try:
-        held = json.loads(_seal(desk).open(base64.urlsafe_b64decode(sealed.encode()), place))
-    except (SealBroken, ValueError):
-        return None
-    return held["values"] if desk.now_ns() < held["until"] else None
-
-
-def _seal(desk: Desk) -> Seal:
-    return Seal(desk.services.form_secret, "forms")
+def _tickets(desk: Desk) -> Tickets:
+    return Tickets(desk.services.form_secret, desk.services.clock)
 
 
 def _typed_place(visit: Visit, path: str) -> str:

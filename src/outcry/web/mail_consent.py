@@ -16,7 +16,7 @@ from outcry.services.consent_links import Purpose
 from outcry.web.delivery_words import SEVERITIES, WINDOWS
 from outcry.web.desk import Desk, Page, Visit
 
-_LONGEST_TOKEN = 200
+_LONGEST_TOKEN = 300
 
 
 async def ask_confirm(desk: Desk, visit: Visit) -> Response:
