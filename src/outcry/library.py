@@ -1,7 +1,6 @@
-"""The library: the same numbers without a server, from any dataframe, in a notebook.
+"""The Python library: compute a session's profile from any dataframe, without a server.
 
-Rule kept: exactly the service's kernel and rules; nothing is computed twice in two ways. Sources: decisions (The Python
-library), rules §1, §2, §5.
+It uses the same kernel and rules as the service. Sources: decisions (The Python library), rules §1, §2, §5.
 """
 
 from collections.abc import Sequence
@@ -36,12 +35,14 @@ from outcry.dataframes import (
 )
 from outcry.store.reference import Reference, load_reference
 
-_NOTHING_TRADED = "nothing traded inside the window: every row there has size or volume 0"
+_NOTHING_TRADED = (
+    "No trades in the window: all rows there have size or volume 0. Check the size or volume column."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One price of a profile: brackets that printed it, and lots traded there."""
+    """One price level of a profile: the brackets that traded there, and the volume in lots."""
 
     price: float
     letters: str
@@ -51,7 +52,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Profile:
-    """A session's profile. Prices are floats that print as the price itself; ranges include both ends."""
+    """A session's profile. Prices are floats with the decimals of the tick. Ranges include both ends."""
 
     poc: float
     vah: float
@@ -70,9 +71,9 @@ class Profile:
     tick_size: float = 0.0
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the letters at their prices, with value area, POC, initial balance and volume; return the axes.
+        """Draw the TPO letters with value area, POC, initial balance and volume, and return the axes.
 
-        Needs matplotlib (`pip install outcry[plot]`). `ax`: matplotlib axes to draw into, new ones if None.
+        Needs matplotlib (`pip install 'outcry[plot]'`). ax: matplotlib axes to draw into; None creates new ones.
         """
         from outcry.plot import draw  # noqa: PLC0415 - matplotlib is an extra
 
@@ -91,29 +92,30 @@ def profile(
 ) -> Profile:
     """Compute the profile of one session.
 
-    data: a dataframe (pandas, Polars, PyArrow) or a mapping of arrays, in any order of time, with `ts` (datetimes, or
-    int64 ns UTC) and either `price`, `size` (trades) or `open, high, low, close, volume` (bars, stamped at their
-    start). Rows outside the window are left out.
+    data: a dataframe (pandas, Polars, PyArrow) or a mapping of arrays, in any row order. It has a column `ts`
+    (datetimes, or int64 ns UTC) and either `price` and `size` (trades) or `open`, `high`, `low`, `close` and `volume`
+    (bars, with `ts` at their start). Rows outside the window are ignored.
 
-    Either tick_size and window (half-open: two aware datetimes, ISO strings with offset, or int ns), or symbol and
-    date: the regular hours of that product on that trade date, and its tick. `date`: a date, a datetime or Timestamp
-    at midnight, a numpy datetime64 of a day, or ISO text. `method`: a name of `outcry.core.methods.PRESETS`.
+    Give either tick_size and window, or symbol and date. The window is half-open: two aware datetimes, ISO strings with
+    a UTC offset, or int ns. symbol and date select the regular hours and the tick of that product on that trade date.
+    date: a date, a datetime or Timestamp at midnight, a numpy datetime64 of a day, or ISO text. method: a name in
+    `outcry.core.methods.PRESETS`.
 
-    Raises ValueError, naming the row where there is one: for data that is no table or empty, a missing time or column,
-    a price between two ticks (but for presets that round as their origin does), two bars of one stamp, bars longer than
-    a bracket or reaching over its edge, a naive datetime, or a window in which nothing traded.
+    Raises ValueError, with the row if there is one: data without rows or with a missing column; a missing time; a price
+    between two ticks (unless the preset rounds); two bars with the same time; bars longer than a bracket or across its
+    edge; a naive datetime; a window without trades.
     """
     preset = PRESETS.get(method)
     if preset is None:
-        raise ValueError(f"method {method!r} is none of {', '.join(PRESETS)}")
+        raise ValueError(f"Unknown method {method!r}. Use one of {', '.join(PRESETS)}.")
     tick_e9, segments = _terms(tick_size, window, symbol, date)
     columns = columns_of(data)
     at_ns = times_of(columns["ts"])
     inside = _inside(at_ns, segments)
     if not inside.any():
         raise ValueError(
-            f"no row of the data lies inside the window: {_span(segments[0][0], segments[-1][1])}. "
-            f"The data: {_span(int(at_ns.min()), int(at_ns.max()))}"
+            f"No rows in the window {_span(segments[0][0], segments[-1][1])}: the data covers "
+            f"{_span(int(at_ns.min()), int(at_ns.max()))}. Check the dates and the time zone of `ts`."
         )
     chosen = {name: column[inside] for name, column in columns.items() if name != "ts"}
     places = np.flatnonzero(inside)
@@ -136,7 +138,7 @@ def profile(
         check_bars(opened, high, low, close, places)
         fold.bars(at_ns[inside], opened, high, low, close, sizes_of(chosen["volume"], "volume", places))
     ladder = fold.ladder()
-    if ladder is None:  # prints of size 0 and bars of volume 0 are no trades
+    if ladder is None:  # rows of size 0 and bars of volume 0 do not count as trades
         raise ValueError(_NOTHING_TRADED)
     found = profile_of(ladder, 60 // bracket_minutes, preset)
     return _shown(ladder, found, tick_e9, preset)
@@ -153,16 +155,20 @@ def _terms(
     symbol: str | None,
     day: str | date | None,
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The tick (10⁻⁹) and the segments (ns) asked for, one way or the other."""
+    """Return the tick (10⁻⁹) and the segments (ns) from either pair of arguments."""
     by_hand, by_name = (tick_size, window), (symbol, day)
     if None not in by_hand and by_name == (None, None):
         tick_e9 = e9_from_text(format(Decimal(str(tick_size)), "f"))
         start, end = (_instant(edge) for edge in window or ())
-        if tick_e9 <= 0 or start >= end:
-            raise ValueError("tick_size is a positive number, and window begins before it ends")
+        if tick_e9 <= 0:
+            raise ValueError(f"Invalid tick_size {tick_size!r}: give a positive number, such as 0.25.")
+        if start >= end:
+            raise ValueError(
+                f"Invalid window: it starts at or after its end ({_span(start, end)}). Swap the two times."
+            )
         return tick_e9, ((start, end),)
     if None in by_name or by_hand != (None, None) or symbol is None or day is None:
-        raise ValueError("give either tick_size and window, or symbol and date")
+        raise ValueError("Invalid arguments: give either tick_size and window, or symbol and date.")
     when = _trade_date(day)
     try:
         product = _reference().universe.resolve(symbol, when, history=True).product
@@ -170,46 +176,48 @@ def _terms(
         raise ValueError(str(problem)) from problem
     session = _reference().calendar.session(product.root, when, SessionKind.RTH)
     if session is None:
-        raise ValueError(f"{product.root} had no regular session on {when}")
+        raise ValueError(f"{product.root} has no regular session on {when}. Choose another trade date.")
     return product.tick_e9, session.segments
 
 
 def _trade_date(day: Any) -> date:
-    """A trade date given as whatever notebooks hold. An instant is refused: its trade date depends on the exchange."""
+    """Convert date types of notebooks to a date. A time of day is an error: its trade date depends on the exchange."""
     if isinstance(day, np.datetime64):
         day = str(day)
     if isinstance(day, str):
         try:
             day = datetime.fromisoformat(day)
         except ValueError:
-            raise ValueError(f"date: {day!r} is no date; write it as 2013-10-08") from None
+            raise ValueError(f"Invalid date {day!r}: use the form 2013-10-08.") from None
     if is_missing(day) or not isinstance(day, date):
-        raise ValueError(f"date: {day!r} is no date; give a date, or text such as 2013-10-08")
+        raise ValueError(f"Invalid date {day!r}: give a date, or text such as 2013-10-08.")
     if isinstance(day, datetime):
         if day.time() != time() or getattr(day, "nanosecond", 0):
-            raise ValueError(f"date: {day} has a time of day; give the trade date alone, such as 2013-10-08")
+            raise ValueError(
+                f"Invalid date {day}: it has a time of day. Give only the trade date, such as 2013-10-08."
+            )
         return day.date()
     return day
 
 
 def _span(first_ns: int, last_ns: int) -> str:
-    """Two times (ns UTC) for an error message."""
+    """Format two times (ns UTC) for an error message."""
     return " to ".join(f"{np.datetime64(at_ns // NANOS_PER_SECOND, 's')}Z" for at_ns in (first_ns, last_ns))
 
 
 def _instant(value: Any) -> int:
-    """An edge of the window as ns UTC; a zone is demanded, for the window is what people write by hand."""
+    """Return an edge of the window in ns UTC. A naive time is an error, because users write windows by hand."""
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, np.datetime64):
-        raise TypeError("window: a numpy datetime64 has no zone; give aware datetimes, ISO strings or int ns")
+        raise TypeError(
+            f"window: {value!r} (numpy datetime64) has no time zone. Give aware datetimes, ISO strings or int ns."
+        )
     if is_missing(value):
-        raise ValueError(f"window: {value!r} is no time")
+        raise ValueError(f"window: {value!r} is not a time. Give aware datetimes, ISO strings or int ns.")
     at = datetime.fromisoformat(value) if isinstance(value, str) else value
     if at.tzinfo is None:
-        raise ValueError(
-            f"window: {value!r} has no zone; write it with an offset, such as 2013-10-08T09:30-04:00"
-        )
+        raise ValueError(f"window: {value!r} has no time zone. Add one, for example 2013-10-08T09:30-04:00.")
     return since_epoch(at)
 
 
@@ -221,9 +229,9 @@ def _inside(at_ns: NDArray[np.int64], segments: Sequence[tuple[int, int]]) -> ND
 
 
 def _of_closes(chosen: dict[str, Any], places: NDArray[np.intp], tick_e9: int, preset: Method) -> Profile:
-    """A profile as the preset's origin draws it: each bar or trade at the row of its close, rounded up."""
+    """Return the profile for presets that place each bar or trade at its close, rounded up to a tick."""
     prices = prices_e9(chosen["close"] if "close" in chosen else chosen["price"], tick_e9, places)
-    # the origin divides doubles before rounding up: a price on the grid stays on it
+    # the original divides doubles before rounding up, so a price on the grid must stay there
     ticks = -((FLOAT_ERROR_E9 - prices) // tick_e9)
     name = "volume" if "volume" in chosen else "size"
     sizes = sizes_of(chosen[name], name, places)

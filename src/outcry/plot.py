@@ -1,7 +1,7 @@
-"""Draws a profile as a trader knows it: letters at their prices, value area, POC, initial balance, volume beside.
+"""Plot a market profile: TPO letters at their prices, value area, POC, initial balance and volume.
 
-Rule kept: every mark is a number of the profile, written with the decimals of its tick; nothing is derived or rounded
-here. matplotlib is an extra (`outcry[plot]`).
+The plot shows the profile's own numbers with the decimals of the tick; it derives and rounds nothing. matplotlib is an
+extra (`outcry[plot]`).
 """
 
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,11 @@ _MAX_DRAWN_ROWS = 160  # more rows than this are drawn as groups: letters would 
 
 
 def draw(profile: "Profile", ax: Any = None) -> Any:
-    """Draw into matplotlib axes (new ones if None) and return them. Raises ImportError, saying what to install."""
+    """Draw into matplotlib axes (None creates new ones) and return them. Raises ImportError without matplotlib."""
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415
     except ImportError as problem:
-        raise ImportError("plot() needs matplotlib: pip install 'outcry[plot]'") from problem
+        raise ImportError("plot() needs matplotlib. Run: pip install 'outcry[plot]'") from problem
     group = -(-len(profile.rows) // _MAX_DRAWN_ROWS)
     widest = max(row.tpos for row in profile.rows)
     if ax is None:
@@ -57,7 +57,7 @@ def _text(profile: "Profile", price: float) -> str:
 
 
 def _axis(profile: "Profile", ax: Any) -> None:
-    """Label prices that can trade, a round number of ticks apart."""
+    """Label tradable prices, spaced by a round number of ticks."""
     low, high = (round(price / profile.tick_size) for price in (profile.low, profile.high))
     step = next(
         ticks
@@ -71,7 +71,7 @@ def _axis(profile: "Profile", ax: Any) -> None:
 
 
 def _letters(profile: "Profile", ax: Any, group: int) -> None:
-    """One letter a bracket and row; rows are grouped by whole ticks where there are too many to read."""
+    """Draw one letter per bracket and row. Rows are grouped by ticks if there are too many to read."""
     size = 7.5 if len(profile.rows) / group <= 110 else 5.5
     for start in range(0, len(profile.rows), group):
         rows = profile.rows[start : start + group]

@@ -1,8 +1,7 @@
-"""What an operator can set: `OUTCRY_*` variables, over a TOML file, over the defaults.
+"""Settings of the operator. `OUTCRY_*` environment variables override a TOML file, which overrides the defaults.
 
-Rule kept: read once, checked whole; an unknown name or a value of the wrong kind is refused with its name, and a file
-that holds a secret where others can read it. The TOML file is `outcry.toml` in the data folder, or whatever
-`OUTCRY_CONFIG` names.
+Settings are read once and validated together. Unknown names and invalid values are rejected by name; so is a file with
+a secret that other users can read. The TOML file is `outcry.toml` in the data folder, or the path in `OUTCRY_CONFIG`.
 """
 
 import os
@@ -20,52 +19,55 @@ import msgspec
 from outcry.accounts.emails import is_email
 from outcry.deliver.address import read_rule
 
-#: What a process can do of the service: answer, show pages, fold trades, follow feeds, deliver alerts.
+#: Roles of a process: serve the API, serve pages, fold trades, run feeds, deliver alerts.
 ROLES = frozenset({"api", "web", "engine", "feeds", "deliver"})
-#: Settings that are secrets, or addresses that a password can be written in.
+#: Settings that are secrets, or URLs that can contain a password.
 _SECRETS = ("secret", "vault_keys", "oidc_client_secret", "smtp_url", "database_url", "cluster")
 _VAULT_KEYS = "^([a-z0-9-]{1,32}:[0-9a-fA-F]{64}(,[a-z0-9-]{1,32}:[0-9a-fA-F]{64})*)?$"
 
 
 class BadSettings(Exception):
-    """A setting that cannot be used: says which, where it was read, and why."""
+    """An invalid setting. The message says which, where it was read, and what to do."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings. Each `name` is `OUTCRY_NAME` in the environment and `name` in TOML.
 
-    data: folder of the database, tape and secret. host, port: where to serve. database_url: SQLAlchemy address, as
-    `postgresql://user:password@host/outcry`, empty for SQLite in `data`. cluster: addresses of the NATS servers that
-    several processes work together by, `nats://a:4222,nats://b:4222`; empty: this process does everything. role: what
-    this process does of it, any of `api`, `web`, `engine`, `feeds`, `deliver`, comma-separated; empty: all.
-    secret: what key digests are made with (16 to 64 printable characters), empty for the file `secret.key` in `data`.
-    vault_keys: keys that what people entered for their connections is sealed under,
-    `k2:…,k1:…`, the newest first, each 32 bytes in hexadecimal; empty for the file `vault.key` in `data`. fastpath:
-    answer hot requests before the framework. trusted_proxies: addresses whose `X-Forwarded-For` is believed.
-    connections_per_client: connections that one client address (IPv6: its /64) may have open at a time, 0 for any
-    number; trusted proxies and this machine may have any number.
-    open_metrics: let others than this machine read `/metrics`.
-    local_brokers: connect also brokers that are reached on the users' own machine, for a service that runs there, for
-    nobody else's. feed_places: where vendors are reached instead of their own addresses, such as a proxy of yours, by
-    broker and the adapter's name for the place: `{databento = {gateway = "10.0.0.5:13000"}}` in TOML,
-    `databento.gateway=10.0.0.5:13000` in the environment.
-    tail: Sierra Chart files to follow as the operator's live feed while they grow, comma-separated.
-    public_url: where people reach this service, `https://outcry.example.com`; for links in mail, passkeys and webhooks.
-    guests: let people who are not signed in see, on the pages, what is granted to everyone.
-    smtp_url: server that mail is handed to, `smtp://user:password@mail.example.com:587` (STARTTLS) or `smtps://…`;
-    empty: no mail. mail_from: address mail comes from. oidc_issuer: OpenID provider people may sign in by, as it names
-    itself; empty: none. oidc_client_id, oidc_client_secret: what this service is registered as there; the secret
-    may be empty. oidc_name: what the sign-in page calls the provider.
-    private_hosts: hosts that webhooks may be sent to though they are not public, `sink.lan:8443,10.0.0.5`, 443 where no
-    port is given; for development. private_ca: PEM file with the roots that vouch for these, beside the system's.
-    egress_denied: networks that no webhook is sent to, this service's own public addresses above all,
+    data: folder of the database, tape and secret. host: IP address or host name to listen on. port: port to listen on.
+    database_url: URL of PostgreSQL, such as `postgresql://user:password@host/outcry`; empty: SQLite in `data`.
+    cluster: URLs of the NATS servers of a cluster, comma-separated, such as `nats://a:4222,nats://b:4222`; empty: a
+    single process. role: roles of this process in a cluster, any of `api`, `web`, `engine`, `feeds`, `deliver`,
+    comma-separated; empty: all.
+    secret: secret for the hashes of API keys, 16 to 64 printable characters; empty: the file `secret.key` in `data`.
+    vault_keys: keys that encrypt stored broker credentials, newest first, each 32 bytes in hexadecimal, such as
+    `k2:…,k1:…`; empty: the file `vault.key` in `data`. fastpath: answer frequent requests before the web framework.
+    trusted_proxies: IP addresses or networks of proxies whose `X-Forwarded-For` is trusted, comma-separated.
+    connections_per_client: maximum open connections per client IP address (IPv6: per /64); 0: no limit; trusted proxies
+    and this machine have no limit.
+    open_metrics: allow access to `/metrics` from other machines.
+    local_brokers: allow connections to brokers that run on this machine, such as TWS; enable it only if all users share
+    this machine. feed_places: other addresses for vendors, such as your own proxy, by broker and the adapter's endpoint
+    name: `{databento = {gateway = "10.0.0.5:13000"}}` in TOML, `databento.gateway=10.0.0.5:13000` in the environment.
+    tail: Sierra Chart files to read as the operator's live feed while Sierra Chart writes them, comma-separated.
+    public_url: public URL of this service, such as `https://outcry.example.com`, for links in emails, passkeys and
+    webhooks. guests: show data that is granted to everyone to visitors who are not signed in.
+    smtp_url: URL of the mail server, `smtp://user:password@mail.example.com:587` (STARTTLS) or `smtps://…`; empty: no
+    email. mail_from: sender address of emails. oidc_issuer: issuer URL of the OpenID provider for sign-in; empty: none.
+    oidc_client_id: client id of this service at the provider. oidc_client_secret: client secret; may be empty.
+    oidc_name: name of the provider on the sign-in page.
+    private_hosts: private hosts that webhooks may be sent to, for development, comma-separated, such as
+    `sink.lan:8443,10.0.0.5`; the default port is 443. private_ca: PEM file with root certificates of these hosts, in
+    addition to the system's.
+    egress_denied: networks that webhooks are never sent to, such as this service's own public addresses,
     `198.51.100.7/32,2001:db8::/32`.
-    push_quota_mib: what one user's pushed feeds and recordings may fill of the disk, in MiB; a user is warned from
-    80 % on; 0: as much as fits. push_streams: streams (a feed and a contract each) that one user may push.
-    disk_reserve_mib: room on the disk of `data`, in MiB, below which pushes, imports and replays are refused, so that
-    alerts, deliveries and sign-ins go on; 0: none.
-    query_timeout_s: how long the store may be silent before an answer is 502; 0: 2, in a cluster 0.9.
-    session_variants: other regular hours for some roots, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the environment.
+    push_quota_mib: storage for one user's pushed feeds and recordings, in MiB; users see a warning at 80 %; 0: no
+    limit. push_streams: maximum streams (one per feed and contract) that one user may push.
+    disk_reserve_mib: free disk space in `data`, in MiB, below which pushes, imports and replays are rejected, so that
+    alerts, deliveries and sign-ins keep working; 0: no reserve.
+    query_timeout_s: seconds before an answer fails with 502 because the database does not respond; 0: 2, in a cluster
+    0.9.
+    session_variants: other regular hours for some products, `{ES = "cash"}` in TOML, `ES=cash,NQ=cash` in the
+    environment.
     """
 
     data: str = ""
@@ -101,17 +103,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     session_variants: dict[str, str] = {}
 
     def __repr__(self) -> str:
-        """Where the data is, and none of the secrets beside it."""
+        """Show the data folder only, because other fields are secrets."""
         return f"Settings(data={self.data!r})"
 
     @property
     def roles(self) -> frozenset[str]:
-        """What this process does."""
+        """The roles of this process."""
         return frozenset(filter(None, (one.strip() for one in self.role.split(",")))) or ROLES
 
     @property
     def patience_s(self) -> float:
-        """How long a slow store is waited for."""
+        """Timeout of the store, in seconds."""
         return self.query_timeout_s or (0.9 if self.cluster else 2.0)
 
     @property
@@ -121,13 +123,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def default_data_folder(environment: Mapping[str, str]) -> Path:
-    """Where data goes unless told: the user's own data folder."""
+    """Return the default data folder, in the user's own data directory."""
     home = environment.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(home) / "outcry"
 
 
 def read_settings(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
-    """Read the settings; `given` (from the command line, None for not given) goes over everything.
+    """Read the settings. given: command-line options, which override everything; None means not given.
 
     Raises `BadSettings`.
     """
@@ -139,16 +141,20 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         for key, value in environment.items()
         if key.startswith("OUTCRY_")
     }
-    for other in ("url", "key", "databento_key", "config"):  # those of commands, and the file's own
+    for other in ("url", "key", "databento_key", "config"):  # variables that are not settings
         said.pop(other, None)
     data = str(spoken.get("data") or said.get("data") or "")
     folder = data or str(default_data_folder(environment))
     path = Path(environment.get("OUTCRY_CONFIG") or Path(folder) / "outcry.toml")
     if "OUTCRY_CONFIG" in environment and not path.is_file():
-        raise BadSettings(f"OUTCRY_CONFIG names {path}, which is no file")
+        raise BadSettings(
+            f"OUTCRY_CONFIG: {path} does not exist or is not a file. Set it to the path of a TOML file."
+        )
     unknown = sorted(set(said) - names)
     if unknown:
-        raise BadSettings(f"OUTCRY_{unknown[0].upper()} is no setting; there are: {', '.join(sorted(names))}")
+        raise BadSettings(
+            f"OUTCRY_{unknown[0].upper()} is not a setting. Unset it, or use one of: {', '.join(sorted(names))}."
+        )
     file = _from_file(path)
     if secrets := [name for name in _SECRETS if _is_secret(name, file.get(name))]:
         _refuse_readable(path, secrets[0])
@@ -163,43 +169,49 @@ def read_settings(environment: Mapping[str, str] | None = None, **given: Any) ->
         read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
         _refuse_unread_roots(settings)
         _refuse_unread_addresses(settings)
-    except ValueError as problem:  # msgspec's own errors are values' errors too
-        raise BadSettings(f"settings (environment, {path}): {problem}") from problem
+    except ValueError as problem:  # includes msgspec's errors
+        raise BadSettings(f"Invalid settings (environment or {path}): {problem}") from problem
     return settings
 
 
 def _refuse_halves(settings: Settings) -> None:
-    """What is of use only together is set together. Raises `ValueError`."""
+    """Check settings that depend on each other. Raises `ValueError`."""
     if unknown := sorted(settings.roles - ROLES):
-        raise ValueError(f"role: {unknown[0]!r} is none; there are {', '.join(sorted(ROLES))}")
+        raise ValueError(f"role: unknown role {unknown[0]!r}. Use {', '.join(sorted(ROLES))}")
     if settings.cluster and not settings.database_url.startswith("postgresql"):
-        raise ValueError("cluster needs database_url, an address of PostgreSQL: several processes share it")
+        raise ValueError("cluster needs database_url: the processes of a cluster share a PostgreSQL database")
     if settings.roles != ROLES and not settings.cluster:
-        raise ValueError("role needs cluster: a process by itself does everything")
+        raise ValueError(
+            "role needs cluster: a single process has all roles. Set cluster, or leave role empty"
+        )
     if settings.smtp_url and not (settings.mail_from and settings.public_url):
-        raise ValueError("smtp_url needs mail_from, and public_url, which links in mail begin with")
+        raise ValueError(
+            "smtp_url needs mail_from (the sender) and public_url (for links in emails). Set both"
+        )
     if settings.mail_from and not is_email(settings.mail_from):
         raise ValueError(f"mail_from: {settings.mail_from!r} is not an email address")
     if settings.oidc_issuer and not (settings.oidc_client_id and settings.public_url):
         raise ValueError(
-            "oidc_issuer needs oidc_client_id, and public_url, where the provider sends people back to"
+            "oidc_issuer needs oidc_client_id and public_url (for the redirect from the provider). Set both"
         )
 
 
 def _refuse_unread_roots(settings: Settings) -> None:
-    """A file of roots can be read. Raises `ValueError`."""
+    """Check that the file of root certificates can be read. Raises `ValueError`."""
     if settings.private_ca:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(settings.private_ca)
         except OSError as problem:  # ssl.SSLError is one
             raise ValueError(
-                f"private_ca: {settings.private_ca} has no certificates in PEM form: {problem}"
+                f"private_ca: {settings.private_ca} is not a readable file with PEM certificates ({problem})"
             ) from None
 
 
 def _refuse_unread_addresses(settings: Settings) -> None:
-    """Servers of the cluster can be looked for. Raises `ValueError`, which repeats nothing of them: a password that was
-    not written as addresses want it may be taken for any part."""
+    """Check the URLs of the NATS servers. Raises `ValueError`.
+
+    The error repeats no part of a URL: with wrong quoting, a password can end up in any part.
+    """
     for address in filter(None, settings.cluster.split(",")):
         try:
             parts = urlsplit(address)
@@ -208,8 +220,7 @@ def _refuse_unread_addresses(settings: Settings) -> None:
             found = False
         if not found:
             raise ValueError(
-                "cluster: an address has no host, or no port that can be; "
-                "in names and passwords # is written %23, ? is %3F"
+                "cluster: a URL has no host or an invalid port. In user names and passwords write # as %23 and ? as %3F"
             )
 
 
@@ -223,9 +234,10 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _is_secret(name: str, value: Any) -> bool:
-    """Whether a setting that may hold a secret does: an address of a database or mail server by a password in it, one
-    of a
-    NATS server by a token too, which stands where others have a user."""
+    """Return whether a value contains a secret: a URL does if it has a password, a NATS URL also if it has a token.
+
+    The token is in the place of the user name.
+    """
     if not isinstance(value, str) or "://" not in value:
         return bool(value)
     before_host = value.partition("://")[2].rpartition("@")[0]
@@ -233,14 +245,13 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def _refuse_readable(path: Path, name: str) -> None:
-    """Refuse a file with a secret that others than its owner may read. Raises `BadSettings`."""
+    """Reject a file with a secret that other users can access. Raises `BadSettings`."""
     if os.name == "nt":  # Windows has no such mode
         return
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         raise BadSettings(
-            f"{path} holds a secret ({name}) and its mode {mode:03o} lets others than its owner read or change it: "
-            f"chmod 600 {path}"
+            f"{path} contains a secret ({name}), but other users can access it (mode {mode:03o}). Run: chmod 600 {path}"
         )
 
 
@@ -254,7 +265,7 @@ def _shaped(name: str, value: str) -> Any:
 
 
 def _places(value: str) -> dict[str, dict[str, str]]:
-    """`broker.place=address` pairs, by broker."""
+    """Parse `broker.place=address` pairs into addresses by broker and place."""
     found: dict[str, dict[str, str]] = {}
     for pair in filter(None, (pair.strip() for pair in value.split(","))):
         named, _, address = pair.partition("=")

@@ -113,7 +113,7 @@ def test_what_is_fetched_is_what_was_traded_and_is_not_paid_for_twice(
     assert np.concatenate(kept)[names].tolist() == tape()[names].tolist()
     again = fetch(vendor, tmp_path, "--yes", "--owner", "ann@example.com")
     assert again.returncode == 0, again.stderr
-    assert "nothing to fetch" in again.stderr
+    assert "Nothing to download" in again.stderr
     assert (len(vendor.fetched), len(vendor.priced)) == (2, 1)
 
 

@@ -205,8 +205,8 @@ def test_a_refused_login_stops_that_feed_and_no_other(tmp_path: Path) -> None:
         assert [line.split()[:3] for line in lines[1:4]] == [
             ["bad", "ESZ2026", "needs"], ["bad", "NQZ2026", "needs"], ["good", "ESZ2026", "live"],
         ]  # fmt: skip
-        assert "correct them in the file" in lines[1]
-        assert "takes what is sent" in lines[4]
+        assert "Correct them in the file" in lines[1]
+        assert "connected" in lines[4]
 
     played(tmp_path, {"bad": bad, "good": good}, test)
 

@@ -42,17 +42,17 @@ def test_while_closed_it_says_what_comes(capsys: pytest.CaptureFixture[str]) -> 
     assert session_at("ES", "2025-11-29T10:00:00Z") == 1
     out, err = capsys.readouterr()
     assert not out
-    assert "no session of ES is open" in err
+    assert "No session of ES is open" in err
     assert "2025-12-01 eth 2025-11-30T18:00:00-05:00" in err
 
 
 @pytest.mark.parametrize(
     ("symbol", "at", "said"),
     [
-        ("ES", "2025-11-28T10:00:00", "add Z for UTC or an offset"),
-        ("ES", "2025-11-28", "add Z for UTC or an offset"),
-        ("ES", "yesterday", "write it like 2026-01-02T15:04:05Z"),
-        ("ES", "", "write it like"),
+        ("ES", "2025-11-28T10:00:00", "has no time zone. Add one"),
+        ("ES", "2025-11-28", "has no time zone. Add one"),
+        ("ES", "yesterday", "use a form such as 2026-01-02T15:04:05Z"),
+        ("ES", "", "use a form such as"),
         ("ESX5", "2025-11-28T10:00:00Z", "did you mean ES"),
         ("QQQQQQ", "2025-11-28T10:00:00Z", "unknown symbol"),
     ],
@@ -82,7 +82,7 @@ def test_sessions_of_a_holiday_week_as_lines(capsys: pytest.CaptureFixture[str])
 def test_years_without_known_holidays_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     assert sessions_between("ES", date(2031, 7, 4), date(2031, 7, 4)) == 0
     out, err = capsys.readouterr()
-    assert "holidays are known from 2012 to 2027 only" in err
+    assert "The holiday tables cover 2012 to 2027 only" in err
     assert len(out.splitlines()) == 2
 
 
@@ -111,15 +111,18 @@ def test_in_a_daily_break_it_says_when_trading_resumes(capsys: pytest.CaptureFix
     assert session_at("ES", "2026-11-03T17:30:00-05:00") == 1
     out, err = capsys.readouterr()
     assert not out
-    assert "trading resumes at 2026-11-03T18:00:00-05:00: 2026-11-04 eth 2026-11-03T16:15:00-05:00" in err
+    assert "Trading resumes at 2026-11-03T18:00:00-05:00: 2026-11-04 eth 2026-11-03T16:15:00-05:00" in err
 
 
 def test_days_before_the_tables_begin_are_refused_as_such(capsys: pytest.CaptureFixture[str]) -> None:
     assert session_at("ES", "2005-03-01T15:00:00Z") == 2
-    assert "2005-03-01 is before 2011-01-01, when the session tables of ES begin" in capsys.readouterr().err
+    assert (
+        "No session data for 2005-03-01: the session tables of ES begin on 2011-01-01"
+        in capsys.readouterr().err
+    )
     assert session_at("MBT", "2016-03-01T15:00:00Z") == 2
     assert "2017-12-18" in capsys.readouterr().err
     assert sessions_between("ES", date(2005, 3, 1), date(2005, 3, 8)) == 2
     out, err = capsys.readouterr()
     assert not out
-    assert "2005-03-08 is before 2011-01-01" in err
+    assert "No session data up to 2005-03-08" in err

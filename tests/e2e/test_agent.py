@@ -83,7 +83,7 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
             until(lambda: stage.prices()[-1] == 6000.75)
             second = outcry("agent", "--config", str(stage.config), OUTCRY_KEY=stage.key)
             assert (second.returncode, second.stderr.count("\n")) == (1, 1)
-            assert "another agent runs" in second.stderr
+            assert "Another agent already uses" in second.stderr
             agent.send_signal(signal.SIGTERM)
             _, said = agent.communicate(timeout=60)
         assert agent.returncode == 0

@@ -51,7 +51,7 @@ def serving(data: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
         try:
-            greeting = (re.search(r"Outcry answers at (http://\S+)", line) for line in process.stderr)
+            greeting = (re.search(r"Outcry is running at (http://\S+)", line) for line in process.stderr)
             yield next(found[1] for found in greeting if found), process
         finally:
             process.send_signal(signal.SIGTERM)
@@ -148,7 +148,7 @@ def test_a_killed_import_loses_nothing_reported_and_can_be_run_again(shared: Pat
                 assert any(f"'{contract}', '{date}', '{kind}'" in row for row in kept), (date, kind, contract)
         assert outcry(data, "import", folder).returncode == 0
         assert state(data) == state(whole)
-        assert "in order" in outcry(data, "doctor").stdout
+        assert "No faults found." in outcry(data, "doctor").stdout
 
 
 def test_a_full_disk_is_one_line_and_loses_nothing(shared: Path, tmp_path: Path) -> None:
@@ -178,16 +178,16 @@ def test_nothing_is_imported_into_the_reserve_of_the_disk(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["import"], 2, "name a file"),
+        (["import"], 2, "Name at least one file"),
         (["import", "/nowhere/at/all.dbn"], 1, "/nowhere/at/all.dbn"),
-        (["keys", "create", "--email", "nobody"], 2, "not an e-mail address"),
+        (["keys", "create", "--email", "nobody"], 2, "Invalid email address"),
         (["keys", "create", "--email", "a@example.com", "--expires", "soon"], 2, "90d or 12h"),
-        (["keys", "create", "--email", "a@example.com", "--expires", "3661d"], 2, "ten years"),
+        (["keys", "create", "--email", "a@example.com", "--expires", "3661d"], 2, "10 years"),
         (["keys", "create", "--email", "a@example.com", "--label", "two\nlines"], 2, "one line"),
         (["keys", "revoke", "outcry_zzzz"], 1, "keys list"),
         (["levels", "ES"], 2, "OUTCRY_KEY"),
-        (["grants", "add", "user:nobody@example.com"], 2, "is nobody"),
-        (["session", "ES", "2025-11-28T10:00:00"], 2, "offset"),
+        (["grants", "add", "user:nobody@example.com"], 2, "Unknown grantee"),
+        (["session", "ES", "2025-11-28T10:00:00"], 2, "time zone"),
     ],
 )
 def test_mistakes_are_answered_in_one_line(
@@ -245,27 +245,27 @@ def test_a_key_is_revoked_by_the_whole_key_and_a_mistake_is_explained(tmp_path: 
     status, said = revoke("outcry_")
     assert status == 1
     assert said == (
-        f"outcry: 2 keys begin with 'outcry_': {first[:15]} (ann@example.com), {second[:15]} (bob@example.com). "
-        "Give more characters of one of them."
+        f"outcry: 2 keys start with 'outcry_': {first[:15]} (ann@example.com), {second[:15]} (bob@example.com). "
+        "Give more characters."
     )
     # A whole key with its last character mistyped is not mistaken for the key it begins like.
     mistyped = first[:-1] + ("0" if first[-1] != "0" else "1")
     status, said = revoke(mistyped)
     assert status == 1
-    assert said.startswith(f"outcry: No key matches the whole key {first[:15]}…")
+    assert said.startswith(f"outcry: No key matches {first[:15]}…")
     assert mistyped not in said
     secret = "hunter2-this-is-a-password"
     status, said = revoke(secret)
     assert (status, secret in said) == (1, False)
-    assert "keys begin with 'outcry_'" in said
-    assert revoke(first) == (0, f"revoked {first[:15]} of ann@example.com")
+    assert "keys start with 'outcry_'" in said
+    assert revoke(first) == (0, f"Revoked key {first[:15]} of ann@example.com.")
     status, said = revoke("outcry_")
     assert status == 1
     assert (
         said
-        == f"outcry: All keys begin with 'outcry_'. Give more characters of {second[:15]} (bob@example.com)."
+        == f"outcry: All keys start with 'outcry_'. Give more characters of {second[:15]} (bob@example.com)."
     )
-    assert revoke(second[:30]) == (0, f"revoked {second[:15]} of bob@example.com")
+    assert revoke(second[:30]) == (0, f"Revoked key {second[:15]} of bob@example.com.")
     status, said = revoke(first)
     assert status == 1
     assert said.startswith(f"outcry: Key {first[:15]} is already revoked (since 20")
@@ -276,7 +276,7 @@ def test_a_bad_setting_is_named(tmp_path: Path) -> None:
     assert wrong.returncode == 1
     assert "port" in wrong.stderr
     unknown = outcry(tmp_path, "keys", "list", env={"OUTCRY_PROT": "8000"})
-    assert "OUTCRY_PROT is no setting" in unknown.stderr
+    assert "OUTCRY_PROT is not a setting" in unknown.stderr
 
 
 def test_a_lost_secret_is_said_and_not_replaced(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_a_lost_secret_is_said_and_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "secret.key").unlink()
     lost = outcry(tmp_path, "keys", "create", "--email", "me@example.com")
     assert lost.returncode == 1
-    assert "secret.key is gone" in lost.stderr
+    assert "secret.key is missing" in lost.stderr
     assert not (tmp_path / "secret.key").exists()
 
 
@@ -292,7 +292,7 @@ def test_a_vault_key_that_is_none_stops_the_service_and_is_not_quoted(tmp_path: 
     (tmp_path / "vault.key").write_text("k1 0123456789abcdef\n")
     refused = outcry(tmp_path, "serve", "--port", "0")
     assert refused.returncode == 1
-    assert refused.stderr.startswith(f"outcry: {tmp_path / 'vault.key'}: number 1 is not")
+    assert refused.stderr.startswith(f"outcry: {tmp_path / 'vault.key'}: Entry 1 is invalid")
     assert "0123456789abcdef" not in refused.stderr
     assert refused.stderr.count("\n") == 1
 
@@ -303,7 +303,7 @@ def test_a_backup_is_whole(shared: Path, tmp_path: Path) -> None:
     key = outcry(data, "keys", "create", "--email", "me@example.com").stdout.strip()
     assert outcry(data, "backup", str(copy)).returncode == 0
     assert state(copy) == state(data)
-    assert "in order" in outcry(copy, "doctor").stdout
+    assert "No faults found." in outcry(copy, "doctor").stdout
     with serving(copy) as (url, _):
         assert get(f"{url}/api/levels?symbol=ES", key)[0] == 200
 
@@ -315,13 +315,13 @@ def test_the_exit_status_of_an_import_says_whether_anything_is_there(shared: Pat
     data = tmp_path / "data"
     quotes = outcry(data, "import", str(es / "20131007_quote.zip"))
     assert (quotes.returncode, len(quotes.stdout.splitlines())) == (1, 1)
-    assert "nothing was imported: no file contains trades of a known product" in quotes.stderr
+    assert "Nothing was imported: no file contains trades of a known product" in quotes.stderr
     assert outcry(data, "import", str(tmp_path / "empty")).returncode == 1
     both = [str(es / "20131007_quote.zip"), str(es / "20131007_trade.zip")]
     assert outcry(data, "import", *both).returncode == 0
     again = outcry(data, "import", both[1])
     assert again.returncode == 0
-    assert "nothing new" in again.stderr
+    assert "already imported" in again.stderr
 
 
 def test_secrets_are_private_files(tmp_path: Path) -> None:

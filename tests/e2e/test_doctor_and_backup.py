@@ -65,7 +65,7 @@ def examined(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, lis
     status = doctor(data=str(folder))
     lines = capsys.readouterr().out.splitlines()
     faults = [line.removeprefix("fault\t") for line in lines if line.startswith("fault\t")]
-    assert (lines[-1] == "in order") == (not faults) == (status == 0)
+    assert (lines[-1] == "No faults found.") == (not faults) == (status == 0)
     return status, faults
 
 
@@ -95,8 +95,8 @@ def test_the_doctor_leaves_the_end_of_a_log_alone(data: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("kept", "remedy"),
     [
-        (1, "the next start goes on from the snapshot"),
-        (0, "restore it from a backup, or its stream begins anew"),
+        (1, "The next start continues from the snapshot"),
+        (0, "Restore it from a backup; otherwise the stream restarts empty"),
     ],
 )
 def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
@@ -215,7 +215,7 @@ def test_a_folder_without_an_installation_is_refused_and_not_made_one(
         )
         said = capsys.readouterr()
         assert status == 1
-        assert "holds no installation of Outcry" in said.out + said.err
+        assert "is not an Outcry data folder" in said.out + said.err
         assert "--data or OUTCRY_DATA" in said.out + said.err
         assert not (tmp_path / "typo").exists()
         assert not (tmp_path / "copy").exists()
@@ -233,7 +233,7 @@ def test_a_damaged_name_of_a_column_is_noticed(data: Path, capsys: pytest.Captur
     status, (fault,) = examined(data, capsys)
     assert status == 1
     assert "no such column: tokens.created_ns" in fault
-    assert "restore it from a backup" in fault
+    assert "Restore it from a backup" in fault
 
 
 @pytest.mark.parametrize("command", ["doctor", "backup"])
@@ -249,7 +249,7 @@ def test_a_lost_database_beside_a_tape_is_noticed(
     status = doctor(data=str(data)) if command == "doctor" else backup(tmp_path / "copy", data=str(data))
     said = capsys.readouterr()
     assert status == 1
-    assert f"outcry.sqlite3 {'is empty' if emptied else 'is missing'}, though" in said.out + said.err
+    assert f"outcry.sqlite3 {'is empty' if emptied else 'is missing'}, although" in said.out + said.err
     assert everything(data) == before
 
 
@@ -259,7 +259,7 @@ def test_the_database_of_another_tape_is_noticed(
     with open_house(Settings(data=str(tmp_path / "new"))):
         pass
     shutil.copyfile(tmp_path / "new" / "outcry.sqlite3", data / "outcry.sqlite3")
-    assert any("it is not the database of this tape" in fault for fault in examined(data, capsys)[1])
+    assert any("It is not the database of this tape" in fault for fault in examined(data, capsys)[1])
 
 
 def test_a_backup_is_whole_and_private_in_an_open_folder(

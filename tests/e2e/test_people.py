@@ -49,7 +49,7 @@ def test_an_operator_is_invited_from_the_machine_and_lets_others_in(house: House
     assert not identity.needs_set_up()
     again = outcry(tmp_path, "users", "invite", "owner@example.com")
     assert (again.returncode, again.stdout) == (1, "")
-    assert "owner@example.com has an account already" in again.stderr
+    assert "owner@example.com already has an account" in again.stderr
     (line,) = outcry(tmp_path, "users", "list").stdout.splitlines()
     email, role, tier, _, ways, disabled = line.split("\t")
     assert (email, role, tier, ways, disabled) == ("owner@example.com", "operator", "free", "password", "")
@@ -77,9 +77,9 @@ def test_an_account_made_with_a_key_is_let_in_by_a_link(house: House, tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (("invite", "ann"), 2, "'ann' is not an e-mail address"),
-        (("reset", "nobody@example.com"), 1, "there is no account of 'nobody@example.com'"),
-        (("operator", "nobody@example.com"), 1, "there is no account of 'nobody@example.com'"),
+        (("invite", "ann"), 2, "Invalid email address 'ann'"),
+        (("reset", "nobody@example.com"), 1, "No account for 'nobody@example.com'"),
+        (("operator", "nobody@example.com"), 1, "No account for 'nobody@example.com'"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -113,17 +113,17 @@ def test_what_one_process_ends_ends_in_another_within_a_second(house: House, tmp
         ({"smtp_url": "smtp://u:hidden@h:1"}, "smtp_url needs mail_from"),
         (
             {"smtp_url": "smtp://u:hidden@h:1", "mail_from": "a@b.cd"},
-            "smtp_url needs mail_from, and public_url",
+            "smtp_url needs mail_from .* and public_url",
         ),
         ({"smtp_url": "http://u:hidden@h:1"}, "smtp_url"),
         ({"mail_from": "nobody"}, "mail_from"),
         ({"oidc_issuer": "https://login.example.com"}, "oidc_issuer needs oidc_client_id"),
         ({"oidc_issuer": "ftp://login.example.com"}, "oidc_issuer"),
-        ({"cluster": "nats://u:hidden#1@h:1", "database_url": "postgresql://h/d"}, "cluster: an address has"),
-        ({"cluster": "nats://u:1?hidden@h:1", "database_url": "postgresql://h/d"}, "cluster: an address has"),
+        ({"cluster": "nats://u:hidden#1@h:1", "database_url": "postgresql://h/d"}, "cluster: a URL has"),
+        ({"cluster": "nats://u:1?hidden@h:1", "database_url": "postgresql://h/d"}, "cluster: a URL has"),
         (
             {"cluster": "nats://u:hidden@h:65536", "database_url": "postgresql://h/d"},
-            "cluster: an address has",
+            "cluster: a URL has",
         ),
         ({"cluster": "nats://u:hidden@h"}, "cluster needs database_url"),
     ],

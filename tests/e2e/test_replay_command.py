@@ -114,7 +114,7 @@ def test_a_recording_is_played_as_the_operators_feed_with_a_key_for_the_time_of_
         )
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == (
-            "played 1,707 rows of ESH2014, ESM2014, ESU2014, ESZ2013, 2013-10-08T00:00:00Z to 2013-10-08T23:59:00Z\n"
+            "Played 1,707 rows of ESH2014, ESM2014, ESU2014, ESZ2013, 2013-10-08T00:00:00Z to 2013-10-08T23:59:00Z\n"
         )
         assert {(owner, feed) for owner, feed, _ in service.got} == {(0, "replay")}
         counts = {contract.key: len(service.bars(0, contract)) for _, _, contract in service.got}
@@ -195,7 +195,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
             finally:
                 process.kill()
         assert (process.returncode, stderr) == (status, "")
-        played = re.fullmatch(r"played (\d+) rows of ESZ2013, 2013-10-08T00:00:00Z to \S+Z\n", stdout)
+        played = re.fullmatch(r"Played (\d+) rows of ESZ2013, 2013-10-08T00:00:00Z to \S+Z\n", stdout)
         assert played
         assert int(played[1]) <= len(service.bars(0)) < 300
         assert isinstance(service.got[0, "replay", ESZ][-1], Ended)
@@ -205,7 +205,7 @@ def test_a_replay_that_is_interrupted_says_goodbye(
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ((), 2, "name a file or a folder"),
+        ((), 2, "Name at least one file or folder"),
         (("x.csv", "--speed", "-1"), 2, "--speed"),
         (("x.csv", "--speed", "nan"), 2, "--speed"),
         (("x.csv", "--feed", "A/b"), 2, "--feed"),

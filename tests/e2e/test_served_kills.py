@@ -103,7 +103,7 @@ def played(folder: Path, files: Path, kills: int, chance: random.Random) -> tupl
             said, _ = replay.communicate(timeout=120)
             assert replay.returncode == 0, said + (stage.folder / "said").read_text()[-3000:]
             assert said.startswith(
-                "played 4,205 rows of ESZ2013, 2013-10-06T22:00:00Z to 2013-10-09T23:59:00Z"
+                "Played 4,205 rows of ESZ2013, 2013-10-06T22:00:00Z to 2013-10-09T23:59:00Z"
             )
         stage.stop()
     finally:

@@ -39,7 +39,7 @@ def test_a_lost_secret_is_not_replaced_where_anything_rests_on_it(
     secret = (tmp_path / SECRET_FILE).read_text()
     (tmp_path / SECRET_FILE).unlink()
     with pytest.raises(
-        MissingSecret, match=r"secret\.key is gone.*restore it from a backup, or set OUTCRY_SECRET"
+        MissingSecret, match=r"secret\.key is missing.*Restore it from a backup, or set OUTCRY_SECRET"
     ):
         open_house(Settings(data=str(tmp_path))).__enter__()
     assert not (tmp_path / SECRET_FILE).exists()

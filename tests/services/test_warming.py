@@ -107,7 +107,7 @@ def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
     log = io.BytesIO()
     console.warm_up(house, open_journal(log, house.clock))
     assert decoded
-    assert "prepared answers for 2 of 2 products in " in capsys.readouterr().err
+    assert "Prepared answers for 2 of 2 products in " in capsys.readouterr().err
     line = json.loads(log.getvalue())
     assert (line["event"], line["products"], line["of"]) == ("answers_prepared", 2, 2)
     decoded.clear()

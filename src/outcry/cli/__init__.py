@@ -1,6 +1,7 @@
-"""The command line: `outcry …`. One file a group of commands; what they print on standard output is made for pipes.
+"""The command line, `outcry …`, with one module per group of commands.
 
-Rule kept: a fault a person can mend is one line on standard error and exit status 1, never a traceback.
+Standard output is meant for pipes. An error that the user can fix is one line on standard error with exit status 1,
+never a traceback.
 """
 
 import sys
@@ -42,9 +43,9 @@ MENDABLE = (
 app = App(
     name="outcry",
     version=__version__,
-    help="""Where the auction stands: key levels of futures, computed from trades and served over HTTP.
+    help="""Key price levels of futures, computed from trades and served over HTTP.
 
-    Import recordings, make a key, serve, ask:
+    Import recordings, create an API key, start the service and request levels:
 
         outcry import es-2013-10-08.dbn.zst
 
@@ -54,8 +55,8 @@ app = App(
 
         curl -H "x-api-key: $OUTCRY_KEY" "http://localhost:8000/api/levels?symbol=ES"
 
-    Settings come from OUTCRY_* variables or outcry.toml in the data folder; OUTCRY_DATA names that folder.
-    Educational context, not advice. Market data keeps its owner's licence.
+    Settings come from OUTCRY_* environment variables or from outcry.toml in the data folder. OUTCRY_DATA sets the
+    data folder. Educational context, not advice. Market data keeps its owner's licence.
     """,
 )
 app.command(serving.serve)
@@ -82,7 +83,7 @@ def main() -> None:
     """Run the command line."""
     try:
         sys.exit(app())
-    except BrokenPipeError:  # the reader of our output has had enough
+    except BrokenPipeError:  # the reader of our output closed the pipe, as `head` does
         sys.stderr.close()
         sys.exit(1)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`outcry keys …` and `outcry grants …`: who may ask, and what of the operator's data they see."""
+"""`outcry keys …` and `outcry grants …`: API keys, and access to the operator's data."""
 
 import re
 import sys
@@ -19,18 +19,18 @@ from outcry.settings import read_settings
 from outcry.wiring import open_house
 
 OPERATOR_NAME = "operator"
-#: Who it was, in the log of grants: whoever has the data folder.
+#: The actor that the grant log records for changes made by command.
 BY_COMMAND = "command"
 EMBARGO_HOURS = 24
 LONGEST_HOURS = 10 * 366 * 24
-#: Keys that an error names at most.
+#: Most keys listed in one error message.
 MOST_MATCHES = 10
 
-keys = App(name="keys", help="Make, list and revoke API keys.")
+keys = App(name="keys", help="Create, list and revoke API keys.")
 grants = App(
     name="grants",
-    help="Say who may see the operator's recordings and his live feed. At first: recordings, everyone, 24 hours after "
-    "the close.",
+    help="Control who can see the operator's recordings and live feed. By default everyone sees the recordings, 24 "
+    "hours after the close.",
 )
 
 
@@ -44,35 +44,35 @@ def create(
     expires: str = "",
     data: str | None = None,
 ) -> int:
-    """Make a key and print it, alone, on standard output. It is shown this once and kept only as a keyed digest.
+    """Create an API key and print only the key on standard output. It is shown once; we store only a keyed hash.
 
         export OUTCRY_KEY=$(outcry keys create --email you@example.com)
 
     Parameters
     ----------
     email
-        Whose key it is; `operator`, of a key that sends trades as the operator's feed.
+        Email address of the key's owner. With --ingest, `operator` creates a key that pushes the operator's feed.
     tier
-        How many requests a minute it may make: free 30, pro 120, admin 600. A tier is no data licence.
+        Requests per minute: free 30, pro 120, admin 600. The tier does not change which data the key can read.
     ingest
-        Make a key that sends trades as that user's own live feed, and reads nothing.
+        Create a key that can only push trades, as the owner's live feed. It cannot read anything.
     label
-        What to call it in lists; 60 characters at most.
+        Name shown in lists, at most 60 characters.
     expires
-        When its time is over, from now: 90d or 12h. Never, unless given.
+        Time until the key expires, such as 90d or 12h. By default the key does not expire.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     operator = ingest and email == OPERATOR_NAME
     if not (operator or is_email(email)):
-        print(f"outcry: {email!r} is not an e-mail address", file=sys.stderr)
+        print(f"outcry: Invalid email address {email!r}: use the form name@example.com.", file=sys.stderr)
         return 2
     if not is_label(label.strip()):
-        print("outcry: a label is one line of 60 characters at most", file=sys.stderr)
+        print("outcry: Invalid --label: use one line of at most 60 characters.", file=sys.stderr)
         return 2
     lasts_ns = _span_ns(expires) if expires else None
     if expires and lasts_ns is None:
-        print(f"outcry: {expires!r} is no time from now: 90d or 12h, ten years at most", file=sys.stderr)
+        print(f"outcry: Invalid expiry {expires!r}: use 90d or 12h (max 10 years).", file=sys.stderr)
         return 2
     with open_house(read_settings(data=data)) as house:
         role: Role = "ingest-operator" if operator else "ingest" if ingest else "read"
@@ -88,14 +88,14 @@ def create(
 
 @keys.command
 def revoke(prefix: str, *, data: str | None = None) -> int:
-    """Revoke the key that begins with PREFIX; running services refuse it within a second.
+    """Revoke the key that starts with PREFIX. Running services reject it within a second.
 
     Parameters
     ----------
     prefix
-        The first characters of one key, as many as tell it from the others (see `outcry keys list`), or the whole key.
+        First characters of the key, enough to match only one (see `outcry keys list`), or the whole key.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         text = prefix.strip()
@@ -103,45 +103,41 @@ def revoke(prefix: str, *, data: str | None = None) -> int:
         if row is None:
             print(f"outcry: {_not_revoked(text, house.keys.named(text))}", file=sys.stderr)
             return 1
-    print(f"revoked {row.prefix} of {row.email}", file=sys.stderr)
+    print(f"Revoked key {row.prefix} of {row.email}.", file=sys.stderr)
     return 0
 
 
 def _not_revoked(text: str, found: Sequence[KeyRow]) -> str:
-    """Return why no key was revoked. Of `text` only what may be shown of a key is repeated."""
+    """Return why no key was revoked. The message repeats no secret part of `text`."""
     if not is_beginning(text):
-        return f"This is not the beginning of a key: keys begin with {MARK!r}. Run `outcry keys list` to see them."
+        return f"PREFIX is not the start of a key: all keys start with {MARK!r}. Run `outcry keys list` to see them."
     active = [row for row in found if row.revoked_ns is None]
     if len(active) == 1:
         return (
-            f"All keys begin with {MARK!r}. Give more characters of {active[0].prefix} ({active[0].email})."
+            f"All keys start with {MARK!r}. Give more characters of {active[0].prefix} ({active[0].email})."
         )
     if active:
         shown = [f"{row.prefix} ({row.email})" for row in active[:MOST_MATCHES]]
         more = [f"and {len(active) - MOST_MATCHES} more"] if len(active) > MOST_MATCHES else []
-        return (
-            f"{len(active)} keys begin with {key_prefix(text)!r}: {', '.join(shown + more)}. Give more characters of "
-            "one of them."
-        )
+        return f"{len(active)} keys start with {key_prefix(text)!r}: {', '.join(shown + more)}. Give more characters."
     if len(found) == 1:
         return f"Key {found[0].prefix} is already revoked (since {_instant(found[0].revoked_ns)})."
     if len(text) == KEY_LENGTH:
         return (
-            f"No key matches the whole key {key_prefix(text)}…. Check that it is complete and belongs to this "
-            "installation, or give only its first characters as `outcry keys list` shows them."
+            f"No key matches {key_prefix(text)}…. Check that the key is complete and belongs to this installation, "
+            "or give only the first characters, as `outcry keys list` shows them."
         )
-    return f"No active key begins with {key_prefix(text)!r}. Run `outcry keys list` to see all keys."
+    return f"No active key starts with {key_prefix(text)!r}. Run `outcry keys list` to see all keys."
 
 
 @keys.command(name="list")
 def list_keys(*, data: str | None = None) -> int:
-    """List all keys, tab-separated: prefix, tier, e-mail, when made, when revoked, read or ingest, label, when it
-    expires, when it was last used.
+    """List all keys, tab-separated: prefix, tier, email, created, revoked, role, label, expires, last used.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         for row in house.keys.list():
@@ -164,7 +160,7 @@ def _key_line(row: KeyRow) -> tuple[str, ...]:
 
 
 def _span_ns(text: str) -> int | None:
-    """The length of `90d` or `12h`; None where it is no such thing, or longer than ten years."""
+    """Return the duration of `90d` or `12h` in ns, or None if the text is invalid or longer than ten years."""
     found = re.fullmatch(r"([1-9][0-9]{0,4})([dh])", text)
     if found is None:
         return None
@@ -184,33 +180,36 @@ def add(
     scope: Literal["completed", "live"] = "completed", embargo_hours: int | None = None,
     licence: LicenceClass | None = None, data: str | None = None,
 ) -> int:  # fmt: skip
-    """Grant the operator's completed sessions, or his live feed.
+    """Grant access to the operator's completed sessions or live feed.
 
-    Data of an exchange is generally licensed for passing on only 24 hours after the close, if at all: ask your licence.
-    What is shown live or sooner needs --licence, by which you declare to have one; `outcry grants log` keeps that.
+    Exchanges usually allow redistribution only 24 hours after the close, if at all: check your licence. Live access and
+    shorter embargoes need --licence, your declaration that you hold one. `outcry grants log` records it.
 
     Parameters
     ----------
     grantee
-        everyone, tier:pro, user:you@example.com or key:PREFIX
+        Who gets access: everyone, tier:pro, user:you@example.com or key:PREFIX.
     symbols
-        Which products, comma-separated; all if empty.
+        Products, comma-separated, such as ES,NQ. Default: all products.
     from_
-        First trade date; of completed sessions only.
+        First trade date of the grant. For completed sessions only.
     until
-        Last trade date; of completed sessions only.
+        Last trade date of the grant. For completed sessions only.
     scope
-        completed: past sessions. live: what happens now, shown as `shared`, until the grant is removed.
+        completed: past sessions. live: the live feed, reported as `shared`, until you remove the grant.
     embargo_hours
-        How long after its close a completed session is held back; 24 unless given.
+        Hours between the close of a session and its release. Default: 24.
     licence
-        The class of licence you declare to have of the data: internal (for named users and keys), redistributable or
-        public (for anyone). One for personal use lets nobody else see it.
+        The data licence that you declare to hold. internal covers named users and keys; redistributable and public
+        cover anyone; personal covers only yourself.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     if scope == "live" and (from_ or until or embargo_hours is not None):
-        print("outcry: a live feed is granted for now: it has neither dates nor an embargo", file=sys.stderr)
+        print(
+            "outcry: A live grant has no dates and no embargo: remove --from, --until and --embargo-hours.",
+            file=sys.stderr,
+        )
         return 2
     kind, _, name = grantee.partition(":")
     kinds: dict[str, Grantee] = {"everyone": "everyone", "tier": "tier", "user": "user", "key": "key"}
@@ -229,46 +228,49 @@ def add(
 
 
 def _refused(code: str, grantee: str, symbols: str) -> int:
-    nobody = f"{grantee!r} is nobody: everyone, tier:free|pro|admin, user:EMAIL or key:PREFIX"
-    said = {
-        "product": f"not all of {symbols!r} are products",
-        "dates": "the last date lies before the first",
-        "embargo": "an embargo lasts from 0 hours to ten years",
-        "embargo_needs_attestation": "what is shown live or within 24 hours of the close needs a licence of the data's "
-        "owner: declare yours with --licence",
-        "licence": "a licence for personal use lets nobody else see the data, an internal one only named users and "
-        "keys",
+    unknown = (
+        f"Unknown grantee {grantee!r}: use everyone, tier:free|pro|admin, user:EMAIL of an account, or key:PREFIX of a "
+        "key."
+    )
+    messages = {
+        "product": f"Unknown product in --symbols {symbols!r}: use product symbols such as ES,NQ.",
+        "dates": "--until is before --from: swap or correct the dates.",
+        "embargo": "Invalid --embargo-hours: use 0 hours to 10 years.",
+        "embargo_needs_attestation": "Access live or within 24 hours of the close needs a licence from the data's "
+        "owner. Declare yours with --licence.",
+        "licence": "This --licence does not cover the grantee: a personal licence covers only yourself, an internal "
+        "one only named users and keys.",
     }
-    print(f"outcry: {said.get(code, nobody)}", file=sys.stderr)
+    print(f"outcry: {messages.get(code, unknown)}", file=sys.stderr)
     return 2
 
 
 @grants.command
 def remove(grant: int, *, data: str | None = None) -> int:
-    """Take a grant back, by its number in `outcry grants list`.
+    """Remove a grant. Access ends at once.
 
     Parameters
     ----------
     grant
-        Its number.
+        Number of the grant, as `outcry grants list` shows it.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         if house.store.revoke_grant(grant, house.clock.now_ns(), by=BY_COMMAND):
             return 0
-    print(f"outcry: no grant {grant} is in force: see `outcry grants list`", file=sys.stderr)
+    print(f"outcry: No active grant {grant}. Run `outcry grants list` to see all grants.", file=sys.stderr)
     return 1
 
 
 @grants.command(name="list")
 def list_grants(*, data: str | None = None) -> int:
-    """List the grants in force, tab-separated: number, grantee, scope, symbols, from, until, embargo in hours, licence.
+    """List active grants, tab-separated: number, grantee, scope, symbols, from, until, embargo in hours, licence.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         for row in house.store.grants():
@@ -278,13 +280,15 @@ def list_grants(*, data: str | None = None) -> int:
 
 @grants.command
 def log(*, data: str | None = None) -> int:
-    """List what was granted and withdrawn, newest first, tab-separated: when, granted or withdrawn, by whom, the grant
-    as in `outcry grants list`, what was declared with it.
+    """List the history of grants, newest first, tab-separated.
+
+    The columns are: time, event (granted or withdrawn), actor, the columns of `outcry grants list`, and the licence
+    declaration.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         for line in house.store.grant_events(sys.maxsize):

@@ -1,4 +1,4 @@
-"""`outcry agent`: runs feeds on this machine and pushes what they bring to a service."""
+"""`outcry agent`: run feeds on this machine and push their trades to a service."""
 
 import asyncio
 import os
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 agent = App(
     name="agent",
-    help="""Run feeds on this machine and push what they bring to a service, until stopped.
+    help="""Run feeds on this machine and push their trades to a service, until stopped.
 
-    For what a server cannot reach: TWS or IB Gateway on your own machine, a file that Sierra Chart is writing, a broker
-    that forbids servers. Trades go outward only, over TLS, with a key that can do nothing else. What the service does
-    not take is kept on disk and sent later: the service may be away for hours, and this program killed at any moment.
+    Use it for sources that a server cannot reach: TWS or IB Gateway on your own machine, a file that Sierra Chart
+    writes, or a broker that does not allow servers. The agent only sends trades, over TLS, with a key that has no other
+    rights. It stores unsent trades on disk and sends them later, even after hours without the service or after a crash.
 
-        outcry agent init          write ~/.config/outcry/agent.toml, an example to fill in
+        outcry agent init          write an example file, ~/.config/outcry/agent.toml
 
-        outcry agent check         is everything there? what is missing?
+        outcry agent check         check the file, the key and every feed
 
         outcry agent               run
     """,
@@ -44,14 +44,17 @@ def run(*, config: _Config = None, log: Literal["text", "json"] = "text", insecu
     Parameters
     ----------
     config
-        The file; otherwise ~/.config/outcry/agent.toml.
+        Configuration file. Default: ~/.config/outcry/agent.toml.
     log
-        text: for people, a table where it is a terminal; json: a line of JSON for whatever happens.
+        text: readable lines, or a status table on a terminal. json: one JSON line per event.
     insecure
-        Let key and trades go unencrypted to a service that is not on this machine.
+        Allow unencrypted HTTP to a service on another machine. The key and the trades are then readable on the network.
     """
     if sys.platform == "win32":
-        print("outcry agent: run it in WSL 2, where it reaches TWS too (docs/agent.md)", file=sys.stderr)
+        print(
+            "outcry agent: Windows is not supported. Run the agent in WSL 2, which can also reach TWS (docs/agent.md).",
+            file=sys.stderr,
+        )
         return 2
     try:
         plan, means = _plan(config, insecure=insecure)
@@ -60,43 +63,45 @@ def run(*, config: _Config = None, log: Literal["text", "json"] = "text", insecu
         print(f"outcry agent: {problem}", file=sys.stderr)
         return 2
     except LogInUse:
-        print("outcry agent: another agent runs with this file's spool; end it first", file=sys.stderr)
+        print("outcry agent: Another agent already uses this spool folder. Stop it first.", file=sys.stderr)
         return 1
 
 
 @agent.command
 def init(path: Path | None = None) -> int:
-    """Write an example of the agent's file, readable by you alone, with every broker and what it asks for.
+    """Write an example configuration file with all brokers and their fields. Only you can read the file.
 
     Parameters
     ----------
     path
-        Where to; otherwise ~/.config/outcry/agent.toml.
+        File to write. Default: ~/.config/outcry/agent.toml.
     """
-    from outcry.cli.agent_example import example  # noqa: PLC0415 - with it come the brokers
+    from outcry.cli.agent_example import example  # noqa: PLC0415 - imports all brokers
 
     target = path or default_path(os.environ)
     try:
         write_private(target, example())
     except FileExistsError:
-        print(f"outcry agent: {target} is there already; it is left as it is", file=sys.stderr)
+        print(
+            f"outcry agent: {target} already exists and was not changed. Give another path.", file=sys.stderr
+        )
         return 1
-    print(f"wrote {target}: fill it in, then run `outcry agent check`")
+    print(f"Wrote {target}. Fill it in, then run `outcry agent check`.")
     return 0
 
 
 @agent.command
 def check(*, config: _Config = None, insecure: bool = False) -> int:
-    """Try the key and every feed of the file, and say what is missing. Nothing is kept, and no trade is sent.
+    """Check the key and every feed of the configuration file. No trade is sent and nothing is stored.
 
-    The exit status is 0 where everything is there.
+    The exit status is 0 if all checks pass, 1 if a check fails and 2 if the file is invalid.
 
     Parameters
     ----------
     config
-        The file; otherwise ~/.config/outcry/agent.toml.
+        Configuration file. Default: ~/.config/outcry/agent.toml.
     insecure
-        Let the key go unencrypted to a service that is not on this machine.
+        Allow unencrypted HTTP to a service on another machine. The key is then readable on the network.
     """
     from outcry.cli.agent_check import findings  # noqa: PLC0415 - the other commands do without
     from outcry.cli.agent_words import print_findings  # noqa: PLC0415
@@ -112,7 +117,7 @@ def check(*, config: _Config = None, insecure: bool = False) -> int:
 
 
 def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
-    """The file, and what feeds are made with. Raises `BadConfig`."""
+    """Read the configuration file. Raises `BadConfig`."""
     from outcry.feeds.adapters import adapters  # noqa: PLC0415 - the other commands need none
     from outcry.store.reference import load_reference  # noqa: PLC0415
     from outcry.wiring import SystemClock  # noqa: PLC0415
@@ -122,8 +127,8 @@ def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
 
 
 async def _run(plan: Plan, means: Means, log: str) -> int:
-    """Run until told to stop; then end cleanly."""
-    from outcry.bus.log import FileLog  # noqa: PLC0415 - there is no such lock on Windows
+    """Run until a signal, then stop cleanly."""
+    from outcry.bus.log import FileLog  # noqa: PLC0415 - needs a file lock that Windows does not have
     from outcry.cli.agent_words import as_json, as_lines  # noqa: PLC0415
     from outcry.client.agent import Agent, Source  # noqa: PLC0415 - with it comes the live engine
     from outcry.client.carrying import Market  # noqa: PLC0415
@@ -143,7 +148,7 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
         running = asyncio.ensure_future(_beside(working, shown=shown))
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError):  # there are no such signals on Windows
+            with suppress(NotImplementedError):  # Windows has no such signals
                 loop.add_signal_handler(sign, running.cancel)
         with suppress(asyncio.CancelledError):
             await running
@@ -151,7 +156,7 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
 
 
 async def _beside(working: "Agent", *, shown: bool) -> None:
-    """Run the agent; on a terminal show how everything stands, once a second."""
+    """Run the agent. On a terminal, show a status table that updates once a second."""
     if not shown:
         await working.run()
         return
@@ -173,4 +178,4 @@ async def _beside(working: "Agent", *, shown: bool) -> None:
 
 
 def say_nothing(*_said: object, **_details: object) -> None:
-    """Tell nobody: everything is on the terminal."""
+    """Discard an event: the terminal shows the status table instead."""

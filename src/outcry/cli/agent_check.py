@@ -1,4 +1,4 @@
-"""What works of an agent's file, and what is missing: the service, its key, and each feed and contract."""
+"""`outcry agent check`: check the service, its key, and each feed and contract of the configuration file."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _TIMEOUT_S = 10.0
 
 
 async def findings(plan: Plan, clock: Clock) -> Sequence[Row]:
-    """Look at everything; nothing is kept, and no trade is sent."""
+    """Run all checks. No trade is sent and nothing is stored."""
     service = await asyncio.to_thread(_service, plan.service)
     looks = [_feed(planned.label, planned.make(), clock) for planned in plan.feeds]
     return [service, *(row for rows in await asyncio.gather(*looks) for row in rows)]
 
 
 def _service(service: Service) -> Row:
-    """Push nothing at all: a service that knows the key says that it cannot read that."""
+    """Push an empty body: a service that accepts the key rejects the body as invalid."""
     sender = Sender(service.url, service.key, timeout_s=_TIMEOUT_S, trust=service.trust)
     try:
         status, said = sender.ask("check", b"")
@@ -37,7 +37,13 @@ def _service(service: Service) -> Row:
         return "service", "", "key", True, "ok"
     if isinstance(problem, ApiError):
         return "service", "", "key", False, problem.code if problem.code.isprintable() else "refused"
-    return "service", "", "reached", False, f"{service.url} answers, but is no service of this kind"
+    return (
+        "service",
+        "",
+        "reached",
+        False,
+        f"{service.url} responds, but is not an Outcry service. Check the URL.",
+    )
 
 
 async def _feed(label: str, feed: Feed, clock: Clock) -> Sequence[Row]:

@@ -1,7 +1,7 @@
-"""The agent's file: which service, which key, which feeds; read and checked.
+"""Read and validate the agent's configuration file: the service, its key and the feeds.
 
-Rules kept: everything that can be seen to be wrong without asking anybody is said before anything is asked, with the
-place in the file and what to write there; a file that holds secrets is its owner's alone; no message holds a secret.
+All errors that need no network are reported before any connection, with the place in the file and the remedy. A file
+with secrets must be readable by its owner only. No error message contains a secret.
 """
 
 import os
@@ -29,7 +29,7 @@ _LEAST_SPOOL = 64 * 10**6
 
 
 class AgentConfig(msgspec.Struct, forbid_unknown_fields=True):
-    """The file as written. Paths are relative to its folder."""
+    """The file as written. Relative paths start at its folder."""
 
     service: str
     key: str = ""
@@ -42,7 +42,7 @@ class AgentConfig(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything an agent needs."""
+    """The validated configuration."""
 
     service: Service
     spool: Path
@@ -51,23 +51,23 @@ class Plan:
 
 
 def read_plan(path: Path, environment: Mapping[str, str], means: Means, *, insecure: bool = False) -> Plan:
-    """Read and check a file. insecure: let it send trades and key unencrypted. Raises `BadConfig`."""
+    """Read and validate a file. insecure: allow unencrypted HTTP to another machine. Raises `BadConfig`."""
     try:
         config = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), AgentConfig)
     except FileNotFoundError:
-        raise BadConfig(f"there is no {path}: write one with `outcry agent init {path}`") from None
+        raise BadConfig(f"{path} does not exist. Create it with `outcry agent init {path}`.") from None
     except (
         OSError,
         ValueError,
-    ) as problem:  # a fault of TOML or of the form; neither shows a value of a feed
+    ) as problem:  # invalid TOML or an invalid field; neither message contains a value of a feed
         raise BadConfig(f"{path}: {problem}") from None
     folder = path.parent
     feeds = tuple(planned(number, table, folder, means) for number, table in enumerate(config.feed, start=1))
     if not feeds:
-        raise BadConfig(f"{path} names no feed: add a [[feed]] table")
+        raise BadConfig(f"{path} has no feed. Add a [[feed]] table.")
     refuse_twins(feeds, config.feed)
     if config.key or holds_secrets(config.feed, means):
-        refuse_readable(path, "it holds secrets")
+        refuse_readable(path, "contains secrets")
     service = Service(
         _address(config.service, insecure=insecure), _key(config, folder, environment), _trust(config, folder)
     )
@@ -75,27 +75,29 @@ def read_plan(path: Path, environment: Mapping[str, str], means: Means, *, insec
 
 
 def refuse_readable(path: Path, why: str) -> None:
-    """Refuse a file that others than its owner may read. Raises `BadConfig`."""
-    if sys.platform == "win32":  # rights there are none of these bits
+    """Reject a file that other users can read. Raises `BadConfig`."""
+    if sys.platform == "win32":  # Windows has no such mode bits
         return
     try:
         mode = path.stat().st_mode
     except OSError as problem:
         raise BadConfig(f"{path}: {problem.strerror}") from None
     if stat.S_IMODE(mode) & 0o077:
-        raise BadConfig(f"{path} may be read by others, and {why}: chmod 600 {path}")
+        raise BadConfig(f"{path} {why} and is readable by other users. Run: chmod 600 {path}")
 
 
 def _address(url: str, *, insecure: bool) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise BadConfig('service: an address such as "https://outcry.example.com" is meant')
+        raise BadConfig('service: Invalid URL. Use a form such as "https://outcry.example.com".')
     if parts.username or parts.password:
-        raise BadConfig("service: no name or password belongs into the address; the key says who you are")
+        raise BadConfig(
+            "service: The URL contains a user name or password. Remove it; the agent signs in with its key."
+        )
     if parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname):
         raise BadConfig(
-            "service: http:// would send your key and trades unencrypted over the network; use https://, or --insecure "
-            "where the network is your own"
+            "service: http:// would send your key and trades unencrypted. Use https://, or pass --insecure if you "
+            "trust the network."
         )
     return url.rstrip("/")
 
@@ -109,22 +111,22 @@ def _is_loopback(host: str) -> bool:
 
 def _key(config: AgentConfig, folder: Path, environment: Mapping[str, str]) -> str:
     if config.key and config.key_file:
-        raise BadConfig("key and key_file: one of them is enough")
+        raise BadConfig("key, key_file: Both are set. Remove one of them.")
     key = config.key or environment.get("OUTCRY_KEY", "")
     if config.key_file:
         path = folder / Path(config.key_file).expanduser()
-        refuse_readable(path, "it holds the key")
+        refuse_readable(path, "contains the key")
         try:
             key = path.read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as problem:
-            raise BadConfig(f"key_file {path}: {type(problem).__name__}") from None
+            raise BadConfig(f"key_file: {path} cannot be read ({type(problem).__name__}).") from None
     if not key:
         raise BadConfig(
-            "there is no key: make one on the service's Account page, for pushing, or with `outcry keys create --email "
-            "you@example.com --ingest`, and put it into key_file or OUTCRY_KEY"
+            "No key. Create a key for pushing on the service's Account page, or with `outcry keys create --email "
+            "you@example.com --ingest`. Put it into key_file or OUTCRY_KEY."
         )
     if not is_well_formed(key):
-        raise BadConfig("the key is none: it begins with outcry_ and has 56 characters; copy it whole")
+        raise BadConfig("Invalid key: keys start with outcry_ and have 56 characters. Copy the whole key.")
     return key
 
 
@@ -136,7 +138,7 @@ def _trust(config: AgentConfig, folder: Path) -> ssl.SSLContext | None:
     try:
         trust.load_verify_locations(path)
     except (OSError, ssl.SSLError):
-        raise BadConfig(f"ca: {path} holds no certificates in PEM form") from None
+        raise BadConfig(f"ca: {path} contains no PEM certificates.") from None
     return trust
 
 
@@ -144,18 +146,20 @@ def _limit_bytes(text: str) -> int:
     found = _SIZE.fullmatch(text.strip())
     size = int(found[1]) * _BYTES[found[2]] if found else 0
     if size < _LEAST_SPOOL:
-        raise BadConfig('spool_limit: a size such as "500 MB" or "2 GB" is meant, and at least 64 MB')
+        raise BadConfig(
+            f'spool_limit: Invalid size {text[:20]!r}. Use at least 64 MB, such as "500 MB" or "2 GB".'
+        )
     return size
 
 
 def default_path(environment: Mapping[str, str]) -> Path:
-    """Where the file is unless told."""
+    """Return the default path of the configuration file."""
     home = environment.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(home) / "outcry" / "agent.toml"
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that is its owner's alone. Raises `FileExistsError`."""
+    """Write a file that only its owner can read. Raises `FileExistsError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:

@@ -1,29 +1,30 @@
-"""The example of an agent's file, with every broker there is an adapter for and what it asks for."""
+"""The example of the agent's configuration file, with all brokers and their fields."""
 
 from outcry.feeds.adapters import adapters
 from outcry.ports.connections import Broker
 
 _HEAD = """\
-# What `outcry agent` runs and where it pushes to. Take away the # before what you use.
-# Keep this file your own (chmod 600): it may hold secrets. Paths are relative to its folder.
+# Configuration of `outcry agent`. Remove the # in front of the lines you use.
+# The file can contain secrets: keep it readable by you only (chmod 600). Relative paths start at its folder.
 
-# The service, and a key for pushing: its Account page makes one, or `outcry keys create --email … --ingest`.
+# URL of the service, and a key for pushing trades. Create the key on the service's Account page, or with
+# `outcry keys create --email … --ingest`.
 service = "https://outcry.example.com"
-key_file = "agent.key"        # or key = "outcry_…", or the variable OUTCRY_KEY
-# ca = "ca.pem"               # who vouches for the service, where that is a certificate of your own
+key_file = "agent.key"        # or key = "outcry_…", or the environment variable OUTCRY_KEY
+# ca = "ca.pem"               # root certificates, if the service has a certificate of your own CA
 
-# What the service has not taken yet is kept here, also while it is away.
+# Folder for trades that the service has not accepted yet.
 # spool = "spool"
-# spool_limit = "2 GB"        # beyond it the oldest goes, and is told as a gap
+# spool_limit = "2 GB"        # above this size the oldest trades are deleted and reported as a gap
 
-# A file that Sierra Chart is writing:
+# A file that Sierra Chart writes:
 # [[feed]]
 # scid = "/path/to/ESZ26_FUT_CME.scid"
 """
 
 
 def example() -> str:
-    """The file as it is written."""
+    """Return the text of the example file."""
     return _HEAD + "".join(_table(adapter.broker) for adapter in adapters().values())
 
 
@@ -38,6 +39,6 @@ def _table(broker: Broker) -> str:
     for field in broker.fields:
         said = [field.label, field.hint, f"one of: {', '.join(field.options)}" if field.options else ""]
         if field.optional:
-            said.append("may be left out")
+            said.append("optional")
         lines.append(f'# {field.name} = "{field.usual}"    # {"; ".join(filter(None, said))}')
     return "\n".join(lines) + "\n"

@@ -1,7 +1,6 @@
-"""The feeds of the agent's file: each table checked by what its broker asks for, and turned into a feed.
+"""Validate the feed tables of the agent's configuration file, and create the feeds.
 
-Rule kept: what can be seen to be wrong is said with the table's number and what to write there, and never what was
-written: it may be a secret.
+An error names the number of the table and the remedy. It never repeats the value, which may be a secret.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,17 +19,17 @@ from outcry.ports.files import FileRefused
 from outcry.services.connections.wanted import wanted_by
 from outcry.services.pushing import is_feed_name
 
-#: What a feed's table may hold beside the entries of its broker.
+#: Fields of a feed table besides those of its broker.
 _OURS = frozenset({"broker", "symbols", "name", "places"})
 
 
 class BadConfig(Exception):
-    """The file cannot be used: says where, and what to do."""
+    """The file is invalid. The message says where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A feed of the file. `name`: what the service will call it; `label`: what the file calls it; `make`: one of it."""
+    """A feed of the file. name: its name in the service; label: its name in the file; make: creates the feed."""
 
     name: str
     label: str
@@ -39,7 +38,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What feeds are made with."""
+    """Dependencies of the feeds."""
 
     universe: Universe
     clock: Clock
@@ -47,19 +46,21 @@ class Means:
 
 
 def planned(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
-    """The feed of one table. Raises `BadConfig`."""
+    """Return the feed of one table. Raises `BadConfig`."""
     if ("broker" in table) == ("scid" in table):
-        raise BadConfig(f'feed {number}: either broker = "…" or scid = "…" is meant')
+        raise BadConfig(f'feed {number}: Set either broker = "…" or scid = "…".')
     if "scid" in table:
         return _file(number, table, folder, means)
     return _broker(number, table, means)
 
 
 def _file(number: int, table: dict[str, Any], folder: Path, means: Means) -> Planned:
-    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - with it comes what reads files
+    from outcry.feeds.scid_tail import tail_of  # noqa: PLC0415 - imports the file readers
 
     if unknown := sorted(set(table) - {"scid", "name"}):
-        raise BadConfig(f"feed {number}: a file of Sierra Chart has no {unknown[0]}")
+        raise BadConfig(
+            f"feed {number}: Unknown field {unknown[0]}. A Sierra Chart file has the fields scid and name."
+        )
     path = folder / Path(str(table["scid"])).expanduser()
     today = datetime.fromtimestamp(means.clock.now_ns() // NANOS_PER_SECOND, UTC).date()
 
@@ -77,11 +78,11 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
     known = means.adapters()
     adapter = known.get(str(table["broker"]))
     if adapter is None:
-        raise BadConfig(f"feed {number}: broker is one of {', '.join(known)}")
+        raise BadConfig(f"feed {number}: Unknown broker. Use one of {', '.join(known)}.")
     broker = adapter.broker
     if not broker.installed:
         raise BadConfig(
-            f"feed {number}: what {broker.name} needs is not installed: pip install 'outcry[{broker.extra}]'"
+            f"feed {number}: The library for {broker.name} is not installed. Run: pip install 'outcry[{broker.extra}]'"
         )
     name = _name(number, table, broker.id)
     given = _given(number, table, adapter)
@@ -96,7 +97,7 @@ def _broker(number: int, table: dict[str, Any], means: Means) -> Planned:
         except BadEntry as problem:
             raise BadConfig(_wrong_entry(number, adapter, problem)) from None
 
-    make()  # says now what is wrong with the entries
+    make()  # raises for invalid values before the agent starts
     return Planned(name, broker.name, make)
 
 
@@ -104,7 +105,7 @@ def _name(number: int, table: dict[str, Any], usual: str) -> str:
     name = str(table.get("name", usual))
     if not is_feed_name(name):
         raise BadConfig(
-            f"feed {number}: name is up to 24 letters, digits, - and _ in lower case, a letter first"
+            f"feed {number}: Invalid name. Use up to 24 lower-case letters, digits, - and _, starting with a letter."
         )
     return name
 
@@ -114,39 +115,44 @@ def _given(number: int, table: dict[str, Any], adapter: Adapter) -> dict[str, st
     unknown = sorted(set(table) - _OURS - set(fields))
     if unknown:
         raise BadConfig(
-            f"feed {number}: {adapter.broker.name} has no {unknown[0]}; it has {', '.join(sorted(fields))}"
+            f"feed {number}: Unknown field {unknown[0]}. {adapter.broker.name} has the fields "
+            f"{', '.join(sorted(fields))}."
         )
     given: dict[str, str] = {}
     for name, field in fields.items():
         value = table.get(name, field.usual)
         if not isinstance(value, str | int) or isinstance(value, bool):
-            raise BadConfig(f'feed {number}: {name} is written in quotes, {name} = "…"')
+            raise BadConfig(f'feed {number}: {name} must be a text in quotes, {name} = "…".')
         given[name] = str(value)
         if not given[name] and not field.optional:
-            raise BadConfig(f"feed {number}: {name} is missing: {field.label}. {field.hint}".rstrip())
+            raise BadConfig(
+                f"feed {number}: {name} is missing. Set it to: {field.label}. {field.hint}".rstrip()
+            )
         if field.options and given[name] and given[name] not in field.options:
-            raise BadConfig(f"feed {number}: {name} is one of {', '.join(field.options)}")
+            raise BadConfig(f"feed {number}: Invalid {name}. Use one of {', '.join(field.options)}.")
     return given
 
 
 def _wrong_entry(number: int, adapter: Adapter, problem: BadEntry) -> str:
     hints = {field.name: f"{field.label}. {field.hint}" for field in adapter.broker.fields}
-    what = "is missing" if problem.code == "missing" else "cannot be right"
-    return f"feed {number}: {problem.field} {what}: {hints.get(problem.field, '')}".rstrip(" :")
+    what = "is missing" if problem.code == "missing" else "is invalid"
+    return f"feed {number}: {problem.field} {what}. {hints.get(problem.field, '')}".rstrip()
 
 
 def _roots(number: int, table: dict[str, Any], universe: Universe) -> tuple[str, ...]:
     symbols: Any = table.get("symbols")
     if not isinstance(symbols, list) or not symbols:
-        raise BadConfig(f'feed {number}: symbols is a list such as ["ES", "NQ"]')
+        raise BadConfig(f'feed {number}: symbols must be a list such as ["ES", "NQ"].')
     roots: list[str] = []
     for symbol in symbols:  # pyright: ignore[reportUnknownVariableType] - as TOML has it
         root = str(symbol).upper()
         if root not in universe.products:
-            raise BadConfig(f"feed {number}: {root[:12]!r} is no product{_like(universe, root)}")
+            raise BadConfig(f"feed {number}: Unknown product {root[:12]!r}. {_like(universe, root)}")
         roots.append(root)
     if len(set(roots)) > MOST_ROOTS:
-        raise BadConfig(f"feed {number}: {MOST_ROOTS} symbols are the most that one feed brings")
+        raise BadConfig(
+            f"feed {number}: {len(set(roots))} symbols, but a feed has at most {MOST_ROOTS}. Add another feed."
+        )
     return tuple(dict.fromkeys(roots))
 
 
@@ -154,29 +160,39 @@ def _like(universe: Universe, root: str) -> str:
     try:
         universe.resolve(root, datetime(2026, 1, 2, tzinfo=UTC).date())
     except UnknownName as problem:
-        return f"; like it: {', '.join(problem.suggestions)}" if problem.suggestions else ""
-    return "; write the root of the full-size contract, such as ES"
+        return (
+            f"Similar: {', '.join(problem.suggestions)}."
+            if problem.suggestions
+            else "Use a symbol such as ES."
+        )
+    return "Use the symbol of the full-size contract, such as ES."
 
 
 def _places(number: int, table: dict[str, Any]) -> dict[str, str]:
     places: Any = table.get("places", {})
     if not isinstance(places, dict) or not all(isinstance(at, str) for at in places.values()):
-        raise BadConfig(f"feed {number}: places is a table of addresses")
+        raise BadConfig(
+            f'feed {number}: places must be a table of addresses, such as {{gateway = "10.0.0.5:13000"}}.'
+        )
     return {str(name): str(at) for name, at in places.items()}
 
 
 def refuse_twins(feeds: tuple[Planned, ...], tables: list[dict[str, Any]]) -> None:
-    """Two feeds of one name would write over one another; but files of Sierra Chart are a contract each. Raises
-    `BadConfig`."""
+    """Reject two feeds of the same name, which would overwrite each other. Raises `BadConfig`.
+
+    Sierra Chart files may share a name, because each contains a different contract.
+    """
     seen: set[str] = set()
     for number, (feed, table) in enumerate(zip(feeds, tables, strict=True), start=1):
         if feed.name in seen and "scid" not in table:
-            raise BadConfig(f'feed {number}: there are two called {feed.name}; give one another name = "…"')
+            raise BadConfig(
+                f'feed {number}: The name {feed.name} is used twice. Give this feed another name = "…".'
+            )
         seen.add(feed.name)
 
 
 def holds_secrets(tables: list[dict[str, Any]], means: Means) -> bool:
-    """Whether any feed's table has an entry that is nobody else's business."""
+    """Return whether any feed table has a secret field."""
     known = means.adapters() if any("broker" in table for table in tables) else {}
     return any(
         field.secret and field.name in table

@@ -1,4 +1,4 @@
-"""What an agent says to whoever runs it: each code in plain words, with what to do; a line a feed on a terminal."""
+"""Messages of the agent: a sentence with a remedy for each code, log lines, and the status table."""
 
 import json
 import sys
@@ -14,53 +14,51 @@ from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 
 WORDS = {
-    # of a feed
-    "login_refused": "the broker does not take these entries: correct them in the file, then start again",
-    "login_expired": "the token or password has ended: renew it with the broker, write it into the file, start again",
-    "not_entitled": "the account has no real-time data of this: order it from the broker",
-    "unknown_contract": "the broker does not have this contract",
-    "too_many_sessions": "the account is signed in elsewhere too often: sign out there",
-    "not_allowed": "the broker forbids this to the account, or from this place",
-    "wrong_entry": "the broker cannot use an entry: correct it in the file, then start again",
-    "unreachable": "nobody answers: does the program run, and is its API switched on; is the network there?",
-    "disconnected": "the connection broke; it is made again",
-    "link_silent": "the connection has gone silent; it is made again",
-    "rate_limited": "the broker asks for patience; it is tried again",
-    "vendor_error": "the broker reports a fault; it is tried again",
-    "protocol": "what the broker sent cannot be read; it is tried again",
-    "seam_overflow": "too much came while history was fetched; it is tried again",
-    "file_unreadable": "the file is not there or cannot be read; it is tried again",
-    "no_room": "neither the disk nor the memory has room; it is tried again",
-    "agent_stopped": "the agent was stopped",
-    # of the service
-    "unauthorized": "the service does not know the key, or it was revoked: make another for pushing",
-    "forbidden": "the key reads, and does not push: make one for pushing",
-    "occupied": "another program pushes this contract for the same user: end that one, or wait until it is silent",
-    "connected": "the service is connected to this broker for you: disconnect it there, or take the feed out here",
-    "feed": "the service has a feed of its own of this name: give this one another name in the file",
-    "times": "the service finds the times impossible: set this machine's clock",
-    "streams": "the service takes no more streams of this user",
-    "too_many": "the service takes no more contracts of this user for now",
-    "quota": "the service stores no more data of this user: ask its operator for a larger quota",
-    "disk_reserve": "the disk of the service is nearly full: its operator must free space; it is tried again",
-    "expired": "the contract trades no more",
+    # codes of a feed
+    "login_refused": "The broker rejected the credentials. Correct them in the file and restart the agent.",
+    "login_expired": "The token or password has expired. Renew it with the broker, then update the file and restart.",
+    "not_entitled": "The account has no real-time data for this product. Subscribe to it with the broker.",
+    "unknown_contract": "The broker does not offer this contract.",
+    "too_many_sessions": "The account has too many open sessions elsewhere. Sign out of one.",
+    "not_allowed": "The broker does not allow this for the account or from this network.",
+    "wrong_entry": "The broker rejected a value. Correct it in the file and restart the agent.",
+    "unreachable": "No response. Check that the program is running, its API is enabled and the network is up.",
+    "disconnected": "Connection lost. Reconnecting.",
+    "link_silent": "Connected, but no data or heartbeats received. Reconnecting.",
+    "rate_limited": "The broker limits requests. Retrying later.",
+    "vendor_error": "The broker reported an error. Retrying.",
+    "protocol": "The broker sent an invalid message. Retrying.",
+    "seam_overflow": "Too many trades arrived while history was loading. Retrying.",
+    "file_unreadable": "The file does not exist or cannot be read. Retrying.",
+    "no_room": "Disk and memory are full. Free disk space. Retrying.",
+    "agent_stopped": "The agent was stopped.",
+    # codes of the service
+    "unauthorized": "The service rejected the key. Create a new key for pushing.",
+    "forbidden": "The key cannot push trades. Create a key for pushing.",
+    "occupied": "Another program pushes this contract for the same user. Stop one of them.",
+    "connected": "The service is already connected to this broker for you. Disconnect it there, or remove this feed.",
+    "feed": "The service has its own feed of this name. Give this feed another name in the file.",
+    "times": "The service rejected the timestamps. Check this machine's clock.",
+    "streams": "The user has reached the maximum number of streams.",
+    "too_many": "The user has reached the maximum number of contracts for now.",
+    "quota": "The user's storage quota is full. Ask the operator for a larger quota.",
+    "disk_reserve": "The service's disk is nearly full. Its operator must free space. Retrying.",
+    "expired": "The contract has expired.",
 }  # fmt: skip
-#: What a finding of a check is called where it passed.
-_PASSED = {
-    "ticks": "trade by trade", "bars_1s": "in bars of a second", "bars_1m": "in bars of a minute", "none": "none",
-}  # fmt: skip
+#: Results of passed checks.
+_PASSED = {"ticks": "trades", "bars_1s": "1-second bars", "bars_1m": "1-minute bars", "none": "none"}
 REFRESH_S = 1.0
-#: Columns where there is no terminal that says how many it has.
+#: Table width when standard output is not a terminal.
 _WIDE = 200
 
 
 def words_of(code: str) -> str:
-    """A code in plain words; the code itself where there are none."""
+    """Return the message of a code, or the code itself if it has none."""
     return WORDS.get(code) or _PASSED.get(code) or code
 
 
 def as_json(clock: Clock) -> Callable[..., None]:
-    """Lines of JSON on standard error."""
+    """Return a function that writes events to standard error as JSON lines."""
 
     def tell(event: str, **details: object) -> None:
         at = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
@@ -71,7 +69,7 @@ def as_json(clock: Clock) -> Callable[..., None]:
 
 
 def as_lines(clock: Clock) -> Callable[..., None]:
-    """Plain lines on standard error, for people."""
+    """Return a function that writes events to standard error as readable lines."""
 
     def tell(event: str, **details: object) -> None:
         at = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
@@ -91,10 +89,10 @@ def as_lines(clock: Clock) -> Callable[..., None]:
 
 
 def table(agent: Agent) -> Table:
-    """How everything stands: a line a feed and contract, and one of the service."""
+    """Return the status table: a row per feed and contract, and one for the service."""
     found = Table(box=None, pad_edge=False)
-    for column in ("feed", "contract", "state", "trades", "newest", "to send", ""):
-        found.add_column(column, justify="right" if column in {"trades", "to send"} else "left")
+    for column in ("feed", "contract", "state", "trades", "last trade", "unsent", ""):
+        found.add_column(column, justify="right" if column in {"trades", "unsent"} else "left")
     for key, follower in sorted(agent.followers.items()):
         seen, line = follower.seen, follower.line
         refused = agent.outward.refused.get(key, "")
@@ -111,15 +109,15 @@ def table(agent: Agent) -> Table:
         )
     reached = agent.outward.reached
     said = "" if reached.code == "ok" else words_of(reached.code) if reached.code in WORDS else reached.text
-    how = "takes what is sent" if reached.code == "ok" else reached.code
+    how = "connected" if reached.code == "ok" else reached.code
     found.add_row("service", "", _plain(how), "", "", "", _plain(said))
     if agent.disk:
-        found.add_row("spool", "", "cannot be written", "", "", "", _plain(agent.disk))
+        found.add_row("spool", "", "not writable", "", "", "", _plain(agent.disk))
     return found
 
 
 def _plain(text: str) -> Text:
-    """As it is: what others have said is no markup, and moves no cursor."""
+    """Return text without markup and control characters, because it may come from a remote host."""
     return Text("".join(sign for sign in text if sign.isprintable()))
 
 
@@ -128,11 +126,11 @@ def _time(at_ns: int) -> str:
 
 
 def print_findings(rows: Sequence[tuple[str, str, str, bool | None, str]]) -> None:
-    """A table of what was looked at: feed, contract, step, whether it passed (None: not tried), code."""
+    """Print the table of checks: feed, contract, step, whether it passed (None: not tried), code."""
     found = Table(box=None, pad_edge=False)
     for column in ("feed", "contract", "", "", ""):
         found.add_column(column, overflow="fold")
-    marks = {True: "ok", False: "missing", None: "not tried"}
+    marks = {True: "ok", False: "failed", None: "not tried"}
     for feed, contract, step, passed, code in rows:
         said = "" if code in {"ok", "not_tried"} else words_of(code)
         found.add_row(feed, contract, step.replace("_", " "), marks[passed], _plain(said))

@@ -1,7 +1,7 @@
-"""`outcry backup`: a copy of an installation that can be served as it is, taken while the service runs.
+"""`outcry backup`: copy an installation while the service runs. The copy can be served as it is.
 
-Rules kept: nothing of the installation is locked or changed; the copy is for its owner only, whatever the umask; a copy
-that could not be finished is removed.
+The command locks and changes nothing in the installation. Only the owner can read the copy, whatever the umask. An
+incomplete copy is deleted.
 """
 
 import errno
@@ -23,33 +23,33 @@ from outcry.wiring import LOG_FOLDER, SECRET_FILE
 from outcry.wiring.inspection import TAPE_FOLDER, NoInstallation, check_installed, readable
 from outcry.wiring.vault import VAULT_FILE
 
-#: A running service may replace files while they are copied; then those that have come are copied too.
+#: A running service may replace files during the copy; then the copy is repeated.
 _TRIES = 10
 _PLAIN = (SECRET_FILE, VAULT_FILE, "outcry.toml", "overrides.csv")
 
 
 class _Changed(Exception):
-    """A file was replaced by the service before it was copied."""
+    """The service replaced a file before it was copied."""
 
 
 def backup(folder: Path, *, data: str | None = None) -> int:
-    """Copy database, tape, live logs, secret and vault key into FOLDER, which must be empty or new; the service may go
-    on running.
+    """Back up the database, tape, live logs, secret and vault key. The service can keep running.
 
-    To restore, name that folder with OUTCRY_DATA. It holds what its database is opened with: keep it as safe as the
-    original. Whoever sets OUTCRY_SECRET and OUTCRY_VAULT_KEYS instead has backups without them.
+    To restore, set OUTCRY_DATA to the backup folder. The backup contains the secret and the vault key: protect it like
+    the original. Keys set with OUTCRY_SECRET and OUTCRY_VAULT_KEYS are not included.
 
     Parameters
     ----------
     folder
-        Where to.
+        Backup folder. It must be new or empty.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
     if settings.database_url:
         print(
-            "outcry: this database is backed up with its own tools; copy the tape folder beside it",
+            "outcry: `outcry backup` cannot copy PostgreSQL. Back it up with its own tools (pg_dump), and copy the "
+            "tape folder.",
             file=sys.stderr,
         )
         return 2
@@ -59,23 +59,23 @@ def backup(folder: Path, *, data: str | None = None) -> int:
         print(f"outcry: {problem}", file=sys.stderr)
         return 1
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        print(f"outcry: {folder} is not empty", file=sys.stderr)
+        print(f"outcry: {folder} is not an empty folder. Choose a new or empty folder.", file=sys.stderr)
         return 2
     try:
         with _private(folder):
             faults = list(_copied(settings, folder))
     except (OSError, sqlite3.Error, _Changed) as problem:
-        print(f"outcry: no backup was made: {_said(problem, folder)}", file=sys.stderr)
+        print(f"outcry: Backup failed: {_said(problem, folder)}", file=sys.stderr)
         return 1
     for fault in faults:
         print(f"outcry: {fault}", file=sys.stderr)
-    print(f"backed up to {folder}")
+    print(f"Backed up to {folder}")
     return 1 if faults else 0
 
 
 @contextmanager
 def _private(folder: Path) -> Generator[None]:
-    """Make the folder, and everything made in it, its owner's only; remove what was made if it is not finished."""
+    """Create the folder with access for its owner only. On an error, delete everything created in it."""
     new, umask = not folder.exists(), os.umask(0o077)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def _private(folder: Path) -> Generator[None]:
                 path.unlink(missing_ok=True)
         left = [str(path) for path in folder.iterdir()] if folder.is_dir() else []
         if left:
-            print(f"outcry: could not be removed: {', '.join(left)}", file=sys.stderr)
+            print(f"outcry: Could not delete {', '.join(left)}. Delete them by hand.", file=sys.stderr)
         elif new and folder.is_dir():
             folder.rmdir()
         raise
@@ -98,10 +98,11 @@ def _private(folder: Path) -> Generator[None]:
 
 
 def _copied(settings: Settings, folder: Path) -> Iterator[str]:
-    """Copy all of it; yield a line for each thing that was damaged before it was copied.
+    """Copy everything, and yield a line for each damaged or missing file.
 
-    The database is copied first and says which tape files belong to it; a log may be ahead of its snapshot, not behind.
-    Where the service has dropped or replaced a file before it was copied, the database is copied again."""
+    The database is copied first, because it lists the tape files. A log may be ahead of its snapshot but not behind it.
+    If the service deletes or replaces a file before it is copied, the database is copied again.
+    """
     source = settings.folder
     missing: list[str] = []
     gone: list[Path] = []
@@ -114,13 +115,13 @@ def _copied(settings: Settings, folder: Path) -> Iterator[str]:
             if not gone and missing == before:
                 break
     if gone:
-        raise _Changed(f"{gone[0]} is gone before it can be copied: try again")
+        raise _Changed(f"The service deleted {gone[0]} during the copy. Run `outcry backup` again.")
     _copy_newer_logs(source, folder)
     for name in _PLAIN:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
     yield from (
-        f"tape file {source / TAPE_FOLDER / name} is missing: import its recording again" for name in missing
+        f"Tape file {source / TAPE_FOLDER / name} is missing. Import its recording again." for name in missing
     )
     yield from _damaged(source, folder)
 
@@ -132,8 +133,10 @@ def _copy_database(uri: str, target: Path) -> None:
 
 
 def _copy_tape(source: Path, folder: Path) -> Iterator[str]:
-    """Copy the files that the copied database names, and remove what an earlier try copied beside them; yield those
-    that are missing."""
+    """Copy the tape files that the copied database lists; yield the missing ones.
+
+    Other files, from an earlier attempt, are deleted.
+    """
     named, target = _digests(folder), folder / TAPE_FOLDER
     for path in sorted(target.rglob("*.dbn.zst")):
         if str(path.relative_to(target)) not in named:
@@ -148,28 +151,28 @@ def _copy_tape(source: Path, folder: Path) -> Iterator[str]:
 
 
 def _digests(folder: Path) -> dict[str, str]:
-    """The tape files that a copied database names, each with its digest, empty where it has none yet."""
+    """Return the tape files that the copied database lists, with their digests (empty if not computed yet)."""
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as copy:
         try:
             return dict(copy.execute("SELECT path, digest FROM recordings"))
-        except sqlite3.OperationalError:  # of an earlier Outcry, without digests
+        except sqlite3.OperationalError:  # an earlier schema without digests
             return {path: "" for (path,) in copy.execute("SELECT path FROM recordings")}
 
 
 def _damaged(source: Path, folder: Path) -> Iterator[str]:
-    """What was copied although it is damaged: better than nothing, but to be known."""
+    """Yield a line for each damaged file that was copied all the same."""
     for name, digest in _digests(folder).items():
         copied = folder / TAPE_FOLDER / name
         if digest and copied.exists():
             with copied.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                     yield (
-                        f"tape file {source / TAPE_FOLDER / name} is damaged, and so is its copy: run `outcry doctor`"
+                        f"Tape file {source / TAPE_FOLDER / name} is damaged, and so is its copy. Run `outcry doctor`."
                     )
     with closing(sqlite3.connect(folder / DATABASE_FILE)) as copy:
         wrong = [line for (line,) in copy.execute("PRAGMA integrity_check(3)") if line != "ok"]
     yield from (
-        f"the database is damaged, and so is its copy ({line}): run `outcry doctor`" for line in wrong
+        f"The database is damaged, and so is its copy ({line}). Run `outcry doctor`." for line in wrong
     )
 
 
@@ -178,7 +181,7 @@ def _log_files(source: Path) -> list[Path]:
 
 
 def _copy_log(path: Path, target: Path) -> bool:
-    """Copy a file of the log; False where it was dropped meanwhile. The frame that is being written is left out."""
+    """Copy a log file without the frame being written. Return False if the service deleted the file meanwhile."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         shutil.copyfile(path, target)
@@ -203,7 +206,7 @@ def _newest(folder: Path) -> Path:
 
 
 def _copy_newer_logs(source: Path, folder: Path) -> None:
-    """Files that were begun while others were copied: a file that was copied before it was full leads up to them."""
+    """Copy log files that were created or grew during the copy."""
     for path in _log_files(source):
         target = folder / path.relative_to(source)
         if not target.exists() or target.stat().st_size < path.stat().st_size:
@@ -217,7 +220,4 @@ def _said(problem: Exception, folder: Path) -> str:
         return str(problem)
     named = getattr(problem, "filename2", None) or getattr(problem, "filename", None)
     place = f" ({named})" if named and str(named).startswith(str(folder)) else ""
-    return (
-        f"disk full: {folder}{place} has no room for it. What was copied so far was removed: free space, or "
-        "name another folder"
-    )
+    return f"The disk of {folder} is full{place}. The incomplete copy was deleted. Free space or choose another folder."

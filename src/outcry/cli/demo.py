@@ -1,9 +1,8 @@
-"""`outcry serve --demo`: an invented market in a folder of its own, at any hour of any day.
+"""`outcry serve --demo`: a simulated market that is open at any hour of any day.
 
-Rules kept: invented and real data never lie in one folder; what was invented before is thrown away at each start, and
-the demonstration's own key of the start before ends, while keys that people made stay; everything computed from it
-says that it is invented; webhooks may go to the demonstration's own receiver, and what fired in the morning that is
-invented at the start is sent to none.
+Simulated and real data never share a folder, and every answer says that its data is simulated. Each start deletes the
+previous simulated data and revokes the demo's previous key; keys that users created stay. Webhooks can be sent to the
+demo's own receiver. Alerts from before the start of the demo are not delivered.
 """
 
 import sys
@@ -34,7 +33,7 @@ SEED = 1848  # the year the Chicago Board of Trade was founded: any number would
 
 
 class Serving(NamedTuple):
-    """What to serve from, the feeds to run, and what to say once it answers (host, port)."""
+    """The object graph to serve, the feeds to run, and the message to print once the server listens (host, port)."""
 
     house: House
     feeds: Sequence[tuple[int, Feed]]
@@ -42,7 +41,7 @@ class Serving(NamedTuple):
 
 
 def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
-    """A demonstration has its own folder, beside the usual one, unless one was named."""
+    """Return settings with the demo's own data folder, unless the user chose one."""
     if chosen:
         return settings
     return msgspec.structs.replace(settings, data=str(demo_folder(settings.folder)))
@@ -50,8 +49,8 @@ def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
 
 @contextmanager
 def open_demo(settings: Settings) -> Generator[Serving]:
-    """Open the folder, invent the past, and make a key. Raises `BadSettings` for a folder with real data."""
-    from outcry.deliver.sink import receiver  # noqa: PLC0415 - only a demonstration invents, and receives
+    """Open the folder, simulate past sessions and create a key. Raises `BadSettings` for a folder with real data."""
+    from outcry.deliver.sink import receiver  # noqa: PLC0415 - needed by the demo only
     from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415
     from outcry.feeds.simulator.feed import SimulatorFeed  # noqa: PLC0415
     from outcry.feeds.simulator.history import past_sessions  # noqa: PLC0415
@@ -73,9 +72,14 @@ def open_demo(settings: Settings) -> Generator[Serving]:
         universe, calendar, clock = house.reference.universe, house.reference.calendar, house.market_clock
         assert isinstance(clock, DemoClock)
         market = Market(SEED, universe.products, calendar)
-        days = (clock.trade_date, clock.trade_date + ROLLS_WITHIN)  # a roll must not lose the past
+        days = (
+            clock.trade_date,
+            clock.trade_date + ROLLS_WITHIN,
+        )  # after a roll the new contract has a past too
         fronts = sorted({universe.front(root, day) for root in market.roots for day in days})
-        print(f"inventing {SESSIONS} sessions of {len(market.roots)} products …", file=sys.stderr, flush=True)
+        print(
+            f"Simulating {SESSIONS} sessions of {len(market.roots)} products …", file=sys.stderr, flush=True
+        )
         write_history(
             house.store, universe.products, fronts,
             lambda contract: past_sessions(market, contract, calendar, clock.trade_date, SESSIONS),
@@ -88,9 +92,9 @@ def open_demo(settings: Settings) -> Generator[Serving]:
 
 
 def _admitting(settings: Settings, sink: "Receiver") -> Settings:
-    """Let webhooks go to the demonstration's own receiver too, and take its word for who it is."""
+    """Allow webhooks to the demo's own receiver, and trust its certificate."""
     hosts = ",".join(filter(None, (settings.private_hosts, sink.host)))
-    if settings.private_ca:  # the operator's own roots stay
+    if settings.private_ca:  # keep the operator's own root certificates
         with sink.authority.open("ab") as file:
             file.write(b"\n" + Path(settings.private_ca).read_bytes())
     return msgspec.structs.replace(settings, private_hosts=hosts, private_ca=str(sink.authority))
@@ -102,13 +106,13 @@ def _refuse_real_data(house: House) -> None:
         real |= {row.source for row in house.store.sessions([0], root)} - {SOURCE}
     if real:
         raise BadSettings(
-            f"{house.settings.folder} holds real data ({', '.join(sorted(real))}): a demonstration needs a folder of "
-            "its own, --data names one"
+            f"{house.settings.folder} contains real data ({', '.join(sorted(real))}). The demo needs its own folder: "
+            "choose another with --data."
         )
 
 
 def _clear(house: House) -> None:
-    """What was invented before goes: the market begins anew with each start."""
+    """Delete the simulated data of earlier starts."""
     for path in house.store.forget_source(SOURCE):
         house.tape.remove(path)
     for key in house.log.keys():  # noqa: SIM118 - no mapping
@@ -117,7 +121,7 @@ def _clear(house: House) -> None:
 
 
 def _only_key(house: House) -> str:
-    """Make the demonstration's key, and revoke those of earlier starts: they were printed in terminals and logs."""
+    """Create the demo's key. Revoke those of earlier starts, because terminals and logs show them."""
     now_ns = house.clock.now_ns()
     user_id = house.store.ensure_user(EMAIL, now_ns)
     for row in house.keys.of(user_id):
@@ -126,7 +130,7 @@ def _only_key(house: House) -> str:
 
 
 def _grant_to_everyone(house: House) -> None:
-    """Invented data is nobody's: every key sees it, live and at once."""
+    """Grant every key the simulated data, live and without embargo."""
     known = {(grant.grantee, grant.scope, grant.embargo_ns) for grant in house.store.grants()}
     for scope in ("completed", "live"):
         if ("everyone", scope, 0) not in known:
@@ -138,9 +142,10 @@ def _greet(key: str, house: House, host: str, port: int) -> None:
     at = address(host, port)
     print(set_up_notice(house, at), end="", file=sys.stderr, flush=True)
     print(
-        f"Outcry demo at {at}: invented data, no market and no advice (kept in {house.settings.folder})\n"
+        f"Outcry demo at {at} (data folder: {house.settings.folder})\n"
+        "All data is simulated. Not advice.\n"
         f"key: {key}\n"
         f'curl -H "x-api-key: {key}" "{at}/api/levels?symbol=ES"\n'
-        f"webhooks can be tried with its own receiver: {at}/sink",
+        f"Test webhooks with the built-in receiver: {at}/sink",
         flush=True,
     )

@@ -1,7 +1,7 @@
-"""`outcry endpoint check`: would an address be taken for a webhook?
+"""`outcry endpoint check`: check whether a URL is accepted for a webhook.
 
-Rule kept: what decides is what decides when a webhook is saved and at every delivery; standard output carries the code
-alone. Nothing is connected to, and no database opened.
+The command applies the same rules as saving a webhook and every delivery. It prints only the code on standard output,
+opens no connection and no database.
 """
 
 import asyncio
@@ -17,19 +17,22 @@ from outcry.deliver.lookup import OK, UNVERIFIED, Lookup
 from outcry.deliver.names import NameService, ask_system
 from outcry.settings import read_settings
 
-endpoint = App(name="endpoint", help="Webhook addresses: would this one be taken?")
+endpoint = App(name="endpoint", help="Check whether webhook URLs are accepted.")
 
 _REASONS = {
-    "endpoint_invalid": "this is no address of the web: https://, a host, and a path or query; without spaces, "
-    "backslashes, a # part or percent signs in the host, 2,048 characters at most",
-    "endpoint_not_https": "only https:// is taken",
-    "endpoint_userinfo": "a name or password before an @ is not taken; put a secret into the path instead",
-    "endpoint_port": "only port 443 is taken, and what the setting private_hosts names",
-    "endpoint_private": "this host is not public, or leads to an address that is not; the setting private_hosts can "
-    "admit it, for development",
-    "endpoint_self": "this is where this service itself is reached",
+    "endpoint_invalid": "The URL is invalid. Use https://, a host and a path, at most 2,048 characters in all, without "
+    "spaces, backslashes, a # fragment or percent signs in the host.",
+    "endpoint_not_https": "The URL must start with https://.",
+    "endpoint_userinfo": "The URL contains a user name or password before an @. Put the secret into the path instead.",
+    "endpoint_port": "The port must be 443. For development, the setting private_hosts can allow another port.",
+    "endpoint_private": "The host is not public, or resolves to a private IP address. For development, the setting "
+    "private_hosts can allow it.",
+    "endpoint_self": "The URL points to this service. Use the URL of the receiver.",
 }
-_UNFOUND = "the name cannot be found now: the address is taken as not verified, and judged at every delivery"
+_UNRESOLVED = (
+    "The host name cannot be resolved at the moment. The URL is accepted as unverified and checked again at every "
+    "delivery."
+)
 
 
 @endpoint.command
@@ -39,11 +42,11 @@ def check(
     answer: Annotated[list[str] | None, Parameter(negative=())] = None,
     data: str | None = None,
 ) -> int:
-    """Say whether URL would be taken for a webhook.
+    """Check whether URL is accepted for a webhook.
 
-    Prints `ok`, or the code of what is wrong; the reason goes to standard error. Exit status 0 if it is taken, 1
-    if not, 2 where an answer is no IP address. A name that cannot be found now is taken, with a note. The settings
-    `public_url`, `private_hosts` and `egress_denied` count.
+    Prints `ok` or an error code on standard output, and the reason on standard error. Exit status: 0 accepted, 1
+    rejected, 2 invalid --answer. A host name that cannot be resolved is accepted with a note. The settings
+    `public_url`, `private_hosts` and `egress_denied` apply.
 
         outcry endpoint check https://hooks.example.com/outcry
 
@@ -52,17 +55,19 @@ def check(
     Parameters
     ----------
     url
-        The address, as it would be entered.
+        URL of the webhook.
     answer
-        An IP address that the name is taken to have, instead of asking the name service; may be given more than once.
+        IP address to use instead of a DNS lookup. Can be given more than once.
     data
-        The data folder, whose outcry.toml counts; otherwise OUTCRY_DATA.
+        Data folder, for its outcry.toml. Default: OUTCRY_DATA.
     """
     for given in answer or ():
         try:
             ip_address(given)
         except ValueError:
-            print(f"outcry: {given!r} is not an IP address", file=sys.stderr)
+            print(
+                f"outcry: Invalid --answer {given!r}: use an IP address such as 203.0.113.7.", file=sys.stderr
+            )
             return 2
     settings = read_settings(data=data)
     rule = read_rule(settings.public_url, settings.private_hosts, settings.egress_denied)
@@ -72,7 +77,7 @@ def check(
 
     code = asyncio.run(Lookup(rule, NameService(scripted)).judge(url))
     if code == UNVERIFIED:
-        print(f"outcry: {_UNFOUND}", file=sys.stderr)
+        print(f"outcry: {_UNRESOLVED}", file=sys.stderr)
         code = OK
     print(code)
     if code != OK:

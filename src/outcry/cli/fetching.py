@@ -1,7 +1,7 @@
-"""`outcry fetch`: past sessions from Databento's historical service into the store.
+"""`outcry fetch`: download past sessions from Databento's historical service and import them.
 
-Rules kept: what it costs is said, and agreed to, before anything is fetched; the key is no argument, for arguments are
-seen by every user of a machine and kept by shells.
+The user confirms the estimated cost before the download. The key is not an argument, because other users of the machine
+can see arguments and shells store them.
 """
 
 import os
@@ -45,46 +45,47 @@ def fetch(
     yes: bool = False,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
-    """Fetch past sessions from Databento, and import them.
+    """Download the trades of past sessions from Databento, and import them.
 
-    Trade by trade, a trade date at a time. Databento charges by volume: what it estimates is said first, and you are
-    asked. What is stored complete already is not fetched again, so a command that was interrupted can be repeated.
-    Prints a line a session, as `outcry import` does. The key is read from OUTCRY_DATABENTO_KEY, or a file.
+    Databento charges by volume. The command first prints Databento's estimate and asks for confirmation. Complete
+    sessions that are already stored are not downloaded again, so you can repeat an interrupted command. Prints one line
+    per session, as `outcry import` does. The API key comes from OUTCRY_DATABENTO_KEY or --key-file.
 
         outcry fetch ES --from 2026-11-02 --to 2026-11-20
 
     Parameters
     ----------
     symbol
-        A product, whose front contracts are fetched and near a roll the next ones too: ES; or one contract: ESZ2026.
+        Product, such as ES, for its front contracts and, near a roll, the next ones. Or one contract, such as ESZ2026.
     first
-        The first trade date: 2026-11-02.
+        First trade date, such as 2026-11-02.
     last
-        The last one, included.
+        Last trade date, included.
     owner
-        Whose recording it is: operator, or a user's e-mail address.
+        Owner of the recordings: operator, or the email address of a user.
     key_file
-        A file that holds the API key, and nothing else.
+        File that contains only the Databento API key.
     yes
-        Fetch without asking.
+        Download without asking for confirmation.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     if owner != "operator" and not is_email(owner):
-        return _wrong(f"--owner {owner[:60]!r} is neither operator nor an e-mail address")
+        return _wrong(f"Invalid --owner {owner[:60]!r}: use `operator` or an email address.")
     try:
         from outcry.feeds.databento.adapter import checked_key  # noqa: PLC0415 - the vendor's library is an extra
         from outcry.feeds.databento.past import FetchRefused, Past  # noqa: PLC0415
 
         key = checked_key(key_file.read_text() if key_file else os.environ.get(KEY, ""))
     except ImportError:
-        return _wrong("Databento's library is not installed: pip install 'outcry[databento]'")
+        return _wrong("Databento's library is not installed. Run: pip install 'outcry[databento]'")
     except BadEntry as problem:
         where = str(key_file) if key_file else KEY
-        wants = (
-            "holds no key" if problem.code == "missing" else "is no key: 32 characters that begin with db-"
+        if problem.code == "missing":
+            return _wrong(f"No Databento API key: {where} is not set or is empty. Put your key there.")
+        return _wrong(
+            f"{where} is not a Databento API key. Databento keys start with `db-` and have 32 characters."
         )
-        return _wrong(f"{where} {wants}")
     settings = read_settings(data=data)
     with open_house(settings) as house:
         owner_id = (
@@ -95,7 +96,8 @@ def fetch(
             parts = _parts(house, symbol, (first, last), owner_id)
             if not parts:
                 print(
-                    "outcry: nothing to fetch: these trade dates are stored, or not over yet", file=sys.stderr
+                    "outcry: Nothing to download: all sessions of these dates are stored, or have not ended.",
+                    file=sys.stderr,
                 )
                 return 0
             if not _agreed(parts, past.cost(parts), yes=yes):
@@ -112,7 +114,7 @@ def _wrong(what: str) -> int:
 
 
 def _parts(house: House, symbol: str, dates: tuple[date, date], owner: int) -> "list[Part]":
-    """What is to be fetched. Raises `UnknownName`, `FeedRefused`."""
+    """Return the parts to download. Raises `UnknownName`, `FeedRefused`."""
     from outcry.feeds.databento.past import parts_of  # noqa: PLC0415 - the vendor's library is an extra
 
     reference = house.reference
@@ -133,18 +135,18 @@ def _agreed(parts: "Sequence[Part]", dollars: float, *, yes: bool) -> bool:
     days = sorted(part.trade_date for part in parts)
     count = NullTranslations().ngettext("%d trade date", "%d trade dates", len(parts)) % len(parts)
     dates = f"{count} of {contracts}, {days[0]} to {days[-1]}"
-    print(f"{dates}: ${dollars:,.2f} by Databento's estimate", file=sys.stderr)
+    print(f"{dates}. Databento estimates ${dollars:,.2f}.", file=sys.stderr)
     if yes:
         return True
     if not sys.stdin.isatty():
-        print("outcry fetch: say --yes where nobody can be asked", file=sys.stderr)
+        print("outcry fetch: Not a terminal: pass --yes to confirm.", file=sys.stderr)
         return False
-    print("Fetch them? [y/N] ", end="", file=sys.stderr, flush=True)
+    print("Download? [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _fetch_all(house: House, past: "Past", parts: "Sequence[Part]", owner: int) -> int:
-    """Fetch and import part by part. Raises `FetchRefused` for what stops it: what came before is kept."""
+    """Download and import part by part. Raises `FetchRefused`; earlier parts stay imported."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console,
@@ -157,7 +159,7 @@ def _fetch_all(house: House, past: "Past", parts: "Sequence[Part]", owner: int) 
         task = bar.add_task("", total=len(parts))
         for part in parts:
             bar.update(task, description=f"{part.contract.key} {part.trade_date}")
-            house.disk.check_room()  # before anything is paid for
+            house.disk.check_room()  # before a download is charged
             path = Path(folder) / f"{part.contract.key}-{part.trade_date}.dbn.zst"
             past.save(part, path)
             try:
@@ -165,7 +167,7 @@ def _fetch_all(house: House, past: "Past", parts: "Sequence[Part]", owner: int) 
                 report = house.importer.run(path, owner, options, house.clock.now_ns())
             except FileRefused as problem:
                 refused += 1
-                print(f"refused: {problem}", file=sys.stderr)
+                print(f"Rejected {problem}", file=sys.stderr)
             else:
                 tell(report, console)
             path.unlink()

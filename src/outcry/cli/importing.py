@@ -1,4 +1,4 @@
-"""`outcry import`: files of market data into the store, with progress and a line for each session."""
+"""`outcry import` and `outcry refold`: store market data from files, and recompute sessions."""
 
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ from outcry.wiring import House, open_house
 
 COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
            "complete", "kept", "holes")  # fmt: skip
-#: Holes of one file that are told in a sentence; the column has all of them.
+#: Most gaps of one file that are printed as sentences. The `holes` column lists all of them.
 _MOST_TOLD = 5
 
 
@@ -34,15 +34,16 @@ def import_files(
 ) -> int:
     """Import recordings of trades or bars.
 
-    Reads DBN, Sierra Chart .scid, LEAN zips, Parquet, and the CSV of Databento, Kibot, FirstRate, NinjaTrader and
-    TradingView; format, zone, stamps and contract are taken from the file where it tells them. Each file is imported
-    whole or not at all, and importing it again changes nothing. One line a session is printed, tab-separated; progress
-    and faults go to standard error. The exit status is 1 if any file was refused (the others are imported all the same)
-    or if no file holds trades. It is 0 if the files were imported before.
+    Formats: DBN, Sierra Chart .scid, LEAN zip, Parquet, and CSV from Databento, Kibot, FirstRate, NinjaTrader and
+    TradingView. Format, time zone, timestamps and contract are detected from the file where possible. Each file is
+    imported completely or not at all. Importing a file again changes nothing.
 
-    `complete` is yes if the session was over and has no hole: a gap longer than the trade usual for the product at that
-    hour explains. `holes` names them, from/to in UTC. A session with a hole makes no levels: it answers nothing and is
-    no other session's prior.
+    Prints one tab-separated line per session. Progress and errors go to standard error. The exit status is 1 if any
+    file was rejected (the others are still imported) or if no file contains trades, else 0.
+
+    The column `complete` is yes if the session has ended without a gap. A gap is longer than normal trading in the
+    product explains at that hour. `holes` lists the gaps as from/to in UTC. A session with a gap has no levels and is
+    not used as the prior session.
 
         outcry import recordings/
 
@@ -53,15 +54,18 @@ def import_files(
     paths
         Files, or folders to search for files.
     owner
-        Whose recording it is: operator, or a user's e-mail address.
+        Owner of the recordings: operator, or the email address of a user.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     if not paths:
-        print("outcry import: name a file or a folder", file=sys.stderr)
+        print("outcry import: No PATHS given. Name at least one file or folder.", file=sys.stderr)
         return 2
     if owner != "operator" and not is_email(owner):
-        print(f"outcry: --owner {owner[:60]!r} is neither operator nor an e-mail address", file=sys.stderr)
+        print(
+            f"outcry import: Invalid --owner {owner[:60]!r}: use `operator` or an email address.",
+            file=sys.stderr,
+        )
         return 2
     with open_house(read_settings(data=data)) as house:
         now_ns = house.clock.now_ns()
@@ -77,7 +81,7 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
             files += house.importer.files(path)
         except FileRefused as problem:
             refused += 1
-            print(f"refused: {problem}", file=sys.stderr)
+            print(f"Rejected {problem}", file=sys.stderr)
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=console,
@@ -98,22 +102,23 @@ def _import_all(house: House, paths: tuple[Path, ...], owner: int, options: Read
                 said = (
                     str(problem)
                     if isinstance(problem, FileRefused)
-                    else f"{shown(path)}: {problem or 'no memory'}"
+                    else f"{shown(path)}: {problem or 'Not enough memory.'}"
                 )
-                console.print(f"refused: {said}", style="red", markup=False, highlight=False, soft_wrap=True)
+                console.print(f"Rejected {said}", style="red", markup=False, highlight=False, soft_wrap=True)
             else:
                 known += report.state != "no trades"
                 tell(report, console)
             bar.remove_task(task)
     if not known and not refused:
         print(
-            "outcry import: nothing was imported: no file contains trades of a known product", file=sys.stderr
+            "outcry import: Nothing was imported: no file contains trades of a known product.",
+            file=sys.stderr,
         )
     return 0 if known and not refused else 1
 
 
 def tell(report: FileReport, console: Console) -> None:
-    """Print what came of a file: a line a session, and on the console what it was."""
+    """Print the result of a file: a line per session, and a summary on the console."""
     for session in report.sessions:
         values = (
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
@@ -126,21 +131,22 @@ def tell(report: FileReport, console: Console) -> None:
     notes = [f"{rows:,} {reason}" for reason, rows in report.skipped.items()]
     for path in report.damaged:
         console.print(
-            f"{path}: damaged, replaced by {shown(report.path.name)}; the damaged file was renamed to end in .damaged",
+            f"Tape file {path} is damaged. {shown(report.path.name)} replaced it; the damaged file was renamed to "
+            "*.damaged.",
             style="yellow", markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
     if report.outside:
         notes.append(f"{report.outside:,} outside trading hours")
     words = {
         "imported": "imported",
-        "unchanged": "nothing new",
-        "no trades": "holds no trades of our products, passed over",
+        "unchanged": "already imported",
+        "no trades": "skipped, no trades of known products",
     }
     line = f"{shown(report.path.name)}: {words[report.state]}"
     if report.format:
         line += f" ({report.format}, {report.rows:,} rows)" if report.rows else f" ({report.format})"
     console.print(
-        line + ("; left out: " + ", ".join(notes) if notes else ""),
+        line + ("; rows left out: " + ", ".join(notes) if notes else ""),
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -148,31 +154,31 @@ def tell(report: FileReport, console: Console) -> None:
 
 
 def _tell_holes(report: FileReport, console: Console) -> None:
-    """Name the holes of regular sessions by the exchange's clock, the first few."""
+    """Print the first few gaps of regular sessions, in the exchange's time zone."""
     holes = [
-        f"{session.contract} {session.trade_date} is not complete: no trade from {hole_text(hole, session.zone)}"
+        f"{session.contract} {session.trade_date} is incomplete: no trades from {hole_text(hole, session.zone)}"
         for session in report.sessions
         if session.kind is SessionKind.RTH
         for hole in session.holes
     ]
     more = len(holes) - _MOST_TOLD
     if more > 0:
-        holes[_MOST_TOLD:] = [f"{more:,} more holes: see the column holes"]
+        holes[_MOST_TOLD:] = [f"{more:,} more gaps: see the column `holes`."]
     for line in holes:
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def refold(*, data: str | None = None) -> int:
-    """Compute every session anew from the tape, after session tables, settings or rules have changed.
+    """Recompute all sessions from the tape. Run it after a change of session tables, settings or rules.
 
-    Prints a line for each contract: the contract and its sessions, tab-separated. A contract that an interrupted
-    refold has not reached keeps its earlier levels; run it again. A damaged tape file is named on standard error, the
-    sessions it holds a part of stay as stored, and the exit status is 1.
+    Prints one tab-separated line per contract: contract, number of sessions. After an interruption, run it again: the
+    remaining contracts still have their earlier levels. Damaged tape files are listed on standard error, and the exit
+    status is 1. Their sessions stay as they were.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     faults = 0
     with open_house(read_settings(data=data)) as house:

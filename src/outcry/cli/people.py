@@ -1,7 +1,7 @@
-"""`outcry users …`: who has an account on the pages, and ways in for those who have none.
+"""`outcry users …`: accounts of people, invitations and password resets.
 
-Rule kept: whoever may read the data folder may do this; a link is printed once, alone on standard output, and kept only
-as a keyed digest.
+Anyone who can read the data folder can run these commands. A link is printed once on standard output; the database
+stores only its keyed hash.
 """
 
 import sys
@@ -19,22 +19,24 @@ from outcry.services.identity.refusals import Reason, Refused
 from outcry.settings import read_settings
 from outcry.wiring import House, open_house
 
-users = App(name="users", help="List people, invite them, let them in again.")
-_WORDS = {
-    Reason.EMAIL_FORM: "{email!r} is not an e-mail address",
-    Reason.EMAIL_TAKEN: "{email} has an account already, see `outcry users list`; a new password: `outcry users reset`",
-    Reason.DISABLED: "{email} is disabled: an operator can enable the account on the page Users",
+users = App(name="users", help="List, invite and promote users, and reset their passwords.")
+_MESSAGES = {
+    Reason.EMAIL_FORM: "Invalid email address {email!r}: use the form name@example.com.",
+    Reason.EMAIL_TAKEN: "{email} already has an account. To set a new password, run `outcry users reset {email}`.",
+    Reason.DISABLED: "The account {email} is disabled. An operator can enable it on the Users page.",
 }
 
 
 @users.command(name="list")
 def list_users(*, data: str | None = None) -> int:
-    """List people, tab-separated: e-mail, role, tier, made, ways in (password, passkey, openid, code), disabled.
+    """List users, tab-separated: email, role, tier, created, sign-in methods, disabled.
+
+    Sign-in methods are password, passkey, openid and code (authenticator app).
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         for user in house.people.identity.users():
@@ -44,18 +46,18 @@ def list_users(*, data: str | None = None) -> int:
 
 @users.command
 def invite(email: str, *, operator: bool = False, tier: Tier = "free", data: str | None = None) -> int:
-    """Print a link with which EMAIL can make an account: good for a week, once.
+    """Print an invitation link for EMAIL. It works once and expires in a week.
 
     Parameters
     ----------
     email
-        Whose account it will be. If keys were made for that address they are the account's.
+        Email address of the new account. Keys that already belong to this address become the account's.
     operator
-        Make it an operator's: one who looks after users, datasets and feeds.
+        Give the account the operator role, which manages users, datasets and feeds.
     tier
-        How many requests a minute the account's keys may make: free 30, pro 120, admin 600.
+        Requests per minute for the account's keys: free 30, pro 120, admin 600.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     role: UserRole = "operator" if operator else "member"
     return _link(data, email, lambda house: house.people.identity.invite(None, email, role, tier, Origin()))
@@ -63,14 +65,14 @@ def invite(email: str, *, operator: bool = False, tier: Tier = "free", data: str
 
 @users.command
 def reset(email: str, *, data: str | None = None) -> int:
-    """Print a link with which EMAIL can choose a new password: good for half an hour, once. A second factor stays on.
+    """Print a password-reset link for EMAIL. It works once and expires in 30 minutes. A second factor stays on.
 
     Parameters
     ----------
     email
-        Whose account it is.
+        Email address of the account.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
 
     def made(house: House) -> str | None:
@@ -82,14 +84,14 @@ def reset(email: str, *, data: str | None = None) -> int:
 
 @users.command
 def operator(email: str, *, data: str | None = None) -> int:
-    """Make the account of EMAIL an operator's. Somebody without an account is invited instead, with --operator.
+    """Give the account of EMAIL the operator role. For someone without an account use `outcry users invite --operator`.
 
     Parameters
     ----------
     email
-        Whose account it is.
+        Email address of the account.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
         user = _named(house, email)
@@ -97,8 +99,8 @@ def operator(email: str, *, data: str | None = None) -> int:
             return _nobody(email)
         house.people.identity.change_user(None, user.id, Origin(), role="operator")
         way_in = user.password_hash or user.openid or house.people.identity.passkeys(user)
-    advice = "" if way_in else f"; `outcry users reset {user.email}` prints a link to choose a password with"
-    print(f"{user.email} is an operator{advice}", file=sys.stderr)
+    advice = "" if way_in else f" To set a password, run `outcry users reset {user.email}`."
+    print(f"{user.email} is now an operator.{advice}", file=sys.stderr)
     return 0
 
 
@@ -107,12 +109,12 @@ def _link(data: str | None, email: str, made: Callable[[House], str | None]) -> 
         try:
             link = made(house)
         except Refused as no:
-            print(f"outcry: {_WORDS.get(no.reason, no.reason.value).format(email=email)}", file=sys.stderr)
+            print(f"outcry: {_MESSAGES.get(no.reason, no.reason.value).format(email=email)}", file=sys.stderr)
             return 2 if no.reason is Reason.EMAIL_FORM else 1
         settings = house.settings
     if link is None:
         return _nobody(email)
-    # without a public address a link is a path
+    # without public_url the link is only a path
     print(link if settings.public_url else f"{site(settings)}{link}")
     return 0
 
@@ -123,7 +125,7 @@ def _named(house: House, email: str) -> UserRow | None:
 
 
 def _nobody(email: str) -> int:
-    print(f"outcry: there is no account of {email!r}: see `outcry users list`", file=sys.stderr)
+    print(f"outcry: No account for {email!r}. Run `outcry users list` to see all accounts.", file=sys.stderr)
     return 1
 
 

@@ -1,6 +1,6 @@
-"""Plays a feed into a running service: reads every contract's stream, pushes what comes, shows how far it is.
+"""Push a replayed feed to a running service and show the progress.
 
-Rule kept: what waits to be pushed is bounded, so a replay is never further ahead than a few batches.
+The queue of events to push is bounded, so reading is never more than a few batches ahead.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from outcry.feeds.recording import Recording
     from outcry.feeds.replay import ReplayFeed
 
-#: Events that wait to be pushed, of all contracts.
+#: Most events in the queue, over all contracts.
 MOST_WAITING = 64
 
 
 @dataclass(slots=True)
 class Played:
-    """What the service has taken. Times ns UTC, of rows."""
+    """Rows that the service has accepted. Times are ns UTC."""
 
     rows: int = 0
     first_ns: int = 0
@@ -39,7 +39,7 @@ class Played:
     contracts: set[Contract] = field(default_factory=set[Contract])
 
     def add(self, contract: Contract, event: Event) -> None:
-        """Note an event that was taken."""
+        """Count an accepted event."""
         if isinstance(event, Trades | Bars):
             at_ns = event.rows["ts_event"]
             first_ns, last_ns = int(at_ns.min()), int(at_ns.max())
@@ -50,7 +50,7 @@ class Played:
 
 
 class Player:
-    """Plays one feed once. `played`: what the service has taken so far, also after a fault."""
+    """Replays one feed once. `played`: rows that the service has accepted, also after an error."""
 
     def __init__(self, feed: "ReplayFeed") -> None:
         self._feed = feed
@@ -63,7 +63,7 @@ class Player:
         feed = self._feed
         readers: list[asyncio.Task[None]] = []
         try:
-            with Console(stderr=True).status("reading"):
+            with Console(stderr=True).status("Reading files …"):
                 recording = await feed.recording()
             pusher = Pusher(url, key, feed.name, feed.caps)
             contracts = await feed.contracts()
@@ -86,7 +86,7 @@ class Player:
             await self._waiting.put((contract, problem))
 
     async def _push(self, pusher: Pusher, thread: ThreadPoolExecutor, shown: Callable[[int], None]) -> None:
-        """Push what the readers bring until every contract has ended; say goodbye if that is not to be."""
+        """Push events until every contract has ended. On an error, tell the service that the feed has stopped."""
         loop = asyncio.get_running_loop()
         try:
             while self._heard_s:
@@ -99,13 +99,13 @@ class Player:
                         self._heard_s[contract] = time.monotonic()
         except BaseException:
             pusher.stop()
-            thread.submit(pusher.bye)  # after the push under way, which ends now
+            thread.submit(pusher.bye)  # runs after the current push, which stops now
             raise
         finally:
             thread.submit(pusher.close)
 
     async def _gathered(self) -> dict[Contract, list[Event]]:
-        """Everything that waits, by contract in order; contracts of which nothing was said for long, with nothing."""
+        """Return the queued events by contract; contracts that need a keep-alive have an empty list."""
         found: dict[Contract, list[Event]] = {}
         due_s = min(self._heard_s.values()) + KEEP_ALIVE_S - time.monotonic()
         try:
@@ -141,7 +141,7 @@ def _file(item: tuple[Contract, Event | FeedLost], found: dict[Contract, list[Ev
 
 @contextmanager
 def _progress(recording: "Recording") -> Generator[Callable[[int], None]]:
-    """A bar of replayed time on a terminal; what it yields is told how far the replay is (ns UTC)."""
+    """Show a progress bar of replayed time on a terminal. Yields a function that takes the time reached (ns UTC)."""
     console = Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
     timeline = recording.timeline

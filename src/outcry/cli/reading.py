@@ -1,4 +1,4 @@
-"""`outcry levels` and `outcry alerts`: read a running service, as any client would."""
+"""`outcry levels` and `outcry alerts`: read from a running service over its HTTP API."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from outcry.services.wording import state_text
 
 Answering = Callable[[Client], None]
 
-#: Sentences for the `reasons` of `no_licensed_source`; any other reason is the state of a feed.
+#: Messages for the `reasons` of `no_licensed_source`. Any other reason is the state of a feed.
 _REASONS = {
     "no_connection": "No live feed is connected for {symbol}.",
     "embargo": "Completed sessions of {symbol} are under embargo. The first one is released at {until}.",
@@ -25,18 +25,18 @@ _REASONS = {
 def levels(symbol: str, *, url: str | None = None, data: str | None = None) -> int:
     """Print the key levels of a symbol as JSON, from a running service.
 
-    The key is read from OUTCRY_KEY, never from the command line, where other users of the machine could see it.
+    Set OUTCRY_KEY to your API key. There is no option for it, because other users of the machine can see arguments.
 
         outcry levels ES | jq .prior.poc
 
     Parameters
     ----------
     symbol
-        ES, ESZ6, MES, /ES …
+        Product or contract: ES, ESZ6, MES, /ES …
     url
-        The service; otherwise OUTCRY_URL, otherwise the one that runs on the data folder.
+        URL of the service. Default: OUTCRY_URL, or the service that runs on the data folder.
     data
-        The service's data folder; otherwise OUTCRY_DATA.
+        Data folder of the service. Default: OUTCRY_DATA.
     """
     return _ask(url, data, lambda client: _print(client.levels(symbol)))
 
@@ -44,22 +44,23 @@ def levels(symbol: str, *, url: str | None = None, data: str | None = None) -> i
 def alerts(
     symbol: str | None = None, *, follow: bool = False, url: str | None = None, data: str | None = None
 ) -> int:
-    """Print today's alerts as JSON, from a running service; with --follow go on with those that come.
+    """Print today's alerts as JSON, from a running service. With --follow, also print new alerts as they fire.
 
-    The key is read from OUTCRY_KEY, never from the command line, where other users of the machine could see it.
+    Set OUTCRY_KEY to your API key. There is no option for it, because other users of the machine can see arguments.
 
         outcry alerts ES --follow | jq -r .message
 
     Parameters
     ----------
     symbol
-        ES, ESZ6, MES, /ES …; all where none is given.
+        Product or contract: ES, ESZ6, MES, /ES … Default: all symbols.
     follow
-        One alert a line, oldest first, until interrupted. A lost connection is made again, and no alert is left out.
+        Print one alert per line, oldest first, until interrupted. Reconnects automatically and then prints missed
+        alerts.
     url
-        The service; otherwise OUTCRY_URL, otherwise the one that runs on the data folder.
+        URL of the service. Default: OUTCRY_URL, or the service that runs on the data folder.
     data
-        The service's data folder; otherwise OUTCRY_DATA.
+        Data folder of the service. Default: OUTCRY_DATA.
     """
     if not follow:
         return _ask(url, data, lambda client: _print(client.alerts(symbol)))
@@ -72,15 +73,21 @@ def alerts(
 
 
 def told_once(events: Iterator[StreamEvent]) -> Iterator[AlertEntry]:
-    """The alerts of a stream, oldest first, each once: a service that does not know how far we are tells all of
-    today's again."""
+    """Yield the alerts of a stream once each, oldest first.
+
+    After a reconnect the service may send all alerts of the day again.
+    """
     seen: set[tuple[str, str]] = set()
     for event in events:
         found: list[AlertEntry] = []
         if isinstance(event, Snapshot):
             found = event.alerts[::-1]
             if event.missed:
-                print("outcry: too many alerts were missed to be told of all", file=sys.stderr)
+                print(
+                    "outcry: Some alerts are missing: too many fired while disconnected. Run `outcry alerts` for all "
+                    "of today's.",
+                    file=sys.stderr,
+                )
         elif isinstance(event, AlertEntry):
             found = [event]
         for alert in found:
@@ -97,7 +104,10 @@ def _print(answer: object) -> None:
 def _ask(url: str | None, data: str | None, answering: Answering) -> int:
     key = os.environ.get("OUTCRY_KEY", "")
     if not key:
-        print("outcry: set OUTCRY_KEY to an API key (outcry keys create --email …)", file=sys.stderr)
+        print(
+            "outcry: OUTCRY_KEY is not set. Set it to an API key (`outcry keys create --email …` creates one).",
+            file=sys.stderr,
+        )
         return 2
     base = service(url, data)
     try:
@@ -112,8 +122,10 @@ def _ask(url: str | None, data: str | None, answering: Answering) -> int:
 
 
 def explained(problem: ApiError, base: str) -> str:
-    """Return an error's message; for `no_licensed_source` the reasons and remedies of its body instead. `base`: the
-    service's URL, which the paths of `fix` are relative to."""
+    """Return the message of an error; for `no_licensed_source`, list its reasons and remedies.
+
+    base: the service's URL, which the paths in `fix` are relative to.
+    """
     body = problem.body
     if problem.code != "no_licensed_source":
         return str(problem)

@@ -1,4 +1,4 @@
-"""How files are to be read, as every command that reads them asks it."""
+"""Options shared by the commands that read files."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,18 +12,18 @@ from outcry.ports.files import ReadOptions
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a file does not tell of itself.
+    """Facts about a file that its content does not include.
 
     Parameters
     ----------
     contract
-        The contract the file is about, or to take from it: ESZ3, ESZ2013.
+        Contract of the file, or the contract to select from it, such as ESZ3 or ESZ2013.
     format
-        What the file is, if its content does not show it.
+        File format. Default: detected from the content.
     tz
-        The zone of stamps that carry none: America/New_York, UTC.
+        Time zone of timestamps that have none, such as America/New_York or UTC.
     stamp
-        Which end of a bar its stamp names: open or close.
+        Whether a bar's timestamp is its open or its close: open or close.
     """
 
     contract: str | None = None
@@ -32,12 +32,12 @@ class Reading:
     stamp: str | None = None
 
     def options(self, now_ns: int) -> ReadOptions:
-        """The same, with the day (UTC) that short years are nearest to."""
+        """Return the options for the importer. Short years mean the year nearest to `now_ns` (UTC)."""
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
         return ReadOptions(
             contract=self.contract, format=self.format, tz=self.tz, stamp=self.stamp, today=today
         )
 
 
-#: The file tells it all.
+#: Default: everything comes from the file.
 AS_IT_SAYS = Reading()

@@ -1,4 +1,4 @@
-"""`outcry replay`: recordings played into a running service as a live feed."""
+"""`outcry replay`: play recordings into a running service as a live feed."""
 
 import asyncio
 import math
@@ -34,28 +34,28 @@ from outcry.store.reference import Reference, load_reference
 from outcry.wiring import House, SystemClock, open_house
 
 _TERMINATED = 128 + signal.SIGTERM
-#: How long a key made for a replay can be used, should it not come to revoke it: the longest that is likely to run.
+#: Lifetime of a key created for a replay, in case the replay is killed before it revokes the key.
 _LONGEST_DAYS = 7
 
 
 class NoKey(Exception):
-    """There is no key to push with, and none can be made: says what to do."""
+    """No key to push with, and none can be created. The message says what to do."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True)
 class Playing:
-    """How fast, and as whose feed of which name.
+    """Speed, owner and name of the replayed feed.
 
     Parameters
     ----------
     speed
-        1 as it happened, 10 ten times as fast, 0 as fast as the service takes it.
+        1 is real time, 10 is ten times as fast, 0 is as fast as the service accepts trades.
     owner
-        Whose feed it is: operator, or a user's e-mail address. Otherwise the user of the key in OUTCRY_KEY, otherwise
-        the operator; his is seen by those with `outcry grants add --scope live`.
+        Owner of the feed: operator, or the email address of a user. Default: the user of the key in OUTCRY_KEY, or the
+        operator. To let others see the operator's feed, run `outcry grants add --scope live`.
     feed
-        The feed's name. Feeds of other names are played beside it.
+        Name of the feed. Feeds with different names can run at the same time.
     """
 
     speed: float = 1.0
@@ -64,14 +64,17 @@ class Playing:
 
     @property
     def fault(self) -> str:
-        """What is wrong with what was asked for, or nothing."""
+        """The error in the options, or an empty string."""
         owner, feed = self.owner, self.feed
         if not (math.isfinite(self.speed) and 0 <= self.speed <= 1e6):
-            return "--speed is 0, or how many times as fast as it happened"
+            return f"Invalid --speed {self.speed}: use a number from 0 (as fast as possible) to 1000000."
         if owner not in {None, OPERATOR_NAME} and not is_email(owner or ""):
-            return f"--owner {(owner or '')[:60]!r} is neither operator nor an e-mail address"
+            return f"Invalid --owner {(owner or '')[:60]!r}: use `operator` or an email address."
         if not is_feed_name(feed):
-            return f"--feed {feed[:40]!r} is no name: up to 24 letters, digits, - and _ in lower case, a letter first"
+            return (
+                f"Invalid --feed {feed[:40]!r}: use up to 24 lower-case letters, digits, - and _, starting with a "
+                "letter."
+            )
         return ""
 
 
@@ -85,13 +88,13 @@ def replay(
     url: str | None = None,
     data: Annotated[str | None, Parameter(name="--data")] = None,
 ) -> int:
-    """Play recordings into a running service as a live feed: levels develop and alerts fire as they did.
+    """Play recordings into a running service as a live feed. Levels develop and alerts fire as in a live session.
 
-    Reads what `outcry import` reads; several files and contracts are played side by side, in the order in which things
-    happened. Nothing is imported. At the end, or when interrupted, one line says what was played.
+    Reads the same formats as `outcry import`. Several files and contracts play together in time order. Nothing is
+    imported. At the end, or when interrupted, one line reports what was played.
 
-    The service takes trades only with a key made for that. OUTCRY_KEY may hold one (outcry keys create --ingest);
-    otherwise, where the service's data folder is on this machine, one is made for the time of the replay.
+    Pushing trades needs a key created with `outcry keys create --ingest`: set OUTCRY_KEY to it. Without one, the
+    command creates a temporary key if the service's data folder is on this machine.
 
         outcry replay es-2013-10-08.dbn.zst --speed 10
 
@@ -100,11 +103,11 @@ def replay(
     paths
         Files, or folders to search for files.
     url
-        The service; otherwise OUTCRY_URL, otherwise the one that runs on the data folder.
+        URL of the service. Default: OUTCRY_URL, or the service that runs on the data folder.
     data
-        The service's data folder; otherwise OUTCRY_DATA.
+        Data folder of the service. Default: OUTCRY_DATA.
     """
-    wrong = playing.fault if paths else "name a file or a folder"
+    wrong = playing.fault if paths else "No PATHS given. Name at least one file or folder."
     if wrong:
         print(f"outcry replay: {wrong}", file=sys.stderr)
         return 2
@@ -131,7 +134,7 @@ def _player(
 
 
 def _play(player: Player, url: str, key: str) -> int:
-    """Play to the end, or until interrupted; say what was played either way."""
+    """Play to the end or until interrupted. Report what was played in both cases."""
     try:
         asyncio.run(_until_told(player, url, key))
     except asyncio.CancelledError:
@@ -143,7 +146,7 @@ def _play(player: Player, url: str, key: str) -> int:
 
 async def _until_told(player: Player, url: str, key: str) -> None:
     task = asyncio.current_task()
-    with suppress(NotImplementedError):  # there are no such signals on Windows
+    with suppress(NotImplementedError):  # Windows has no such signals
         if task is not None:
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await player.run(url, key)
@@ -153,7 +156,7 @@ def _tell(played: Played) -> None:
     if played.rows:
         contracts = ", ".join(sorted(contract.key for contract in played.contracts))
         first, last = _instant(played.first_ns), _instant(played.last_ns)
-        print(f"played {played.rows:,} rows of {contracts}, {first} to {last}", flush=True)
+        print(f"Played {played.rows:,} rows of {contracts}, {first} to {last}", flush=True)
 
 
 def _instant(at_ns: int) -> str:
@@ -162,15 +165,17 @@ def _instant(at_ns: int) -> str:
 
 @contextmanager
 def _admitted(settings: Settings, owner: str | None, clock: Clock) -> Generator[tuple[str, Reference]]:
-    """A key to push with, and the tables; a key made for this alone is revoked at the end."""
+    """Yield a key to push with and the reference tables. A temporary key is revoked at the end."""
     given = os.environ.get("OUTCRY_KEY", "")
     if not _is_here(settings):
         if owner is not None:
-            raise NoKey("--owner needs the service's data folder: name it with --data, or set OUTCRY_DATA")
+            raise NoKey(
+                "--owner needs access to the service's data folder. Name the folder with --data or OUTCRY_DATA."
+            )
         if not given:
             raise NoKey(
-                "set OUTCRY_KEY to a key made with `outcry keys create --ingest`, or name the service's data folder "
-                "with --data"
+                "No key to push trades with. Set OUTCRY_KEY to a key created with `outcry keys create --ingest`, or "
+                "name the service's data folder with --data."
             )
         yield given, load_reference(settings.folder, variants=settings.session_variants)
         return
@@ -189,14 +194,16 @@ def _admitted(settings: Settings, owner: str | None, clock: Clock) -> Generator[
 
 
 def _is_here(settings: Settings) -> bool:
-    """Whether the service's database can be opened here."""
+    """Return whether the service's database can be opened from this machine."""
     return bool(settings.database_url) or Path(str(sqlite_url(settings.folder).database)).is_file()
 
 
 def _is_good(known: KeyRow | KeyRefusal) -> bool:
-    """Whether to push with the key given: it is made for that, or another service's. Raises `NoKey`."""
+    """Return whether to push with this key. A key unknown here may belong to another service. Raises `NoKey`."""
     if known in {KeyRefusal.MALFORMED, KeyRefusal.REVOKED, KeyRefusal.EXPIRED, KeyRefusal.DISABLED}:
-        raise NoKey(f"the key in OUTCRY_KEY is {known}")
+        raise NoKey(
+            f"The key in OUTCRY_KEY is {known}. Create a new one with `outcry keys create --ingest`, or unset it."
+        )
     return known is KeyRefusal.UNKNOWN or (isinstance(known, KeyRow) and known.role != "read")
 
 

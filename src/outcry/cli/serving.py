@@ -1,4 +1,4 @@
-"""`outcry serve` and `migrate`: running the service."""
+"""`outcry serve` and `outcry migrate`."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from outcry.settings import BadSettings, Settings, read_settings
 from outcry.store.migrate import current
 from outcry.wiring import House, open_house
 
-#: How often a database that is not there is tried.
+#: Interval between attempts to reach an unavailable database.
 _AGAIN_S = 1.0
 
 
@@ -26,31 +26,30 @@ def serve(
     *, host: str | None = None, port: int | None = None, data: str | None = None, demo: bool = False,
     role: str | None = None, cluster: str | None = None, database: str | None = None,
 ) -> int:  # fmt: skip
-    """Run the service until interrupted: all of it in one process, or its part of a cluster's.
+    """Run the service until interrupted, in one process or as part of a cluster.
 
-    Answers under way are finished before it ends. Requests are logged to standard error, a JSON line each.
-    docs/cluster.md tells how many processes serve together.
+    On shutdown the service finishes open requests first. It logs requests and events to standard error as JSON lines
+    (docs/logs.md). To run several processes together, see docs/cluster.md.
 
     Parameters
     ----------
     host
-        The address to listen on; 127.0.0.1 unless set.
+        IP address or host name to listen on. Default: 127.0.0.1.
     port
-        The port; 8000 unless set, 0 for any free one.
+        Port to listen on; 0 selects a free port. Default: 8000.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     demo
-        Serve an invented market: twenty past sessions and a live one in every product, whatever the day. Its data
-        folder holds nothing else; what it invented before is thrown away at each start.
+        Serve a simulated market with 20 past sessions and a live session in every product, on any day. The demo needs
+        its own data folder. Each start deletes the simulated data of the previous one.
     role
-        What this process does of a cluster's work: any of api, web, engine, feeds, deliver, comma-separated; all of it
-        unless set. Otherwise OUTCRY_ROLE.
+        Roles of this process in a cluster: api, web, engine, feeds and deliver, comma-separated. Default: OUTCRY_ROLE,
+        or all roles.
     cluster
-        The NATS servers that the processes of a cluster work together by, nats://a:4222,nats://b:4222; otherwise
-        OUTCRY_CLUSTER.
+        URLs of the NATS servers of the cluster, such as nats://a:4222,nats://b:4222. Default: OUTCRY_CLUSTER.
     database
-        The address of PostgreSQL, postgresql://user@host/outcry; otherwise OUTCRY_DATABASE_URL, which a password
-        belongs in, for a command line can be read by others on this machine.
+        URL of PostgreSQL, such as postgresql://user@host/outcry. Default: OUTCRY_DATABASE_URL. Set the variable if the
+        URL has a password: other users of the machine can see arguments.
     """
     from outcry.http.server import Binding  # noqa: PLC0415 - the other commands do without a web server
     from outcry.http.server import serve as run  # noqa: PLC0415 - the other commands do without a web server
@@ -59,7 +58,9 @@ def serve(
         data=data, host=host, port=port, role=role, cluster=cluster, database_url=database
     )
     if demo and settings.cluster:
-        raise BadSettings("a demonstration is one process by itself: leave out the cluster")
+        raise BadSettings(
+            "The demo runs in a single process. Remove --demo, or --cluster and OUTCRY_CLUSTER."
+        )
     if demo:
         settings = demo_settings(settings, chosen=data is not None or "OUTCRY_DATA" in os.environ)
     binding = Binding(
@@ -67,7 +68,7 @@ def serve(
         trusted_proxies=settings.trusted_proxies or None, connections_per_client=settings.connections_per_client,
     )  # fmt: skip
     with open_demo(settings) if demo else _open(settings) as (house, feeds, greet):
-        alone = not settings.cluster  # of several that share a folder none is the one to ask
+        alone = not settings.cluster  # several processes may share a folder, which has only one address file
 
         def started(host: str, port: int) -> None:
             if alone:
@@ -84,10 +85,11 @@ def serve(
         try:
             with house.disk.watched():
                 run(application, binding, started, stopping)
-        except SystemExit:  # the server has logged why it could not start
+        except SystemExit:  # uvicorn has logged the reason
             where = f"{settings.host}:{settings.port}"
             print(
-                f"outcry: cannot serve on {where}: in use, or not ours? --port chooses another",
+                f"outcry: Cannot listen on {where}: the port is in use, or the address is not one of this machine. "
+                "Choose another with --port or --host.",
                 file=sys.stderr,
             )
             return 1
@@ -96,7 +98,7 @@ def serve(
 
 @contextmanager
 def _open(settings: Settings) -> Generator[Serving]:
-    """A house to serve from, the log in its folder held; in a cluster the log is elsewhere."""
+    """Open the service's object graph. A single process also locks the log in its data folder."""
     with ExitStack() as held:
         house = _opened(settings, held)
         if not settings.cluster:
@@ -107,16 +109,20 @@ def _open(settings: Settings) -> Generator[Serving]:
 
 
 def _add_digests(house: House) -> None:
-    """Verify the tape files of an earlier Outcry beside the service, and store their digests."""
+    """Verify tape files that have no digest yet and store their digests, while the service runs."""
     try:
         for fault in add_digests(house.store, house.tape):
             print(f"outcry: {fault}", file=sys.stderr, flush=True)
-    except StoreBusy as problem:  # the next start goes on
-        print(f"outcry: digests of tape files were not added: {problem}", file=sys.stderr, flush=True)
+    except StoreBusy as problem:  # the next start continues
+        print(
+            f"outcry: Not all tape files have digests yet: {problem} The next start continues.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _opened(settings: Settings, held: ExitStack) -> House:
-    """A house. The parts of a cluster come in any order: there its database is waited for."""
+    """Open the object graph. In a cluster, wait for the database: its parts may start in any order."""
     waits = False
     while True:
         try:
@@ -125,14 +131,14 @@ def _opened(settings: Settings, held: ExitStack) -> House:
             if not settings.cluster:
                 raise
             if not waits:
-                print(f"outcry: {problem}. Waiting for it", file=sys.stderr, flush=True)
+                print(f"outcry: {problem} Retrying until it is available.", file=sys.stderr, flush=True)
             waits = True
             time.sleep(_AGAIN_S)
 
 
 def _greet(house: House, host: str, port: int) -> None:
     print(
-        f"Outcry answers at {address(host, port)} (data in {house.settings.folder})",
+        f"Outcry is running at {address(host, port)} (data folder: {house.settings.folder})",
         file=sys.stderr,
         flush=True,
     )
@@ -141,22 +147,22 @@ def _greet(house: House, host: str, port: int) -> None:
 
 
 def migrate_database(*, data: str | None = None) -> int:
-    """Bring the database to this version's schema, and give tape files and rows of an earlier Outcry their digests and
-    checksums, once each was verified as far as it can be. `serve` does both by itself.
+    """Upgrade the database to the schema of this version. `outcry serve` also does this at its start.
 
-    A tape file that is not what was stored is named on standard error, and the exit status is 1.
+    Tape files and rows of earlier versions are verified and get digests and checksums. Damaged tape files are listed on
+    standard error, and the exit status is 1.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     with open_house(read_settings(data=data)) as house:
-        print(f"database at migration {current(house.engine)}")
+        print(f"Database is at migration {current(house.engine)}.")
         rows = house.store.add_checksums()
         faults = list(add_digests(house.store, house.tape))
     if rows:
-        print(f"checksums added to {rows} rows")
+        print(f"Added checksums to {rows} rows.")
     for fault in faults:
         print(f"outcry: {fault}", file=sys.stderr)
     return 1 if faults else 0

@@ -1,7 +1,6 @@
-"""`outcry session` and `outcry sessions`: what the calendar says, as tab-separated lines for a pipe.
+"""`outcry session` and `outcry sessions`: market sessions of the calendar, as tab-separated lines.
 
-Rule kept: standard output carries nothing but the lines; what went wrong goes to standard error, with exit
-status 2 for a question that cannot be read and 1 for an instant at which no session is open.
+Errors go to standard error. The exit status is 2 for invalid arguments and 1 if no session is open at the given time.
 """
 
 import sys
@@ -19,12 +18,11 @@ UNREADABLE, CLOSED = 2, 1
 
 
 def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
-    """Say which session an instant is in.
+    """Print the session that is open at a given time.
 
-    Prints one line, separated by tabs: trade date, `rth` or `eth`, open and close in the product's own zone,
-    open and close in UTC, and `short` where the close was brought forward, else `full`. The close is not part
-    of the session. While none is open, prints nothing, says on standard error which comes next, or when trading
-    resumes after a daily break, and exits with 1. Exits with 2 for a day before the session tables begin.
+    Prints one tab-separated line: trade date, `rth` or `eth`, open and close in the product's time zone, open and close
+    in UTC, and `short` for an early close or `full`. The session ends just before its close. If no session is open, the
+    next one is printed on standard error and the exit status is 1. It is 2 for a day before the session tables begin.
 
         outcry session ES 2025-11-28T10:00:00-05:00
         outcry session /GCZ6 2026-11-02T14:30:00Z | cut -f 1
@@ -32,11 +30,11 @@ def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
     Parameters
     ----------
     symbol
-        A product or contract in any spelling: ES, ESZ6, MES, /ES, CON.F.US.EP.Z26, ES1!
+        Product or contract, in any symbol format: ES, ESZ6, MES, /ES, CON.F.US.EP.Z26, ES1!
     at
-        An instant in ISO 8601 with its offset or Z: 2026-01-02T15:04:05Z
+        Time in ISO 8601 with a UTC offset or Z, such as 2026-01-02T15:04:05Z.
     data
-        The data folder, whose overrides.csv counts; otherwise OUTCRY_DATA.
+        Data folder, for its overrides.csv. Default: OUTCRY_DATA.
     """
     reference = _reference(data)
     try:
@@ -47,7 +45,8 @@ def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
     calendar = reference.calendar
     if day < calendar.hours.begin(root):
         return _refuse(
-            f"{day} is before {calendar.hours.begin(root)}, when the session tables of {root} begin"
+            f"No session data for {day}: the session tables of {root} begin on {calendar.hours.begin(root)}. Use a "
+            "later date."
         )
     _warn_of_unknown_years(reference, (day,))
     zone = calendar.hours.zone(root)
@@ -57,17 +56,17 @@ def session_at(symbol: str, at: str, *, data: str | None = None) -> int:
     then = ""
     if coming := calendar.next_window(root, at_ns):
         session, opens_ns = coming
-        how = f"trading resumes at {_local(opens_ns, zone)}:" if session.open_ns <= at_ns else "the next is"
-        then = f"; {how} {_line(session, zone)}"
-    print(f"no session of {root} is open at {at}{then}".replace("\t", " "), file=sys.stderr)
+        how = f"Trading resumes at {_local(opens_ns, zone)}" if session.open_ns <= at_ns else "Next session"
+        then = f" {how}: {_line(session, zone)}"
+    print(f"No session of {root} is open at {at}.{then}".replace("\t", " "), file=sys.stderr)
     return CLOSED
 
 
 def sessions_between(symbol: str, first: date, last: date, *, data: str | None = None) -> int:
-    """List the sessions there were, or will be, between two trade dates, both included.
+    """List the sessions from one trade date to another, past or future. Both dates are included.
 
-    Prints a line for each session in order of opening, as `outcry session` does. A day without regular hours
-    has none: its trading is part of the overnight (`eth`) session of the next day that has them.
+    Prints one line per session in order of opening, in the format of `outcry session`. A day without regular hours has
+    no session of its own. Its trading belongs to the overnight (`eth`) session of the next day with regular hours.
 
         outcry sessions ES 2025-11-24 2025-12-01
         outcry sessions ZC 2026-01-01 2026-12-31 | awk '$2 == "rth" && $7 == "short"'
@@ -75,24 +74,26 @@ def sessions_between(symbol: str, first: date, last: date, *, data: str | None =
     Parameters
     ----------
     symbol
-        A product or contract in any spelling: ES, ESZ6, MES, /ES, CON.F.US.EP.Z26, ES1!
+        Product or contract, in any symbol format: ES, ESZ6, MES, /ES, CON.F.US.EP.Z26, ES1!
     first
-        The first trade date, YYYY-MM-DD
+        First trade date, YYYY-MM-DD.
     last
-        The last trade date, YYYY-MM-DD
+        Last trade date, YYYY-MM-DD.
     data
-        The data folder, whose overrides.csv counts; otherwise OUTCRY_DATA.
+        Data folder, for its overrides.csv. Default: OUTCRY_DATA.
     """
     reference = _reference(data)
     if last < first:
-        return _refuse(f"{last} is before {first}")
+        return _refuse(f"The last date {last} is before the first date {first}. Swap them.")
     try:
         root = _root(reference, symbol, first)
     except ValueError as problem:
         return _refuse(str(problem))
     begin = reference.calendar.hours.begin(root)
     if last < begin:
-        return _refuse(f"{last} is before {begin}, when the session tables of {root} begin")
+        return _refuse(
+            f"No session data up to {last}: the session tables of {root} begin on {begin}. Use a later date."
+        )
     _warn_of_unknown_years(reference, (first, last))
     zone = reference.calendar.hours.zone(root)
     for session in reference.calendar.sessions(root, first, last):
@@ -101,21 +102,20 @@ def sessions_between(symbol: str, first: date, last: date, *, data: str | None =
 
 
 def _reference(data: str | None) -> Reference:
-    """The tables as the service uses them: with the operator's overrides and choice of regular hours."""
+    """Load the reference tables with the operator's overrides and session variants, as the service does."""
     settings = read_settings(data=data)
     return load_reference(settings.folder, variants=settings.session_variants)
 
 
 def _read_instant(text: str) -> tuple[int, date]:
-    """Nanoseconds UTC and the date there; raise `ValueError` that says what to write instead."""
+    """Return a time in ns UTC and its UTC date. Raises `ValueError`."""
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(f"{text!r} is not an instant; write it like 2026-01-02T15:04:05Z") from None
+        raise ValueError(f"Invalid time {text!r}: use a form such as 2026-01-02T15:04:05Z.") from None
     if at.tzinfo is None:
         raise ValueError(
-            f"{text!r} does not say where its clock hangs; add Z for UTC or an offset, "
-            "like 2026-01-02T10:04:05-05:00"
+            f"{text!r} has no time zone. Add one, for example 2026-01-02T10:04:05-05:00, or Z for UTC."
         )
     since = at - EPOCH
     seconds = since.days * 86_400 + since.seconds
@@ -138,7 +138,10 @@ def _warn_of_unknown_years(reference: Reference, days: Iterable[date]) -> None:
     known = reference.calendar.known_years
     if any(day.year not in known for day in days):
         span = f"{known[0]} to {known[-1]}"
-        print(f"warning: holidays are known from {span} only; other years are given without", file=sys.stderr)
+        print(
+            f"warning: The holiday tables cover {span} only. Sessions of other years ignore holidays.",
+            file=sys.stderr,
+        )
 
 
 def _local(at_ns: int, zone: tzinfo) -> str:

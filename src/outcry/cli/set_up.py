@@ -1,7 +1,7 @@
-"""The first person: a one-time token for whoever runs the service, on the console and in a file only its owner reads.
+"""The one-time token that creates the first operator account.
 
-Rule kept: while there is no operator every start makes a new token and the one before no longer counts; once there is
-one the file goes.
+The token is printed on the console and written to a file that only its owner can read. Until an operator exists, every
+start creates a new token and invalidates the previous one. The file is deleted once an operator exists.
 """
 
 import os
@@ -13,7 +13,7 @@ TOKEN_FILE = "setup-token"  # noqa: S105 - a file's name
 
 
 def set_up_notice(house: House, at: str) -> str:
-    """What to tell whoever starts a service nobody looks after yet; empty once somebody does. `at`: its address."""
+    """Return the set-up instructions for a service without an operator, or an empty string. at: URL of the service."""
     path = house.settings.folder / TOKEN_FILE
     identity = house.people.identity
     if not identity.needs_set_up():
@@ -22,11 +22,14 @@ def set_up_notice(house: House, at: str) -> str:
     token = identity.set_up_token()
     _write(path, token)
     identity.after_set_up(lambda: path.unlink(missing_ok=True))
-    return f"No account yet: make yours at {at}/set-up with the token\n{token}\n(also in {path})\n"
+    return (
+        f"No operator account yet. Create one at {at}/set-up with this token:\n{token}\n"
+        f"(The token is also in {path}.)\n"
+    )
 
 
 def _write(path: Path, token: str) -> None:
-    path.unlink(missing_ok=True)  # so that the new one is made with these rights and no others
+    path.unlink(missing_ok=True)  # an existing file would keep its own permissions
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(token + "\n")

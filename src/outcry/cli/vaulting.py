@@ -1,6 +1,6 @@
-"""`outcry vault …`: the key that the entries of connections are sealed under.
+"""`outcry vault …`: manage the keys that encrypt stored broker credentials.
 
-Rule kept: no key is ever printed; what is begun can be begun again, whatever interrupts it.
+No command prints a key. Every command can be repeated after an interruption.
 """
 
 import sys
@@ -28,23 +28,22 @@ from outcry.wiring.vault import (
     write_keys,
 )
 
-#: Why a connection whose entries were destroyed with their key needs its owner.
+#: State code of a connection whose credentials were deleted with their key.
 ENTRIES_LOST = "entries_lost"
 _ENGLISH = NullTranslations()
-vault = App(
-    name="vault", help="Look after the key that what people entered for their connections is sealed under."
-)
+vault = App(name="vault", help="Manage the keys that encrypt stored broker credentials.")
 
 
 @vault.command
 def status(*, data: str | None = None) -> int:
-    """List the vault's keys, tab-separated: name, how many connections are under it, newest, older or retired. Exit
-    status 1 if anything is wrong.
+    """List the vault keys, tab-separated: name, number of connections, state (newest, older or retired).
+
+    Problems are listed on standard error, and the exit status is 1.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
     with open_house(settings) as house:
@@ -64,11 +63,11 @@ def status(*, data: str | None = None) -> int:
 
 
 def told(settings: Settings, database: Database) -> list[str]:
-    """What is wrong with the vault's keys; nothing where there is nothing to open and no key yet."""
+    """Return the problems of the vault keys. A vault without keys and without credentials has none."""
     store = SqlVaultStore(database)
     said: list[str] = []
     if path := readable_by_others(settings):
-        said.append(f"{path} can be read by others: chmod 600 {path}")
+        said.append(f"{path} is readable by other users. Run: chmod 600 {path}")
     try:
         return said + faults(settings, store, VaultKeys(read_keys(settings)))
     except BadVaultKeys as problem:
@@ -77,31 +76,34 @@ def told(settings: Settings, database: Database) -> list[str]:
 
 @vault.command
 def rotate(*, data: str | None = None) -> int:
-    """Bring every connection's entries under a new key, and retire those before it; services may go on running.
+    """Encrypt all stored credentials with a new vault key and retire the older keys. Services can keep running.
 
-    Only the keys of the entries are sealed anew, not the entries. What was interrupted is finished by the next call.
-    With OUTCRY_VAULT_KEYS, put the new key first there and restart the service before: `k2:…,k1:…`.
+    Only the data keys are encrypted again, not the credentials. After an interruption, run the command again. With
+    OUTCRY_VAULT_KEYS, first put the new key at the front (`k2:…,k1:…`) and restart the service.
 
     Parameters
     ----------
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
     with open_house(settings) as house, exchanging(settings):
         store = SqlVaultStore(house.database)
-        vault_of(settings, store, house.clock)  # what is wrong is said before anything is begun
+        vault_of(settings, store, house.clock)  # raises for invalid keys before anything changes
         kept = read_keys(settings)
         if not _older(store, kept):
             if settings.vault_keys:
-                print(f"outcry: nothing to do: put a new key first in {VARIABLE}", file=sys.stderr)
+                print(
+                    f"outcry: {VARIABLE} has no new key. Put one at the front, restart the service and run this again.",
+                    file=sys.stderr,
+                )
                 return 1
             put_first(settings, store, kept, house.clock.now_ns())
         return _finish(house, settings, store)
 
 
 def _older(store: SqlVaultStore, kept: Mapping[str, bytes]) -> list[str]:
-    """Keys that are neither the newest nor retired."""
+    """Return the keys that are neither the newest nor retired."""
     newest = next(iter(kept))
     return [row.kid for row in store.vault_keys() if row.retired_ns is None and row.kid != newest]
 
@@ -109,8 +111,8 @@ def _older(store: SqlVaultStore, kept: Mapping[str, bytes]) -> list[str]:
 def _finish(house: House, settings: Settings, store: SqlVaultStore) -> int:
     newest = vault_of(settings, store, house.clock)
     broken = 0
-    for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last word on it is wanted below
-        text = _ENGLISH.ngettext("%d connection is under %s now", "%d connections are under %s now", brought)
+    for brought, broken in rewrapped(newest, store):  # noqa: B007 - the last value is used below
+        text = _ENGLISH.ngettext("%d connection now uses key %s.", "%d connections now use key %s.", brought)
         print(text % (brought, newest.keys.newest), file=sys.stderr)
     kept = read_keys(settings)
     used = [kid for kid in _older(store, kept) if not store.retire(kid, house.clock.now_ns())]
@@ -120,26 +122,28 @@ def _finish(house: House, settings: Settings, store: SqlVaultStore) -> int:
         )
     if used:
         why = (
-            f"{broken} do not open"
+            f"Credentials of {broken} could not be decrypted: see `outcry vault status`."
             if broken
-            else "a service goes on using it: restart that, and rotate again"
+            else "A running service still uses the older key: restart it, then run `outcry vault rotate` again."
         )
-        print(f"outcry: entries are still under {', '.join(used)}: {why}", file=sys.stderr)
+        print(f"outcry: Some connections still use {', '.join(used)}. {why}", file=sys.stderr)
         return 1
-    print(f"{newest.keys.newest} is the key in use", file=sys.stderr)
+    print(f"The vault now uses key {newest.keys.newest}.", file=sys.stderr)
     return 0
 
 
 @vault.command
 def forget(*, yes: bool = False, data: str | None = None) -> int:
-    """Give up keys that are lost for good: destroy what is sealed under them, and have the owners enter it again.
+    """Delete credentials whose vault keys are lost. Their owners must enter them again.
+
+    Stop the service first. Without --yes the command only prints what it would delete.
 
     Parameters
     ----------
     yes
-        Do it; without, only say what it would be. Stop the service before.
+        Delete the credentials. This cannot be undone.
     data
-        The data folder; otherwise OUTCRY_DATA.
+        Data folder. Default: OUTCRY_DATA.
     """
     settings = read_settings(data=data)
     with open_house(settings) as house, exchanging(settings):
@@ -156,17 +160,24 @@ def forget(*, yes: bool = False, data: str | None = None) -> int:
         count = sum(uses.get(kid, 0) for kid in gone)
         if not yes or not gone:
             text = _ENGLISH.ngettext(
-                "%d connection would lose its entries", "%d connections would lose their entries", count
+                "%d connection would lose its credentials.",
+                "%d connections would lose their credentials.",
+                count,
             )
-            print(text % count + ("; --yes does it" if gone else ""))
+            print(text % count + (" To delete them, add --yes." if gone else ""))
             return 0
         lost = store.forget_under(gone, ENTRIES_LOST, house.clock.now_ns())
-        text = _ENGLISH.ngettext("%d connection lost its entries", "%d connections lost their entries", lost)
+        text = _ENGLISH.ngettext(
+            "Deleted the credentials of %d connection.", "Deleted the credentials of %d connections.", lost
+        )
         print(text % lost)
         if not settings.vault_keys and (not kept or next(iter(kept)) in gone):
             set_aside(settings)
             good = {kid: key for kid, key in kept.items() if kid not in gone}
             put_first(settings, store, good, house.clock.now_ns())
         elif settings.vault_keys and next(iter(kept)) in gone:
-            print(f"outcry: put a key of another name first in {VARIABLE}", file=sys.stderr)
+            print(
+                f"outcry: {VARIABLE} starts with a lost key. Put a new key, with a new name, first.",
+                file=sys.stderr,
+            )
     return 0

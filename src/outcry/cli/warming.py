@@ -1,4 +1,4 @@
-"""Preparing first answers before the service listens, and saying how far that has come."""
+"""Fill the answer cache before the service listens, and show the progress."""
 
 import sys
 import time
@@ -11,12 +11,12 @@ from outcry.ports.store import StoreBusy
 from outcry.services.warming import Warmed, warm
 from outcry.wiring import House
 
-#: How long the start waits for it.
+#: Longest time the start spends on it.
 MOST_S = 20.0
 
 
 def warm_up(house: House, journal: Journal) -> None:
-    """Prepare first answers, for 20 seconds at most. A store that does not answer is left to the service."""
+    """Prepare the first answers for up to 20 seconds. If the store is unavailable, the service starts without them."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console,
@@ -37,10 +37,10 @@ def warm_up(house: House, journal: Journal) -> None:
     took_s = time.monotonic() - began_s
     journal.info("answers_prepared", products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
     if warmed.of:
-        sys.stderr.write(_line(warmed, took_s) + "\n")  # in one piece: log lines go there too
+        sys.stderr.write(_line(warmed, took_s) + "\n")  # one write, because log lines share this stream
         sys.stderr.flush()
 
 
 def _line(warmed: Warmed, took_s: float) -> str:
-    line = f"prepared answers for {warmed.done} of {warmed.of} products in {took_s:.1f} s"
-    return line if warmed.done == warmed.of else f"{line}; the rest is prepared when it is asked for"
+    line = f"Prepared answers for {warmed.done} of {warmed.of} products in {took_s:.1f} s."
+    return line if warmed.done == warmed.of else f"{line} The others are prepared on their first request."

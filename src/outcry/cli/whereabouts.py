@@ -1,7 +1,7 @@
-"""Where the service is: the address a browser takes, and the file by which the other commands find a running one.
+"""The URL of a running service, and the file by which other commands find it.
 
-Rule kept: while it answers the data folder says where, in `address`; the file goes when the service stops. One that was
-killed leaves it behind, and the next start writes it anew.
+While the service runs, the file `address` in its data folder contains its URL. The service deletes the file when it
+stops. A killed service leaves the file behind, and the next start overwrites it.
 """
 
 import os
@@ -15,38 +15,40 @@ _DEMO = "-demo"
 
 
 def address(host: str, port: int) -> str:
-    """An address as a browser takes it; this machine by name, not number, for passkeys belong to names."""
+    """Return the URL for a browser. The local machine is `localhost`, because passkeys need a host name."""
     if _is_here(host):
         return f"http://localhost:{port}"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def demo_folder(folder: Path) -> Path:
-    """The folder of a demonstration: beside the usual one."""
+    """Return the demo's data folder, next to the regular one."""
     return folder.with_name(folder.name + _DEMO)
 
 
 def say(folder: Path, at: str) -> None:
-    """The service of a folder answers now."""
+    """Write the URL of the running service into its data folder."""
     (folder / ADDRESS_FILE).write_text(at + "\n")
 
 
 def unsay(folder: Path) -> None:
-    """It is about to stop."""
+    """Delete the URL of a stopping service from its data folder."""
     (folder / ADDRESS_FILE).unlink(missing_ok=True)
 
 
 def running(folder: Path) -> str:
-    """Where the service of a folder says that it answers; empty if it says nothing."""
+    """Return the URL of the service that runs on a data folder, or an empty string."""
     try:
         return (folder / ADDRESS_FILE).read_text().strip()
-    except OSError:  # there is none, or it is not ours to read
+    except OSError:  # missing or not readable by this user
         return ""
 
 
 def service(url: str | None, data: str | None = None) -> str:
-    """Where to ask: what was said with the command or in OUTCRY_URL, else where the service of the data folder, or the
-    demonstration beside it, answers, else where the settings put it."""
+    """Return the URL of the service to use.
+
+    In order: the option, OUTCRY_URL, the service running on the data folder, the demo running next to it, the settings.
+    """
     if named := url or os.environ.get("OUTCRY_URL"):
         return named
     settings = read_settings(data=data)
@@ -55,7 +57,7 @@ def service(url: str | None, data: str | None = None) -> str:
 
 
 def site(settings: Settings) -> str:
-    """What a link printed on this machine begins with where there is no `public_url`."""
+    """Return the base URL of printed links when `public_url` is not set."""
     return running(settings.folder) or address("localhost", settings.port)
 
 
@@ -64,7 +66,7 @@ def _configured(settings: Settings) -> str:
 
 
 def _is_here(host: str) -> bool:
-    """Whether it is this machine: its loopback, or every address it has."""
+    """Return whether a host is this machine: a loopback address, or all addresses of the machine."""
     try:
         number = ip_address(host)
     except ValueError:

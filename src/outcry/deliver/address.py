@@ -136,7 +136,7 @@ def read_rule(public_url: str = "", private_hosts: str = "", egress_denied: str 
     for entry in _entries(private_hosts):
         read = read_host(entry)
         if read is None or not read[2]:
-            raise ValueError(f"private_hosts: {entry!r} is neither a host nor a host:port")
+            raise ValueError(f"private_hosts: {entry!r} is invalid. Use host or host:port")
         admitted.add((read[0], read[2]))
     denied: list[Network] = []
     for entry in _entries(egress_denied):

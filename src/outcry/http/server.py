@@ -1,7 +1,6 @@
-"""Runs an application on a socket: uvicorn with our protocol, bounded in every direction.
+"""Run an application with uvicorn and our HTTP protocol, with limits on connections and time.
 
-Rule kept: the address reported is the one bound, so that port 0 can be asked for; the server logs through
-the journal and never writes addresses itself.
+The server reports the port that it actually uses, so port 0 works. It logs through the journal only.
 """
 
 import asyncio
@@ -35,25 +34,28 @@ MOST_OPEN_FILES = 65_536
 
 
 class Service(Protocol):
-    """An application that knows its edge and what its fast path has learnt."""
+    """An application with its edge and its fast-path cache."""
 
     edge: Edge
     hot: HotAnswers
 
     @property
     def asgi(self) -> AsgiApp:
-        """The application itself."""
+        """The ASGI application."""
         ...
 
     def drain(self) -> None:
-        """End the answers that would go on for ever: the server is about to stop."""
+        """End streaming answers, because the server is about to stop."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """Where and how to serve. `trusted_proxies`: addresses whose `X-Forwarded-For` is believed, comma-separated.
-    `connections_per_client`: 0 for any number; trusted proxies and `uncapped` have no cap."""
+    """Where and how to serve.
+
+    trusted_proxies: IP addresses whose `X-Forwarded-For` is trusted, comma-separated. connections_per_client: maximum
+    per client address, 0 for no limit. Trusted proxies and the addresses in `uncapped` have no limit.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8000
@@ -66,7 +68,7 @@ class Binding:
 
 
 class Server(uvicorn.Server):
-    """A server that tells where it listens, and can be asked to stop from any thread."""
+    """A server that reports where it listens, and that any thread can stop."""
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class Server(uvicorn.Server):
         self._on_stopping = on_stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then report the address bound."""
+        """Start, then report the host and port in use."""
         asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
         await super().startup(sockets)
         if self.started and self._on_started is not None:
@@ -89,18 +91,18 @@ class Server(uvicorn.Server):
             self._on_started(host, port)
 
     async def on_tick(self, counter: int) -> bool:
-        """Watch descriptors once a second; uvicorn calls this ten times."""
+        """Check open file descriptors once a second. uvicorn calls this ten times a second."""
         if counter % 10 == 0:
             self._connections.watch()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop; what has no end of its own is told first."""
+        """End streaming answers, then stop."""
         self._on_stopping()
         await super().shutdown(sockets)
 
     def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log a connection that could not be accepted in our own form, and anything else as usual."""
+        """Log a connection refused for lack of file descriptors; pass other errors to the default handler."""
         error = context.get("exception")
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
             self._connections.exhausted()
@@ -108,7 +110,7 @@ class Server(uvicorn.Server):
             loop.default_exception_handler(context)
 
     def stop(self) -> None:
-        """Ask for a graceful end: answers under way are finished first."""
+        """Request a graceful shutdown, which finishes open requests first."""
         self.should_exit = True
 
 
@@ -118,8 +120,10 @@ def build_server(
     on_started: Callable[[str, int], None] | None = None,
     on_stopping: Callable[[], None] | None = None,
 ) -> Server:
-    """Make a server ready to `run()`; `on_started(host, port)` is called once it accepts connections, `on_stopping`
-    before it takes no more."""
+    """Build a server for `run()`.
+
+    It calls `on_started(host, port)` once it accepts connections, and `on_stopping` before it stops accepting them.
+    """
     uncapped = ",".join(filter(None, (binding.uncapped, binding.trusted_proxies)))
     connections = Connections(
         service.edge.journal, binding.connections_per_client, uncapped, most_descriptors()
@@ -152,8 +156,10 @@ def build_server(
 
 
 def allow_open_files() -> None:
-    """Take as many open files as the system lets this process have: readers of the stream and receivers of webhooks are
-    one each, and the usual 1,024 are for programs that do not serve."""
+    """Raise the limit of open files as far as the system allows.
+
+    Each stream reader and each webhook delivery needs one, so the usual 1,024 are too few.
+    """
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -164,8 +170,10 @@ def allow_open_files() -> None:
 
 
 def collect_rarely() -> None:
-    """From now on look for garbage as a service does. What was loaded stays for good, and a request leaves no cycles:
-    looking through it all the time takes a sixteenth of the fast path."""
+    """Tune the garbage collector for serving: loaded modules stay, and requests leave no cycles.
+
+    With default thresholds, collection takes a sixteenth of the fast path's time.
+    """
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
 
@@ -176,8 +184,10 @@ def serve(
     on_started: Callable[[str, int], None] | None = None,
     on_stopping: Callable[[], None] | None = None,
 ) -> None:
-    """Serve until told to stop by a signal; one that ends the process is raised again, so that nothing after this is
-    sure to be done."""
+    """Serve until a signal.
+
+    A signal that ends the process is raised again afterwards, so code after this call may not run.
+    """
     logger = logging.getLogger("uvicorn.error")
     handler = JournalHandler(service.edge.journal)
     logger.addHandler(handler)
@@ -201,5 +211,5 @@ def serve(
 
 
 def _loop() -> LoopFactoryType:
-    """Choose uvloop where there is one: it is not made for Windows."""
+    """Choose uvloop if it is installed; it does not exist for Windows."""
     return "asyncio" if find_spec("uvloop") is None else "uvloop"

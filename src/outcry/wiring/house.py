@@ -323,14 +323,17 @@ def _engine(settings: Settings) -> Engine:
     except (ModuleNotFoundError, SQLAlchemyError, ValueError) as problem:
         # never the address itself: it may hold a password
         raise BadSettings(
-            f"OUTCRY_DATABASE_URL cannot be used: {type(problem).__name__}; SQLite is built in, PostgreSQL comes "
-            "with `cluster`: pip install outcry[cluster]"
+            f"Invalid OUTCRY_DATABASE_URL ({type(problem).__name__}). Use a PostgreSQL URL such as "
+            "postgresql://user@host/outcry, and install its driver: pip install 'outcry[cluster]'. Leave it empty for "
+            "SQLite."
         ) from None
 
 
 def _keep_private(path: Path) -> None:
-    """Passwords' digests and sealed secrets are in it: for its owner only, in whatever folder, and so are the files
-    SQLite puts beside it."""
+    """Restrict the database to its owner, because it contains password hashes.
+
+    SQLite gives its other files the same mode.
+    """
     path.touch(mode=0o600)
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
@@ -341,9 +344,9 @@ def _prepare(engine: Engine) -> None:
         migrate(engine)
     except (DBAPIError, UnicodeDecodeError) as problem:
         hint = (
-            ". Is it this program's, and is its folder writable? `outcry backup` made copies of it, if it was run"
+            "Check that it is an Outcry database and that its folder is writable, or restore it from a backup."
             if engine.dialect.name == "sqlite"
-            else ""
+            else "Check OUTCRY_DATABASE_URL and that the server is running."
         )
         said = problem.orig if isinstance(problem, DBAPIError) else problem
-        raise StoreBusy(f"the database cannot be used: {said}{hint}") from problem
+        raise StoreBusy(f"The database cannot be opened: {str(said).strip()}. {hint}") from problem

@@ -27,12 +27,12 @@ _BESIDE = ("-wal", "-shm")
 
 
 class NoInstallation(Exception):
-    """A folder holds no Outcry, or has lost its database: says what to do."""
+    """A folder has no Outcry installation, or its database is missing. The message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """An installation as it is. `migration`: of the database as found; `is_copy`: a migrated copy is looked at."""
+    """An installation opened for reading. migration: of the original database; is_copy: a migrated copy is open."""
 
     settings: Settings
     engine: Engine
@@ -44,12 +44,12 @@ class Inspection:
 
 
 def check_installed(settings: Settings) -> None:
-    """Raise `NoInstallation` for a folder without a database that could have been in use."""
+    """Raise `NoInstallation` for a folder without a used database."""
     folder, database = settings.folder, settings.folder / DATABASE_FILE
     if settings.database_url:
         if not folder.is_dir():
             raise NoInstallation(
-                f"there is no folder {folder}: name the data folder with --data or OUTCRY_DATA"
+                f"Data folder {folder} does not exist. Name the data folder with --data or OUTCRY_DATA."
             )
         return
     if database.is_file() and database.stat().st_size:
@@ -62,18 +62,18 @@ def check_installed(settings: Settings) -> None:
     ]
     if left:
         raise NoInstallation(
-            f"the database {database} {missing}, though {folder} holds {' and '.join(left)}: restore it from a backup "
-            "before anything else is started on this folder"
+            f"The database {database} {missing}, although {folder} contains {' and '.join(left)}. Restore it from a "
+            "backup before you start anything else on this folder."
         )
     raise NoInstallation(
-        f"{folder} holds no installation of Outcry ({DATABASE_FILE} {missing}): name the data folder with --data or "
-        "OUTCRY_DATA; `outcry import` and `outcry serve` create a new one"
+        f"{folder} is not an Outcry data folder ({DATABASE_FILE} {missing}). Name the data folder with --data or "
+        "OUTCRY_DATA. To create a new one, run `outcry serve` or `outcry import`."
     )
 
 
 @contextmanager
 def inspect_installation(settings: Settings) -> Generator[Inspection]:
-    """Open an installation to look at it. Raises `NoInstallation`, `SchemaTooNew`, and the database's own errors."""
+    """Open an installation for reading. Raises `NoInstallation`, `SchemaTooNew`, and errors of the database."""
     check_installed(settings)
     tape = TapeFolder(settings.folder / TAPE_FOLDER)
     if settings.database_url:
@@ -105,7 +105,7 @@ def inspect_installation(settings: Settings) -> Generator[Inspection]:
 
 @contextmanager
 def readable(folder: Path, spare: Path) -> Generator[str]:
-    """The URI by which the database of a folder can be read without a change in the folder. spare: for a copy."""
+    """Yield a URI that opens the database without changing the folder. spare: folder for a copy, if one is needed."""
     path = folder / DATABASE_FILE
     if not any(path.with_name(path.name + end).exists() for end in _BESIDE):
         yield f"{path.absolute().as_uri()}?mode=ro&immutable=1"
@@ -114,7 +114,7 @@ def readable(folder: Path, spare: Path) -> Generator[str]:
     try:
         with closing(sqlite3.connect(uri, uri=True)) as tried:
             tried.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    except sqlite3.OperationalError:  # the folder is read-only, and there is a write-ahead log to be read
+    except sqlite3.OperationalError:  # SQLite cannot read a write-ahead log in a read-only folder
         copy = spare / DATABASE_FILE
         for end in ("", "-wal"):
             source = path.with_name(path.name + end)

@@ -1,4 +1,4 @@
-"""What people are reached by and known through outside: the mail server and the OpenID provider of the settings."""
+"""External services from the settings: the mail server and the OpenID provider."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
-    """What letters about accounts are mailed by, if a mail server is set. Raises `BadSettings`."""
+    """Return the mailer for account emails, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
     from outcry.deliver.mail import SmtpMailer  # noqa: PLC0415
@@ -26,7 +26,7 @@ def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
 def mail_sender_of(
     settings: Settings, links: ConsentLinks, clock: Clock, report: Callable[[str], object]
 ) -> Sender | None:
-    """What digests are mailed by, if a mail server is set. Raises `BadSettings`."""
+    """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
     from outcry.deliver.digest import MailSender  # noqa: PLC0415
@@ -42,7 +42,7 @@ def _server(settings: Settings) -> "SmtpServer":
     try:
         return smtp_server(settings.smtp_url)
     except ValueError as problem:
-        raise BadSettings(f"OUTCRY_SMTP_URL cannot be used: {problem}") from None
+        raise BadSettings(f"OUTCRY_SMTP_URL: {problem}") from None
 
 
 def _sender(settings: Settings) -> str:
@@ -50,7 +50,7 @@ def _sender(settings: Settings) -> str:
 
 
 def provider_of(settings: Settings, clock: Clock) -> OpenIdProvider | None:
-    """The OpenID provider, if one is set."""
+    """Return the OpenID provider, or None if none is set."""
     if not settings.oidc_issuer:
         return None
     from outcry.deliver.openid import WebOpenIdProvider  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""The server's secret: what digests are keyed with and seals derived from. In the settings, or in a file
-made at the first start.
+"""The server's secret: the key of stored hashes, from which encryption keys are derived.
 
-Rule kept: a secret that is lost is never replaced by a new one, for nothing made with the old could be recognised.
+It comes from the settings, or from a file created at the first start. A lost secret is never replaced by a new one,
+because existing API keys and encrypted values would stop working.
 """
 
 import os
@@ -18,22 +18,20 @@ SECRET_BYTES = 32
 
 
 class MissingSecret(Exception):
-    """There are people here, but the secret is gone that their keys are recognised and what they keep sealed is opened
-    with."""
+    """Accounts exist, but the secret for their API keys and encrypted values is missing or invalid."""
 
 
 def server_secret(settings: Settings, people: IdentityStore) -> bytes:
-    """The server's secret: from the settings, or from its file, made at the first start."""
+    """Return the server's secret from the settings or its file. The first start creates the file."""
     if settings.secret:
         return settings.secret.encode()
     path = settings.folder / SECRET_FILE
     if not path.exists():
-        if people.users():  # whose everything is: keys, second factors, webhook addresses, browsers signed in
+        if people.users():
             raise MissingSecret(
-                f"{path} is gone, and with it the means to recognise keys and to open second factors and webhook "
-                "addresses: restore it from a backup, or set OUTCRY_SECRET to the secret there was. If it is lost for "
-                "good, set OUTCRY_SECRET to a new one: keys and webhooks then have to be made anew, and second factors "
-                "turned off in the database"
+                f"The secret {path} is missing, but accounts exist. Restore it from a backup, or set OUTCRY_SECRET to "
+                "the previous secret. If it is lost, set OUTCRY_SECRET to a new secret: then all API keys and webhooks "
+                "must be created again, and second factors must be removed in the database."
             )
         _new_secret(path)
     try:
@@ -42,13 +40,13 @@ def server_secret(settings: Settings, people: IdentityStore) -> bytes:
         secret = b""
     if len(secret) != SECRET_BYTES:
         raise MissingSecret(
-            f"{path} is not a secret of {SECRET_BYTES} bytes in hexadecimal: restore it from a backup"
+            f"The secret {path} is invalid: it must be {SECRET_BYTES} bytes in hexadecimal. Restore it from a backup."
         )
     return secret
 
 
 def _new_secret(path: Path) -> None:
-    """Make the secret under another name and link it whole: neither a crash nor a second process sees half of it."""
+    """Write the secret to a temporary file and link it, so that no crash or second process sees a partial file."""
     draft = path.with_name(f".{SECRET_FILE}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -56,11 +54,11 @@ def _new_secret(path: Path) -> None:
         file.write(secrets.token_bytes(SECRET_BYTES).hex() + "\n")
         file.flush()
         os.fsync(file.fileno())
-    with suppress(FileExistsError):  # another process was quicker: its secret it is
+    with suppress(FileExistsError):  # another process created it first: use that one
         path.hardlink_to(draft)
     draft.unlink()
 
 
 def derived(secret: bytes, purpose: str) -> bytes:
-    """A key for one purpose, which tells nothing of the secret or of another purpose's key."""
+    """Derive a key for one purpose. It reveals neither the secret nor the keys of other purposes."""
     return blake2b(purpose.encode(), digest_size=32, key=secret, person=b"outcry").digest()
