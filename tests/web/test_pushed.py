@@ -41,13 +41,13 @@ def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving:
     (webhook,) = kept(receiving, ann)
 
     next_alert(receiving, "ES")
-    shown = _once(lambda: Read(ann.get("/sink")).text, "signature is good")
+    shown = _once(lambda: Read(ann.get("/sink")).text, "valid signature")
     receipt = sink.receipts[-1]
     numbers = receipt.header("outcry-seq").split()
     assert numbers == [f"ES={number}" for number in range(1, len(numbers) + 1)]
     assert '"symbol": "ES"' in shown
     assert receipt.message_id in shown
-    assert "signature is bad" not in shown
+    assert "invalid signature" not in shown
 
     logged = _once(lambda: Read(ann.get(f"/account/webhooks/{webhook.id}")).text, "try 1")
     assert f"{receipt.message_id} Delivered" in logged

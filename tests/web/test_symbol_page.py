@@ -157,7 +157,7 @@ def test_the_page_speaks_german(stage: WebStage) -> None:
     said = plain(page(stage, "/s/ES", "de"))
     for text in (
         "Handelssitzung",
-        "Schlusskurs des Vortags",
+        "Vortagesschluss",
         "Würde zu",
         "Bestätigt durch",
         "Alerts, ",

@@ -20,18 +20,18 @@ from outcry.web.moments import Moment, moment
 
 SINK = "/sink"
 MANNERS: Mapping[Manner, str] = {
-    Manner.WELL: later("Take everything (200)"),
-    Manner.ERROR: later("Fail (500)"),
-    Manner.SLOW: later("Answer too late"),
-    Manner.REDIRECT: later("Send on to another address (302)"),
-    Manner.BUSY: later("Ask for fewer messages (429)"),
-    Manner.GONE: later("Say that it is gone (410)"),
+    Manner.WELL: later("Accept (200)"),
+    Manner.ERROR: later("Server error (500)"),
+    Manner.SLOW: later("Timeout"),
+    Manner.REDIRECT: later("Redirect (302)"),
+    Manner.BUSY: later("Too many requests (429)"),
+    Manner.GONE: later("Gone (410)"),
 }
 SIGNATURES: Mapping[Signature, tuple[str, str]] = {
-    Signature.GOOD: ("good", later("signature is good")),
-    Signature.OLD: ("warn", later("signature is good, its time is not")),
-    Signature.BAD: ("bad", later("signature is not by a secret known here")),
-    Signature.UNKNOWN: ("", later("signed; no secret is known here")),
+    Signature.GOOD: ("good", later("valid signature")),
+    Signature.OLD: ("warn", later("valid signature, expired timestamp")),
+    Signature.BAD: ("bad", later("invalid signature")),
+    Signature.UNKNOWN: ("", later("signed, no secret to check it")),
     Signature.MISSING: ("bad", later("not signed")),
 }
 #: JSON is laid out for eyes down to this depth; of one body so many characters are shown, of all together so many.
@@ -67,7 +67,7 @@ async def set_manner(desk: Desk, visit: Visit) -> Response:
     sink = _sink(desk, visit)
     wished = said(await desk.form(visit), "manner")
     if wished not in set(Manner):
-        return await _page(desk, visit, {"manner": visit.words("Choose one of the ways of the list.")})
+        return await _page(desk, visit, {"manner": visit.words("Choose a response from the list.")})
     sink.manner = Manner(wished)
     return desk.to(visit, f"{SINK}?done=manner")
 
@@ -78,7 +78,9 @@ async def give_secret(desk: Desk, visit: Visit) -> Response:
     try:
         sink.trust(said(await desk.form(visit), "secret"))
     except SecretRefused:
-        fault = visit.words("This is not a signing secret: those begin with whsec_ and are shown once.")
+        fault = visit.words(
+            "This is not a signing secret. Signing secrets start with whsec_ and are shown once."
+        )
         return await _page(desk, visit, {"secret": fault})
     return desk.to(visit, f"{SINK}?done=secret")
 
