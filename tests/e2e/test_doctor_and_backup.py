@@ -111,7 +111,7 @@ def test_the_doctor_says_what_becomes_of_a_log_that_is_behind_its_snapshot(
         next(data.glob(f"live/{key}/*.log")).unlink()
     status, (fault,) = examined(data, capsys)
     assert status == 1
-    assert f"ends at entry {kept}, its snapshot is of entry 3: {remedy}" in fault
+    assert f"ends at entry {kept}, but its snapshot is at entry 3. {remedy}" in fault
 
 
 def test_the_doctor_works_while_the_log_is_written(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
