@@ -1,7 +1,6 @@
-"""The port for an OpenID provider: somebody else who says who a person is.
+"""The port for an OpenID provider.
 
-Rule kept: what comes out of it has been checked (signature, issuer, audience, time, nonce); the use cases know no
-token.
+What it returns is validated (signature, issuer, audience, time, nonce), so that the use cases never handle tokens.
 """
 
 from dataclasses import dataclass
@@ -9,13 +8,13 @@ from typing import Protocol
 
 
 class OpenIdFailed(Exception):
-    """The provider did not say who it is; says why in words fit for the operator's log. Holds no secret."""
+    """The provider did not identify the person. The message explains why for the operator's log, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenIdRequest:
-    """One question to the provider. `state`, `nonce` and `verifier` are random and this question's alone. `callback`:
-    where the browser comes back to; `fresh`: the person has to prove it anew, whether or not known there already."""
+    """One sign-in request. `state`, `nonce` and `verifier` are random and used once. The provider sends the browser
+    back to `callback`. `fresh`: the person must authenticate again even if signed in there."""
 
     callback: str
     state: str
@@ -26,9 +25,8 @@ class OpenIdRequest:
 
 @dataclass(frozen=True, slots=True)
 class OpenIdAnswer:
-    """Who it is. `issuer` and `subject`: whom the provider speaks of, the same for as long as that person is there;
-    the address may become another's. `email` empty where the provider does not say; `authenticated_ns`: when it was
-    proved there, UTC; None where the provider does not say."""
+    """The identified person. `issuer` and `subject` never change, whereas an email address may pass to somebody else.
+    `email` is empty and `authenticated_ns` (UTC) None where the provider does not report them."""
 
     issuer: str
     subject: str
@@ -38,17 +36,17 @@ class OpenIdAnswer:
 
 
 class OpenIdProvider(Protocol):
-    """One provider, as the operator has set it up."""
+    """The provider that the operator configured."""
 
     @property
     def name(self) -> str:
-        """What it is called, for people."""
+        """Return the name shown on the sign-in page."""
         ...
 
     def address(self, request: OpenIdRequest) -> str:
-        """Where to send the browser. May block; raises `OpenIdFailed`."""
+        """Return the URL to send the browser to. May block; raises `OpenIdFailed`."""
         ...
 
     def answer(self, code: str, request: OpenIdRequest) -> OpenIdAnswer:
-        """Redeem the code the browser came back with. May block for ten seconds; raises `OpenIdFailed`."""
+        """Redeem the code the browser brought back. Every request may block for ten seconds; raises `OpenIdFailed`."""
         ...

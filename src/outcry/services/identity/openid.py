@@ -1,10 +1,9 @@
-"""Coming in by an OpenID provider, where the operator has named one.
+"""Sign-in through an OpenID provider, if the operator configured one.
 
-Rules kept: the provider says who somebody is, not who may come in: that is whoever has an account in use, or an
-invitation. An account is recognised the first time by an address the provider has verified, from then on by whom the
-provider names: an address may become somebody else's. Question and answer belong to one browser, by a ticket
-in its cookie; a second factor turned on here is wanted still, and whoever has one does not prove anew by the provider
-alone who it is.
+The provider identifies a person; only an account in use or an invitation lets them in. The first sign-in matches the
+account by an email address the provider has verified, later ones by the provider's subject, because an address may pass
+to somebody else. A ticket in a cookie ties request and response to one browser. A second factor enabled here is still
+required, and a user who has one cannot confirm their identity through the provider alone.
 """
 
 import hmac
@@ -26,16 +25,16 @@ TICKET_NS = 10 * NANOS_PER_MINUTE
 _ASKED = "openid"
 _LONGEST_NEXT = 1_000
 _LONGEST_CODE = 4_000
-#: How much the provider's clock may be behind ours.
+#: The provider's clock may be this far behind ours.
 _SKEW_NS = NANOS_PER_MINUTE
-#: So long a provider that could not be reached is not tried again: each who came would wait for it anew.
+#: An unreachable provider is not contacted again for this long: every visitor would wait for its timeout.
 _AWAY_NS = 30 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of it: `came` is in, or half way; or a signed-in browser proved anew who it is and goes by `token` from
-    now on. `next`: where to go on to, as it was given."""
+    """The outcome. `came`: signed in, or a second factor is required; None where a signed-in browser confirmed its
+    user, in which case `token` is its new one. `next`: the path to continue at, not yet checked."""
 
     came: Signed | HalfWay | None
     token: str
@@ -43,19 +42,19 @@ class Answered:
 
 
 class OpenId(People):
-    """Coming in by an OpenID provider."""
+    """Sign-in through an OpenID provider."""
 
-    _away_ns: int | None = None  #: When the provider was last not to be reached; None since it was.
+    _away_ns: int | None = None  #: When the provider was last unreachable; None if it has answered since.
 
     def openid_name(self) -> str:
-        """What the provider is called; empty where there is none."""
+        """Return the provider's name; empty without a provider."""
         return self._openid.name if self._openid is not None and self._public_url else ""
 
     def begin_openid(
         self, next_path: str, *, invitation: str = "", session: SessionRow | None = None
     ) -> tuple[str, str]:
-        """Where to send the browser, and the ticket to keep in its cookie for ten minutes. `session`: to prove anew who
-        it is; `invitation`: the token to come in by, if there is no account yet."""
+        """Return the URL to send the browser to and the ticket for its cookie, valid for ten minutes. `session`: to
+        confirm the user of that session; `invitation`: its token, for a person without an account."""
         provider = self._provider()
         if session is not None:
             self._no_second_factor(session)
@@ -82,12 +81,12 @@ class OpenId(People):
     def finish_openid(
         self, ticket: str, given: Mapping[str, str], session: SessionRow | None, origin: Origin
     ) -> Answered:
-        """The browser came back with what the provider `given` in the address. `session`: of this browser, if any."""
+        """Complete a sign-in. `given`: query parameters the provider sent; `session`: of this browser, if any."""
         provider = self._provider()
         facts = self._tickets.read(_ASKED, ticket)
         if facts is None or not hmac.compare_digest(given.get("state", "").encode(), facts["state"].encode()):
             raise Refused(Reason.LINK)
-        # Only now, and not when it began: any site can have a browser open these addresses, but none with a ticket.
+        # Counted here and not at the start: any site can make a browser open these URLs, but not with a ticket.
         self._tries.take(origin)
         code = given.get("code", "")
         if not code or len(code) > _LONGEST_CODE:  # the person declined, or the provider did
@@ -102,8 +101,8 @@ class OpenId(People):
         return Answered(self._arrive(user, "openid", origin, _person(answer)), "", facts["next"])
 
     def _account_of(self, answer: OpenIdAnswer) -> UserRow | None:
-        """The account of whom the provider named before, whatever the address is by now; else that of the address it
-        has verified, if it is in use and nobody else of this provider's. Raises `Refused`."""
+        """Return the account of this subject, whatever its email address is now. Otherwise return the account of the
+        verified address, if it is in use and not another subject's of this provider. Raises `Refused`."""
         user = self._store.user_of_openid(_person(answer))
         if user is not None:
             return user
@@ -122,7 +121,8 @@ class OpenId(People):
     def _confirmed(
         self, facts: Mapping[str, str], answer: OpenIdAnswer, session: SessionRow | None, origin: Origin
     ) -> str:
-        """Whether the very user of this session proved it there just now; return the browser's new token."""
+        """Return the browser's new token, if the user of this session has just authenticated there. Raises
+        `Refused`."""
         now_ns = self._clock.now_ns()
         since_ns = int(facts["begun"]) - _SKEW_NS
         user = self._browsers.still(session.id, now_ns) if session else None
@@ -137,13 +137,13 @@ class OpenId(People):
         return self._browsers.confirm(session, account, origin, now_ns)
 
     def _no_second_factor(self, session: SessionRow) -> None:
-        """Pass who has none: the provider's word is one factor. Raises `Refused`."""
+        """Refuse users with a second factor: the provider counts as one factor only. Raises `Refused`."""
         user = self._store.user(session.user_id)
         if user is not None and user.totp_sealed is not None:
             raise Refused(Reason.CODE_TOO)
 
     def _newcomer(self, answer: OpenIdAnswer, token: str, origin: Origin) -> UserRow:
-        """Make the account of somebody invited: by the link, or by an invitation of that address."""
+        """Create the account of an invited person: by the link, or by an invitation for that email address."""
         email = address_of(_address_in(answer))
         by_link = self._links.find("invite", token)
         named = [row for row in self._links.open("invite") if row.email == email]
@@ -173,12 +173,12 @@ class OpenId(People):
 
 
 def _person(answer: OpenIdAnswer) -> str:
-    """Whom the provider speaks of, as it is kept."""
+    """Return the stored identifier of a person at a provider."""
     return f"{answer.issuer} {answer.subject}"
 
 
 def _address_in(answer: OpenIdAnswer) -> str:
-    """The address as the provider writes it, if the provider has verified it. Raises `Refused`."""
+    """Return the email address if the provider has verified it. Raises `Refused`."""
     if not answer.email_verified:
         raise Refused(Reason.SIGN_IN_SERVICE)
     return answer.email
