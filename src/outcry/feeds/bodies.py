@@ -24,4 +24,4 @@ async def body_of(answer: aiohttp.ClientResponse, largest: int = LARGEST) -> byt
 
 def too_large(largest: int) -> FeedLost:
     """An answer had more than it may."""
-    return FeedLost("protocol", f"the vendor's answer is larger than {largest // 2**20} MiB")
+    return FeedLost("protocol", f"the vendor's response is larger than {largest // 2**20} MiB")

@@ -155,7 +155,7 @@ async def beating(
         except Exception:  # noqa: BLE001 - the connection is gone, in whatever words; its reader tells
             return
         if silent:
-            board.fail(FeedLost("link_silent", "nothing has come for longer than it may take"))
+            board.fail(FeedLost("link_silent", "no data or heartbeats for too long"))
             return
         board.beat(lag.before(asked_ns))
         await asyncio.sleep(BEAT_S / rush)

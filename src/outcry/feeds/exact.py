@@ -29,7 +29,7 @@ def lots(told: Told) -> int:
     number = _number(told)
     found = int(number)
     if found != number or abs(found) >= _MOST_LOTS:
-        raise ValueError("no number of lots")
+        raise ValueError("not a number of lots")
     return found
 
 
@@ -38,9 +38,9 @@ def _number(told: Told) -> Decimal:
     try:
         number = told if isinstance(told, Decimal) else Decimal(str(told))
     except InvalidOperation:
-        raise ValueError("no number") from None
+        raise ValueError("not a number") from None
     if not number.is_finite() or number.adjusted() >= _MOST_WHOLE:
-        raise ValueError("a number that cannot be")
+        raise ValueError("a number out of range")
     if int(number.as_tuple().exponent) < -_MOST_DECIMALS:
-        raise ValueError("a number of too many digits")
+        raise ValueError("a number with too many digits")
     return number

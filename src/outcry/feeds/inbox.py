@@ -36,7 +36,9 @@ class Inbox(Generic[Item]):
         self._waiting.append(item)
         self.weight += weight_of(item)
         if self._limit is not None and self.weight > self._limit:
-            self.drop(FeedLost("seam_overflow", f"more than {self._limit:,} rows waited to be read"))
+            self.drop(
+                FeedLost("seam_overflow", f"more than {self._limit:,} rows were waiting to be processed")
+            )
         self._came.set()
 
     def fail(self, problem: Exception) -> None:

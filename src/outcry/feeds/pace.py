@@ -155,7 +155,7 @@ class WallPace:
         self, clock: Clock, speed: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         if not 0 < speed < _NEVER:
-            raise ValueError(f"a speed of {speed} is none")
+            raise ValueError(f"invalid speed {speed}")
         self._clock, self._speed, self._sleep = clock, speed, sleep
         second = speed * NANOS_PER_SECOND  # of ours, in replayed time
         step = min(max(second / _BEATS_PER_SECOND, min(second, NANOS_PER_SECOND)), NANOS_PER_MINUTE)

@@ -58,7 +58,7 @@ class PushedFeed:
         whoever comes back to it waits for it."""
         inlet = self.inlets.get(contract)
         if inlet is None:
-            raise FeedRefused("unsubscribed", f"{contract.key} was never pushed")
+            raise FeedRefused("unsubscribed", f"no program has pushed {contract.key}")
         reader = object()
         repeat, again = inlet.begin(reader)
         if not await inlet.awake(reader):

@@ -70,7 +70,7 @@ def _fill(kept: "_Spool", readings: Iterable[Reading], stopping: Callable[[], bo
             if stopping():
                 raise FeedLost("closed", "the feed was closed while its files were read")
     if not kept.rows:
-        raise FeedRefused("nothing_recorded", "the files hold no trades and no bars")
+        raise FeedRefused("nothing_recorded", "the files have no trades and no bars")
 
 
 class _Spool:
@@ -89,7 +89,8 @@ class _Spool:
         other = self._sources.setdefault(contract, source)
         if other != source:
             raise FeedRefused(
-                "mixed_sources", f"{contract.key} is in files of {other} and of {source}: replay one of them"
+                "mixed_sources",
+                f"{contract.key} is in files from {other} and from {source}. Replay only one of them",
             )
         self.rows[contract] = self.rows.get(contract, 0) + len(rows)
         times = rows["ts_event"]

@@ -22,4 +22,4 @@ def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:
 
 def sent_elsewhere(vendor: str) -> FeedLost:
     """Return the error for a redirect. It does not repeat the address, which is not the vendor's own."""
-    return FeedLost("protocol", f"{vendor} redirected us to another address, which is not followed")
+    return FeedLost("protocol", f"{vendor} redirected the request to another URL, which is not followed")

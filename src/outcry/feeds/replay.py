@@ -111,7 +111,7 @@ class ReplayFeed:
         except FileRefused as problem:
             raise FeedRefused("file_refused", str(problem)) from problem
         except OSError as problem:
-            raise FeedLost("disk_error", f"the recording cannot be kept: {problem.strerror}") from problem
+            raise FeedLost("disk_error", f"cannot store the recording: {problem.strerror}") from problem
         except asyncio.CancelledError:
             self._closed = True  # the thread stops at its next batch
             raise

@@ -55,7 +55,7 @@ class GrowingScid:
     def __init__(self, file: Counted, contract: Contract, tick_e9: int, since_ns: int) -> None:
         self._file, self._contract, self._tick_e9, self._since_ns = file, contract, tick_e9, since_ns
         if file.size < HEADER.itemsize:
-            raise FeedLost("file_unreadable", f"{file.path.name} has no whole header yet")
+            raise FeedLost("file_unreadable", f"{file.path.name} has no complete header yet")
         try:
             self._start = read_header(file)
         except FileRefused as problem:
@@ -134,9 +134,9 @@ class GrowingScid:
         try:
             found = self._file.path.stat()
         except FileNotFoundError as problem:
-            raise FeedLost("file_replaced", f"{self._file.path.name} is gone") from problem
+            raise FeedLost("file_replaced", f"{self._file.path.name} no longer exists") from problem
         if (found.st_dev, found.st_ino) != self._identity or self._before() != self._last:
-            raise FeedLost("file_replaced", f"{self._file.path.name} is not the file it was")
+            raise FeedLost("file_replaced", f"{self._file.path.name} was replaced by another file")
 
     def _told(self) -> ScidDecoder | None:
         """The decoder, once the file tells how to read it."""
@@ -176,4 +176,4 @@ def losing() -> Generator[None]:
     except FileRefused as problem:
         raise FeedLost("file_damaged", str(problem)) from problem
     except OSError as problem:
-        raise FeedLost("disk_error", f"the file cannot be read: {problem.strerror}") from problem
+        raise FeedLost("disk_error", f"cannot read the file: {problem.strerror}") from problem

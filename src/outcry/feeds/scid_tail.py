@@ -123,10 +123,10 @@ class ScidTail:
 
     def _check(self, contract: Contract) -> None:
         if contract != self._contract:
-            raise FeedRefused("unknown_contract", f"{self._path.name} is of {self._contract.key}")
+            raise FeedRefused("unknown_contract", f"{self._path.name} is for {self._contract.key}")
         named = ContractNames(self._universe).in_file_name(self._path, self._universe.expiry(contract))
         if named not in {None, contract}:
-            raise FeedRefused("wrong_contract", f"{self._path.name} is not named after {contract.key}")
+            raise FeedRefused("wrong_contract", f"{self._path.name} is not a file of {contract.key}")
 
     def _begin(self, since_ns: int) -> GrowingScid:
         with losing():

@@ -118,7 +118,7 @@ class _Pump:
         """Wait for the first live event. Raises what the live stream raises, and `FeedLost` if it only ends."""
         await self.beside(self._first.wait())
         if not self._waiting:
-            raise FeedLost("closed", "the live stream ended before its subscription stood")
+            raise FeedLost("closed", "the live stream ended before the subscription was confirmed")
 
     async def beside(self, work: Awaitable[T]) -> T:
         """Wait for something while reading on. Raises at once what the live stream raises."""

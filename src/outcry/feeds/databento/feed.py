@@ -116,7 +116,7 @@ class DatabentoFeed:
             self._late.append(late)
             line = late.join(contract, symbol, since_ns)
         if line is None:
-            raise FeedLost("disconnected", "the gateway hung up")
+            raise FeedLost("disconnected", "the gateway closed the connection")
         return late, line
 
     async def _sign_in(self) -> Session:

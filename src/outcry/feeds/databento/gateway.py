@@ -110,14 +110,16 @@ class Gateway(DatabentoLiveProtocol):
         self.over.set()
         super().connection_lost(exc)
         if not self.authenticated.done():
-            self.authenticated.set_exception(exc or ConnectionResetError("closed while signing in"))
+            self.authenticated.set_exception(exc or ConnectionResetError("connection closed during login"))
         for ended in (self.authenticated, self.disconnected):
             if ended.done() and not ended.cancelled():
                 ended.exception()  # looked at, so that asyncio does not say that nobody did
         if self._unread:
-            self.lose(FeedLost("protocol", "what the gateway sent cannot be read"))
+            self.lose(FeedLost("protocol", "the gateway sent unreadable data"))
         else:
-            self.lose(FeedLost("disconnected", type(exc).__name__ if exc else "the gateway hung up"))
+            self.lose(
+                FeedLost("disconnected", type(exc).__name__ if exc else "the gateway closed the connection")
+            )
 
     def ask(self, symbol: str, start_ns: int, number: int) -> None:
         """Subscribe to a symbol's trades, replayed from an instant of the last day on."""

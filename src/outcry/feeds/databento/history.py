@@ -89,9 +89,13 @@ class History:
                     times = records["ts_event"]
                     yield records[(times >= first_ns) & (times < last_ns)], first_ns
             except (aiohttp.ClientPayloadError, ValueError, DBNError) as problem:
-                raise FeedLost("disconnected", f"history broke off: {type(problem).__name__}") from None
+                raise FeedLost(
+                    "disconnected", f"the download of history failed: {type(problem).__name__}"
+                ) from None
             except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-                raise FeedLost("unreachable", f"history: {type(problem).__name__}") from None
+                raise FeedLost(
+                    "unreachable", f"the request for history failed: {type(problem).__name__}"
+                ) from None
             first_ns = last_ns
             yield NOTHING, first_ns
 
@@ -99,9 +103,9 @@ class History:
 def _refusal(status: int) -> Exception:
     """What an answer that is none comes to; what it says besides is not needed."""
     if status == _UNAUTHORIZED:
-        return Rejected("login_refused", "the historical service does not take the key")
+        return Rejected("login_refused", "the historical API rejected the key")
     if status == _TOO_MANY:
-        return FeedLost("rate_limited", "the historical service asks to slow down")
+        return FeedLost("rate_limited", "the historical API limits the request rate")
     if status == _TIMED_OUT or not _OK < status < _THEIR_FAULT:
-        return FeedLost("vendor_error", f"the historical service answered {status}")
-    return NotKept(f"the historical service answered {status}")
+        return FeedLost("vendor_error", f"the historical API returned HTTP {status}")
+    return NotKept(f"the historical API returned HTTP {status}")

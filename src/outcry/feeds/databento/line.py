@@ -46,7 +46,7 @@ class Line(Inbox[Event]):
     def caught_up(self, at_ns: int, event: CaughtUp) -> None:
         """The replay has reached the present."""
         if not self.mapped:
-            text = f"the gateway has named no instrument {self.symbol}"
+            text = f"the gateway sent no instrument for {self.symbol}"
             self.put(Status(subscribed=False, code="unsubscribed", text=text))
         self.put(event)
         self.put(Heartbeat(at_ns))

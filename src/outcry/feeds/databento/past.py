@@ -101,11 +101,13 @@ class Past:
         """What went wrong, without the key."""
         if not isinstance(problem, BentoHttpError):
             return FetchRefused(
-                f"Databento cannot be reached, or broke off ({type(problem).__name__}): try again later"
+                f"the connection to Databento failed ({type(problem).__name__}). Try again later"
             )
         if problem.http_status == _UNAUTHORIZED:
-            return FetchRefused("Databento does not take this key: look at the API keys of its portal")
+            return FetchRefused(
+                "Databento rejected this key. Check it under API keys in the Databento portal"
+            )
         if problem.http_status == _TOO_MANY or problem.http_status >= _THEIR_FAULT:
-            return FetchRefused(f"Databento answered {problem.http_status}: try again later")
+            return FetchRefused(f"Databento returned HTTP {problem.http_status}. Try again later")
         said = " ".join(str(problem.message or problem.http_status).replace(self._key, "…").split())[:300]
-        return FetchRefused(f"Databento does not give this: {said}")
+        return FetchRefused(f"Databento refused the request: {said}")

@@ -217,7 +217,7 @@ class Session:
             if self._paused_s is not None:
                 self._let_go_of_idle(now_s)
             elif silent_s > (BEAT_S + PATIENCE_S) / rush:
-                self.lose(FeedLost("link_silent", "the gateway sends nothing, not even beats"))
+                self.lose(FeedLost("link_silent", "no data or heartbeats from the gateway"))
             elif silent_s <= BEAT_S / rush and now_s - self._pulse_s > PULSE_S / rush:
                 self._pulse()
 
@@ -238,7 +238,11 @@ class Session:
         ]
         line = max(idle, key=lambda one: one.rows, default=None)
         if line is not None and line.rows:
-            line.drop(FeedLost("seam_overflow", f"{line.contract.key}: nobody takes what comes"))
+            line.drop(
+                FeedLost(
+                    "seam_overflow", f"{line.contract.key}: the reader is too slow for the incoming trades"
+                )
+            )
             self._let_go(line)
 
     def lose(self, problem: FeedLost) -> None:

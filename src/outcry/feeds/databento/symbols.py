@@ -21,8 +21,8 @@ def symbol_of(universe: Universe, contract: Contract, day: date) -> str:
     """The vendor's symbol of a contract on a day. Raises `FeedRefused` where it has none."""
     product = universe.products.get(contract.root)
     if product is None or product.exchange not in DATASETS or not product.lists(contract.month):
-        raise FeedRefused("unknown_contract", f"Databento's {DATASET} does not have {contract.key}")
+        raise FeedRefused("unknown_contract", f"Databento's {DATASET} has no contract {contract.key}")
     named = universe.next_to_end(contract.root, contract.month, contract.year % 10, day - KEPT)
     if named != contract:
-        raise FeedRefused("unknown_contract", f"{contract.key} is not traded on {day}")
+        raise FeedRefused("unknown_contract", f"{contract.key} does not trade on {day}")
     return contract.short_key

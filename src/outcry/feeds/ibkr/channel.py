@@ -62,7 +62,9 @@ class Channel(Inbox[Event]):
         """See `Inbox`. What waits when there is too much of it can still be read."""
         super().put(item)
         if self.weight > MOST_ROWS:
-            self.fail(FeedLost("seam_overflow", f"more than {MOST_ROWS:,} trades waited to be read"))
+            self.fail(
+                FeedLost("seam_overflow", f"more than {MOST_ROWS:,} trades were waiting to be processed")
+            )
         if not isinstance(item, Heartbeat):
             self.began.set()
 

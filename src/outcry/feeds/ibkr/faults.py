@@ -62,7 +62,7 @@ def read_fault(code: int, text: str) -> FeedLost | Reply:
         return _history_fault(text.lower())
     if code in _NOT_ENTITLED:
         return FeedRefused(
-            "not_entitled", f"the account has no real-time data of this contract (message {code})"
+            "not_entitled", f"the account has no real-time data for this contract (message {code})"
         )
     if code in _ELSEWHERE:
         return _elsewhere(code)
@@ -70,17 +70,17 @@ def read_fault(code: int, text: str) -> FeedLost | Reply:
         return FeedRefused(
             "unknown_contract", f"Interactive Brokers does not know this contract (message {code})"
         )
-    return of_connection(code) or FeedLost("vendor_error", f"TWS says what is wrong by message {code}")
+    return of_connection(code) or FeedLost("vendor_error", f"TWS reported error {code}")
 
 
 def of_connection(code: int) -> FeedLost | None:
     """What a message to no request in particular says of the whole connection; None if it says nothing of it."""
     if code in _TOO_FAST:
-        return FeedLost("rate_limited", f"TWS asks for fewer requests (message {code})")
+        return FeedLost("rate_limited", f"too many requests to TWS (message {code})")
     if code in _UNREADABLE:
-        return FeedLost("protocol", f"TWS could not read a request (message {code})")
+        return FeedLost("protocol", f"TWS rejected a request (message {code})")
     if code in _DISCONNECTED:
-        return FeedLost("disconnected", f"TWS is not connected (message {code})")
+        return FeedLost("disconnected", f"TWS is not connected to Interactive Brokers (message {code})")
     return None
 
 
@@ -88,15 +88,16 @@ def _history_fault(text: str) -> FeedLost | Reply:
     if "no data" in text:
         return Reply.NOTHING_THERE
     if "pacing" in text:
-        return FeedLost("rate_limited", "TWS asks for fewer requests of history (message 162)")
+        return FeedLost("rate_limited", "too many history requests to TWS (message 162)")
     if "different ip" in text:
         return _elsewhere(HISTORY_FAULT)
     if "permission" in text:
-        return FeedRefused("not_entitled", "the account has no data of this contract (message 162)")
-    return FeedLost("vendor_error", "TWS could not give history (message 162)")
+        return FeedRefused("not_entitled", "the account has no data for this contract (message 162)")
+    return FeedLost("vendor_error", "TWS could not load history (message 162)")
 
 
 def _elsewhere(code: int) -> FeedRefused:
     return FeedRefused(
-        "too_many_sessions", f"the same user is signed in elsewhere, and gets the data there (message {code})"
+        "too_many_sessions",
+        f"the same user is signed in elsewhere and receives the data there (message {code})",
     )

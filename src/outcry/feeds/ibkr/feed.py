@@ -58,7 +58,7 @@ class IbkrFeed:
             if (
                 self._greeted and problem.code == "wrong_entry"
             ):  # it is ours: TWS has not noticed that we are gone
-                raise FeedLost("disconnected", "TWS still holds the connection before this one") from problem
+                raise FeedLost("disconnected", "TWS still has the previous connection open") from problem
             raise
         self._greeted = True
         return session
@@ -84,7 +84,7 @@ class IbkrFeed:
                         yield event
             except NoLineFree as problem:
                 if begun:
-                    raise FeedLost("rate_limited", "no subscription to single trades is free") from problem
+                    raise FeedLost("rate_limited", "no tick-by-tick subscription is free") from problem
             yield _NO_LINE
             await asyncio.sleep(LINE_PAUSE_S / self._kit.rush)
 
@@ -117,5 +117,5 @@ class IbkrFeed:
 _NO_LINE = Status(
     subscribed=False,
     code="not_entitled",
-    text="all subscriptions to single trades that the account has are in use",
+    text="all tick-by-tick subscriptions of the account are in use",
 )

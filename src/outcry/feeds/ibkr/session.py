@@ -64,7 +64,7 @@ class Session:
             await self._tws.connect(host, port, client_id, GREETING_S / self._rush)
         except ConnectionAbortedError as problem:
             await self._tws.close()
-            raise self._refusal or FeedLost("disconnected", "TWS hung up before it greeted") from problem
+            raise self._refusal or FeedLost("disconnected", "TWS closed the connection at once") from problem
         except BaseException:
             await self._tws.close()
             raise
@@ -89,7 +89,7 @@ class Session:
         loop = asyncio.get_running_loop()
         while self._lost is None:
             if loop.time() - self._heard_s > SILENCE_S / self._rush:
-                self._fail(FeedLost("link_silent", "TWS has not been heard for too long"))
+                self._fail(FeedLost("link_silent", "no message from TWS for too long"))
                 return
             try:
                 self._tws.ask_time()
@@ -133,7 +133,7 @@ class Session:
             async with asyncio.timeout(ANSWER_S / self._rush):
                 return await asked.done
         except TimeoutError as problem:
-            raise FeedLost("vendor_error", "TWS did not answer a question") from problem
+            raise FeedLost("vendor_error", "TWS did not answer a request") from problem
         finally:
             del self._asked[request]
             if asked.done.done() and not asked.done.cancelled():
@@ -145,7 +145,7 @@ class Session:
         try:
             return ask()
         except ConnectionError as problem:
-            raise FeedLost("disconnected", "TWS hung up") from problem
+            raise FeedLost("disconnected", "TWS closed the connection") from problem
 
     async def now_ns(self) -> int:
         """What time it is by TWS, asked for now: a whole second."""
@@ -156,7 +156,7 @@ class Session:
             async with asyncio.timeout(SILENCE_S / self._rush):
                 await asyncio.shield(self._time)
         except TimeoutError as problem:
-            raise FeedLost("link_silent", "TWS did not say what time it is") from problem
+            raise FeedLost("link_silent", "TWS did not report its time") from problem
         if self._lost is not None:
             raise self._lost
         return self._told_ns
@@ -266,19 +266,19 @@ class Session:
 
     def unreadable(self) -> None:
         """What came cannot be read."""
-        self._fail(FeedLost("protocol", "TWS sent what cannot be read"))
+        self._fail(FeedLost("protocol", "TWS sent unreadable data"))
 
     def hung_up(self) -> None:
         """The connection is gone."""
-        self._fail(FeedLost("disconnected", "TWS hung up"))
+        self._fail(FeedLost("disconnected", "TWS closed the connection"))
 
 
 #: Everything: the connection of TWS itself.
 _ALL = ""
 _BROKEN = Status(
-    subscribed=False, code="unsubscribed", text="TWS has lost its own connection, and makes it again"
+    subscribed=False, code="unsubscribed", text="TWS lost its own connection and is reconnecting"
 )
 
 
 def _missed() -> FeedLost:
-    return FeedLost("disconnected", "TWS was without its own connection for a while")
+    return FeedLost("disconnected", "TWS was disconnected for a while")

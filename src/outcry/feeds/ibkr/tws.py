@@ -96,7 +96,7 @@ class Tws:
             async with asyncio.timeout(timeout_s):
                 await asyncio.wait({opening, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
-                raise ConnectionAbortedError("TWS hung up")
+                raise ConnectionAbortedError("TWS closed the connection")
             opening.result()
         finally:
             for task in (opening, gone):

@@ -51,7 +51,7 @@ class MassiveFeed:
         """Stream a contract. Raises `FeedLost`, `FeedRefused`."""
         ticker = self._ticker(contract)
         if ticker is None:
-            raise FeedRefused("unknown_contract", f"Massive cannot have {contract.key}")
+            raise FeedRefused("unknown_contract", f"Massive has no symbol for {contract.key}")
         socket = await self._link.session()
         with socket.board.channel(ticker) as channel:
             await socket.subscribed(ticker, channel)
@@ -117,7 +117,7 @@ class MassiveFeed:
                 or len(seen) >= MOST_PAGES
                 or (len(page.rows) and newest_ns <= before_ns)
             ):
-                raise FeedLost("protocol", "Massive's pages of history do not come to an end")
+                raise FeedLost("protocol", "Massive returned too many pages of history")
             yield page.rows[page.rows["ts_event"] >= since_ns]
 
     async def _page(self, ticker: str, asked: dict[str, str]) -> Page:

@@ -72,7 +72,7 @@ def read_frame(text: str | bytes) -> list[Message]:
     try:
         return _FRAME.decode(text)
     except msgspec.DecodeError as problem:
-        raise FeedLost("protocol", f"Massive sent what cannot be read: {problem}") from None
+        raise FeedLost("protocol", f"unreadable message from Massive: {problem}") from None
 
 
 def read_answer(text: str | bytes) -> Answer:
@@ -80,7 +80,7 @@ def read_answer(text: str | bytes) -> Answer:
     try:
         return _ANSWER.decode(text)
     except msgspec.DecodeError as problem:
-        raise FeedLost("protocol", f"Massive answered what cannot be read: {problem}") from None
+        raise FeedLost("protocol", f"unreadable answer from Massive: {problem}") from None
 
 
 def next_page(answer: Answer) -> dict[str, str] | None:
@@ -128,7 +128,7 @@ def _rows(
         TypeError,
         OverflowError,
     ):  # a set has no place for a number that signals that it is none
-        raise FeedLost("protocol", "Massive sent a trade that cannot be") from None
+        raise FeedLost("protocol", "Massive sent an invalid trade") from None
     rows["ts_event"] -= rows["ts_event"] % NANOS_PER_MS
     rows["side"] = b"N"
     rows["sequence"] = [number & 0xFFFFFFFF for number in sequences]
@@ -155,4 +155,4 @@ def complaint(status: str, text: str) -> FeedLost | Rejected:
 
 
 def _not_entitled(text: str) -> FeedRefused:
-    return FeedRefused("not_entitled", text or "the plan does not include futures in real time")
+    return FeedRefused("not_entitled", text or "the Massive plan does not include real-time futures")

@@ -126,7 +126,7 @@ class Socket:
             async with asyncio.timeout(_NOTICED_S + ANSWER_S / self._rush):
                 await channel.beside(self._stands[ticker].wait())
         except TimeoutError:
-            raise FeedLost("vendor_error", "Massive did not answer a subscription") from None
+            raise FeedLost("vendor_error", "Massive did not confirm a subscription") from None
 
     async def close(self) -> None:
         """Hang up."""
@@ -154,9 +154,9 @@ class Socket:
         except FeedLost as found:
             problem = found
         except (ConnectionClosed, OSError) as found:
-            problem = FeedLost("disconnected", f"the connection broke: {type(found).__name__}")
+            problem = FeedLost("disconnected", f"the connection to Massive failed: {type(found).__name__}")
         except Exception as found:  # noqa: BLE001 - a supervisor: whatever it is, the streams must hear of it
-            problem = FeedLost("protocol", f"Massive and its client do not agree: {type(found).__name__}")
+            problem = FeedLost("protocol", f"protocol error in the Massive client: {type(found).__name__}")
         self.board.fail(problem)
 
     async def _heard(self, text: Any) -> None:
@@ -269,9 +269,13 @@ class Rest:
             if isinstance(problem.reason, ResponseError):
                 busy = "429" in str(problem.reason)
                 raise FeedLost("rate_limited" if busy else "vendor_error", str(problem.reason)) from None
-            raise FeedLost("unreachable", f"history: {type(problem.reason).__name__}") from None
+            raise FeedLost(
+                "unreachable", f"the request for history failed: {type(problem.reason).__name__}"
+            ) from None
         except HTTPError as problem:
-            raise FeedLost("unreachable", f"history: {type(problem).__name__}") from None
+            raise FeedLost(
+                "unreachable", f"the request for history failed: {type(problem).__name__}"
+            ) from None
 
     def close(self) -> None:
         """Let go of its connections and threads; one that waits for an answer ends with its time limit."""

@@ -130,7 +130,9 @@ class ProjectXFeed:
                 if found is None:
                     continue
                 if not quoted_alike(self._kit.universe, contract, found):
-                    raise FeedRefused("unknown_contract", f"ProjectX quotes {contract.root} in another unit")
+                    raise FeedRefused(
+                        "unknown_contract", f"ProjectX quotes {contract.root} in a different unit"
+                    )
                 self._ids[contract] = found.id
                 break
             else:

@@ -80,7 +80,7 @@ class _Transport(WebsocketTransport):
             if response.status == HTTPStatus.UNAUTHORIZED:
                 raise AuthorizationError
             if response.status != HTTPStatus.OK:
-                raise FeedLost("vendor_error", f"ProjectX answered {response.status}")
+                raise FeedLost("vendor_error", f"ProjectX returned HTTP {response.status}")
             answer = msgspec.json.decode(await body_of(response), type=_Negotiated)
             cookies = "; ".join(f"{each.key}={each.coded_value}" for each in response.cookies.values())
         if not answer.connectionId:
@@ -142,7 +142,7 @@ class Hub:
         finally:
             ready.cancel()
         if self._refused:
-            raise Rejected("login_expired", "ProjectX refuses the token it gave")
+            raise Rejected("login_expired", "ProjectX rejected its own token")
         if self.board.problem is not None:
             await self.close()
             raise self.board.problem
@@ -158,9 +158,11 @@ class Hub:
                     await self._invoke("SubscribeContractQuotes", contract_id, lambda: None)
                 await channel.beside(self._stands[contract_id].wait())
         except TimeoutError:
-            raise FeedLost("vendor_error", "ProjectX did not answer a subscription") from None
+            raise FeedLost("vendor_error", "ProjectX did not confirm a subscription") from None
         except (WebSocketException, RuntimeError):
-            raise self.board.problem or FeedLost("disconnected", "the connection broke") from None
+            raise self.board.problem or FeedLost(
+                "disconnected", "the connection to ProjectX was lost"
+            ) from None
 
     async def _invoke(self, method: str, contract_id: str, done: Callable[[], None]) -> None:
         async def answered(message: Any) -> None:  # what the client hands to whoever has invoked
@@ -190,14 +192,14 @@ class Hub:
             await self._client.run()
         except AuthorizationError:
             self._refused = True
-            problem = FeedLost("login_expired", "ProjectX refuses the token it gave")
+            problem = FeedLost("login_expired", "ProjectX rejected its own token")
         except FeedLost as found:
             problem = found
         except (WebSocketException, HubError, aiohttp.ClientError, OSError) as found:
             code = "disconnected" if self._ready.is_set() else "unreachable"
-            problem = FeedLost(code, f"the hub: {type(found).__name__}")
+            problem = FeedLost(code, f"the connection to the hub failed: {type(found).__name__}")
         except Exception as found:  # noqa: BLE001 - a supervisor: whatever it is, the streams must hear of it
-            problem = FeedLost("protocol", f"the hub and its client do not agree: {type(found).__name__}")
+            problem = FeedLost("protocol", f"protocol error in the hub client: {type(found).__name__}")
         self.board.fail(problem)
 
     async def _opened(self) -> None:

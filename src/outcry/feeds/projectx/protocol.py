@@ -62,34 +62,36 @@ def read_answer(body: bytes) -> Answer:
     try:
         return _ANSWER.decode(body)
     except msgspec.DecodeError:  # its text may quote what was answered
-        raise FeedLost("protocol", "ProjectX answered what cannot be read") from None
+        raise FeedLost("protocol", "ProjectX sent an unreadable response") from None
 
 
 def login_problem(answer: Answer) -> Rejected | FeedLost:
     """Why a login was refused."""
     match answer.errorCode:
         case 7:
-            return FeedRefused("not_allowed", "the platform's agreements are not signed: sign in there once")
+            return FeedRefused(
+                "not_allowed", "the platform's agreements are not signed. Sign in to the platform once"
+            )
         case 9:
-            return FeedRefused("not_entitled", "the account has no subscription to the API")
+            return FeedRefused("not_entitled", "the account has no API subscription")
         case 10:
-            return FeedRefused("not_allowed", "the firm has switched API keys off")
+            return FeedRefused("not_allowed", "the firm has disabled API keys")
         case 8:
-            return FeedLost("vendor_error", "ProjectX could not sign in, and did not say why")
+            return FeedLost("vendor_error", "ProjectX rejected the login without a reason")
         case _:
-            return Rejected("login_refused", "ProjectX knows no such user name and API key")
+            return Rejected("login_refused", "ProjectX rejected the user name or API key")
 
 
 def ns_of(text: str) -> int:
     """A time as .NET writes it, with up to nine digits of a second; of no zone it is UTC. Raises `FeedLost`."""
     found = _TIME.fullmatch(text)
     if found is None:
-        raise FeedLost("protocol", "ProjectX sent a time that cannot be read")
+        raise FeedLost("protocol", "ProjectX sent an unreadable time")
     whole, fraction, zone = found.groups()
     try:
         at = datetime.fromisoformat(whole + (zone or "+00:00")) - _EPOCH
     except ValueError:
-        raise FeedLost("protocol", "ProjectX sent a time that cannot be") from None
+        raise FeedLost("protocol", "ProjectX sent an invalid time") from None
     return (at.days * 86_400 + at.seconds) * NANOS_PER_SECOND + int((fraction or "0").ljust(9, "0"))
 
 
@@ -103,7 +105,7 @@ def bar_rows(bars: Sequence[Bar]) -> Rows:
         ]
         table = np.array(rows, BAR)
     except (ArithmeticError, ValueError):
-        raise FeedLost("protocol", "ProjectX sent a bar that cannot be") from None
+        raise FeedLost("protocol", "ProjectX sent an invalid bar") from None
     return table[np.argsort(table["ts_event"], kind="stable")]
 
 
@@ -120,7 +122,7 @@ def trade_rows(data: object, received_ns: int) -> Rows:
         ]  # fmt: skip
         table = np.array(rows, LIVE_TRADE)
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError):
-        raise FeedLost("protocol", "ProjectX sent a trade that cannot be read") from None
+        raise FeedLost("protocol", "ProjectX sent an unreadable trade") from None
     return table[table["size"] > 0]
 
 

@@ -90,7 +90,7 @@ class Rest:
         if not answer.success:
             if answer.errorCode == 1:
                 raise FeedRefused("unknown_contract", "ProjectX has no history of this contract")
-            raise FeedLost("vendor_error", f"ProjectX gives no bars: error {answer.errorCode}")
+            raise FeedLost("vendor_error", f"ProjectX returned no bars: error {answer.errorCode}")
         return await asyncio.to_thread(bar_rows, answer.bars or [])
 
     async def _wait_for_turn(self) -> None:
@@ -118,11 +118,11 @@ class Rest:
                 break
             self.tokens.refused(token)
         else:
-            raise Rejected("login_expired", "ProjectX refuses the token it gave")
+            raise Rejected("login_expired", "ProjectX rejected its own token")
         if status == 429:
-            raise FeedLost("rate_limited", "ProjectX was asked too often")
+            raise FeedLost("rate_limited", "too many requests to ProjectX")
         if status != 200:
-            raise FeedLost("vendor_error", f"ProjectX answered {status}")
+            raise FeedLost("vendor_error", f"ProjectX returned HTTP {status}")
         return read_answer(answered)
 
     async def _post(self, path: str, body: Mapping[str, object], token: str) -> tuple[int, bytes]:
@@ -142,7 +142,7 @@ class Rest:
                 self._note_time(response.headers.get("Date"))
                 return response.status, answered
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
-            raise FeedLost("unreachable", f"ProjectX was not reached: {type(problem).__name__}") from None
+            raise FeedLost("unreachable", f"cannot reach ProjectX: {type(problem).__name__}") from None
 
     def _note_time(self, text: str | None) -> None:
         """Set our idea of the vendor's clock by the date of an answer; without one it is ours."""

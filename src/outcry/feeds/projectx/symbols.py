@@ -37,7 +37,7 @@ def quoted_alike(universe: Universe, contract: Contract, listed: Listed) -> bool
     try:
         tick_e9 = price_e9(listed.tickSize)
     except ValueError:
-        raise FeedLost("protocol", "ProjectX lists a tick that cannot be") from None
+        raise FeedLost("protocol", "ProjectX lists an invalid tick size") from None
     return not tick_e9 or 20 * tick_e9 > universe.products[contract.root].tick_e9 > tick_e9 // 20
 
 

@@ -56,7 +56,7 @@ class Telling:
         self._sent += len(rows)
         if faults.lose_after and self._sent >= faults.lose_after:
             yield Trades(rows[: len(rows) - (self._sent - faults.lose_after)])
-            raise FeedLost("link_lost", "as asked for")
+            raise FeedLost("link_lost", "fault requested by the script")
         yield Trades(rows)
         if faults.cancel_every:
             for number in rows["id"][rows["sequence"] % faults.cancel_every == 0].tolist():
@@ -70,7 +70,7 @@ class Telling:
 
     def _close_gap(self, start: int, end: int) -> Iterator[Event]:
         self._gap_open = False
-        yield Gap(start, end, "as asked for")
+        yield Gap(start, end, "fault requested by the script")
         if self._faults.repair:
             repaired = np.concatenate(self._missing)
             repaired["flags"] |= int(RowFlag.BACKFILL)

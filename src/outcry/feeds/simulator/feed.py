@@ -72,7 +72,7 @@ class SimulatorFeed:
         Raises `FeedRefused` for a product that is not invented, `FeedLost` only as a fault asked for.
         """
         if contract.root not in self._market.roots:
-            raise FeedRefused("unsubscribed", f"{contract.key} is no contract of the invented market")
+            raise FeedRefused("unsubscribed", f"{contract.key} is not in the simulated market")
         begun_ns = beat_ns = self._due_ns()
         start_ns = (
             max(since.since_ns, begun_ns - REACH_NS) if since.since_ns > 0 else self._day_open(contract)

@@ -38,7 +38,7 @@ class Channel:
                 while not self._opened:
                     await self._stir()
         except TimeoutError:
-            raise FeedLost("vendor_error", "dxLink opened no channel") from None
+            raise FeedLost("vendor_error", "dxLink did not open a channel") from None
         await self._send(
             {
                 "type": "FEED_SETUP",
@@ -91,16 +91,18 @@ class Channel:
 
     def _receive(self, data: object) -> None:
         if not isinstance(data, list):
-            self.end(FeedLost("protocol", "dxLink sent data that is none"))
+            self.end(FeedLost("protocol", "dxLink sent invalid data"))
             return
         try:
             self._waiting.extend(rows_of(cast("list[Any]", data), self._fields))
         except FeedLost as problem:
             self.end(problem)
         except (TypeError, AttributeError):
-            self.end(FeedLost("protocol", "dxLink sent events that cannot be read"))
+            self.end(FeedLost("protocol", "dxLink sent unreadable events"))
         if len(self._waiting) > MOST_WAITING:
-            self.end(FeedLost("seam_overflow", f"more than {MOST_WAITING:,} events wait to be read"))
+            self.end(
+                FeedLost("seam_overflow", f"more than {MOST_WAITING:,} events were waiting to be processed")
+            )
 
     def end(self, problem: FeedLost) -> None:
         """It has ended, for this reason, unless it had before."""
@@ -131,7 +133,7 @@ def told_error(message: Message, *, whole: bool = False) -> FeedLost:
     error = str(message.get("error"))
     if error == "UNAUTHORIZED":
         if whole:
-            return FeedLost("login_expired", "the quote token has ended")
-        return FeedRefused("not_entitled", "tastytrade gives this login no market data of this contract")
+            return FeedLost("login_expired", "the quote token has expired")
+        return FeedRefused("not_entitled", "tastytrade has no market data of this contract for this login")
     known = error if error in _ERRORS or error in ("UNKNOWN", "UNSUPPORTED_PROTOCOL") else "an error"
-    return FeedLost(_ERRORS.get(error, "vendor_error"), f"dxLink told of {known}")
+    return FeedLost(_ERRORS.get(error, "vendor_error"), f"dxLink reported {known}")

@@ -104,19 +104,21 @@ class Connection:
             async with asyncio.timeout(self.pace.s(SILENCE_S)):
                 await self._ws.send_str(msgspec.json.encode(message).decode())
         except (TimeoutError, aiohttp.ClientError, OSError):
-            self._fail(FeedLost("disconnected", "dxLink takes nothing more"))
-            raise FeedLost("disconnected", "dxLink takes nothing more") from None
+            self._fail(FeedLost("disconnected", "dxLink accepts no more messages"))
+            raise FeedLost("disconnected", "dxLink accepts no more messages") from None
 
     async def receive(self) -> Message | None:
         """The next message; None for a frame that is none. Raises `FeedLost` once the connection is gone."""
         try:
             frame = await self._ws.receive()
         except (aiohttp.ClientError, OSError) as problem:
-            raise FeedLost("disconnected", f"dxLink broke off: {type(problem).__name__}") from None
+            raise FeedLost(
+                "disconnected", f"the connection to dxLink failed: {type(problem).__name__}"
+            ) from None
         if frame.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED):
             raise FeedLost("disconnected", "dxLink closed the connection")
         if frame.type is aiohttp.WSMsgType.ERROR:
-            raise FeedLost("disconnected", "dxLink broke off in the middle of a message")
+            raise FeedLost("disconnected", "dxLink closed the connection in the middle of a message")
         self._heard_s = asyncio.get_running_loop().time()
         if frame.type is aiohttp.WSMsgType.PONG:
             self._beat_s = PING_S  # from now on these are its beats
@@ -156,7 +158,7 @@ class Connection:
         elif kind == "ERROR":
             raise told_error(message, whole=True)
         elif kind == "AUTH_STATE" and message.get("state") != "AUTHORIZED":
-            raise FeedLost("login_expired", "the quote token has ended")
+            raise FeedLost("login_expired", "the quote token has expired")
 
     async def _beat(self) -> None:
         """Ping, keep alive, and notice silence."""
@@ -164,7 +166,7 @@ class Connection:
         while self.open:
             await asyncio.sleep(self.pace.s(PING_S))
             if loop.time() - self._heard_s > self.pace.s(self._beat_s + SILENCE_S):
-                self._fail(FeedLost("link_silent", "dxLink has fallen silent"))
+                self._fail(FeedLost("link_silent", "no message from dxLink for too long"))
                 return
             try:
                 async with asyncio.timeout(self.pace.s(PING_S)):
@@ -174,7 +176,7 @@ class Connection:
             except TimeoutError:
                 pass  # nobody reads: silence will tell
             except (FeedLost, aiohttp.ClientError, OSError):
-                self._fail(FeedLost("disconnected", "dxLink takes nothing more"))
+                self._fail(FeedLost("disconnected", "dxLink accepts no more messages"))
 
     def _fail(self, problem: FeedLost) -> None:
         self._failure = self._failure or problem
@@ -201,7 +203,7 @@ async def connect(http: aiohttp.ClientSession, streamer: Streamer, pace: Pace) -
     except TimeoutError:
         raise FeedLost("unreachable", "dxLink did not answer in time") from None
     except (aiohttp.ClientError, OSError) as problem:
-        raise FeedLost("unreachable", f"dxLink was not reached: {type(problem).__name__}") from None
+        raise FeedLost("unreachable", f"cannot reach dxLink: {type(problem).__name__}") from None
     connection.begin()
     return connection
 
@@ -225,12 +227,12 @@ async def _sign_in(connection: Connection, token: str) -> None:
             case "AUTH_STATE" if (message or {}).get("state") == "AUTHORIZED":
                 return
             case "AUTH_STATE" if asked:
-                raise Rejected("login_refused", "dxLink does not take the quote token")
+                raise Rejected("login_refused", "dxLink rejected the quote token")
             case "AUTH_STATE":
                 asked = True
                 await connection.send({"type": "AUTH", "channel": 0, "token": token})
             case "ERROR" if (message or {}).get("error") == "UNAUTHORIZED":
-                raise Rejected("login_refused", "dxLink does not take the quote token")
+                raise Rejected("login_refused", "dxLink rejected the quote token")
             case "ERROR":
                 raise told_error(message or {}, whole=True)
             case _:
@@ -241,4 +243,4 @@ def _read_message(text: str) -> Message:
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, ValueError):
-        raise FeedLost("protocol", "dxLink sent a message that cannot be read") from None
+        raise FeedLost("protocol", "dxLink sent an unreadable message") from None

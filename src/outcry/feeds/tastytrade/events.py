@@ -80,11 +80,11 @@ def rows_of(data: Sequence[Any], fields: Mapping[str, Sequence[str]]) -> Iterato
             yield event.get("eventType", ""), event
         return
     if len(data) % 2:
-        raise FeedLost("protocol", "dxLink sent values of no type")
+        raise FeedLost("protocol", "dxLink sent values without an event type")
     for kind, values in zip(data[::2], data[1::2], strict=True):
         names = fields.get(kind, ())
         if not names or len(values) % len(names):
-            raise FeedLost("protocol", "dxLink sent values that do not fit its own fields")
+            raise FeedLost("protocol", "dxLink sent values that do not match its fields")
         for at in range(0, len(values), len(names)):
             yield kind, dict(zip(names, values[at : at + len(names)], strict=True))
 
@@ -131,7 +131,7 @@ def _whole(event: Event, name: str) -> int:
 def _time_ns(event: Event) -> int:
     at_ns = _whole(event, "time") * NANOS_PER_MS
     if at_ns >= _LIMIT - NANOS_PER_MS:
-        raise FeedLost("protocol", "dxLink sent an event of no possible time")
+        raise FeedLost("protocol", "dxLink sent an event with an invalid time")
     return at_ns
 
 

@@ -76,6 +76,6 @@ class TastytradeFeed:
                 raise self._link.rejected(problem) from None
             known = read_future(told, contract, product) if told and product else None
             if known is None:
-                raise FeedRefused("unknown_contract", f"tastytrade streams no {contract.key}")
+                raise FeedRefused("unknown_contract", f"tastytrade does not stream {contract.key}")
             self._futures[contract] = known
         return known

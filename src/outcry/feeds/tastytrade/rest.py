@@ -93,15 +93,17 @@ class Rest:
             told = await self._asked("/api-quote-tokens")
         except _Status as problem:
             if problem.code.startswith("quote_streamer."):
-                raise FeedRefused("not_entitled", "tastytrade gives this login no market data") from None
+                raise FeedRefused("not_entitled", "tastytrade has no market data for this login") from None
             raise _failed(problem) from None
         token, url, level = told.get("token"), told.get("dxlink-url"), told.get("level")
         if not isinstance(token, str) or not isinstance(url, str):
-            raise FeedLost("protocol", "tastytrade gave no quote token")
+            raise FeedLost("protocol", "tastytrade returned no quote token")
         if level in _NOT_REAL_TIME:
-            raise FeedRefused("not_entitled", f"tastytrade gives this login quotes of the level {level} only")
+            raise FeedRefused(
+                "not_entitled", f"tastytrade offers this login only quotes of the level {level}"
+            )
         if not self._is_streamer(url):
-            raise FeedLost("protocol", "tastytrade gave a market data address that is not its own")
+            raise FeedLost("protocol", "tastytrade returned a market data URL of another host")
         return Streamer(url, token)
 
     async def future(self, name: str) -> Told | None:
@@ -134,13 +136,13 @@ class Rest:
                     raise
                 self._tokens.refused(token)
                 if not again:
-                    raise Rejected("login_refused", "tastytrade does not take its own access token") from None
+                    raise Rejected("login_refused", "tastytrade rejected its own access token") from None
                 continue
             data = told.get("data")
             if not isinstance(data, dict):
                 break
             return cast("Told", data)
-        raise FeedLost("protocol", "tastytrade answered without data")
+        raise FeedLost("protocol", "tastytrade returned no data")
 
     async def _renewed(self, _last: Token | None) -> Token:
         """A new access token for the refresh token."""
@@ -156,7 +158,7 @@ class Rest:
             raise _signed_out(problem) from None
         text, life_s = told.get("access_token"), told.get("expires_in", _ACCESS_S)
         if not isinstance(text, str) or not isinstance(life_s, int | float) or not life_s > 0:
-            raise FeedLost("protocol", "tastytrade gave no access token")
+            raise FeedLost("protocol", "tastytrade returned no access token")
         return Token(text, asked_ns, float(life_s))
 
     async def _sent(self, method: str, path: str, **more: Any) -> Told:
@@ -169,11 +171,11 @@ class Rest:
         except TimeoutError:
             raise FeedLost("unreachable", "tastytrade did not answer in time") from None
         except (aiohttp.ClientError, OSError) as problem:
-            raise FeedLost("unreachable", f"tastytrade was not reached: {type(problem).__name__}") from None
+            raise FeedLost("unreachable", f"cannot reach tastytrade: {type(problem).__name__}") from None
         if status >= 300:
             raise _Status(status, _code_of(told or {}))
         if told is None:
-            raise FeedLost("protocol", "tastytrade's answer cannot be read")
+            raise FeedLost("protocol", "tastytrade sent an unreadable response")
         return told
 
 
@@ -200,17 +202,17 @@ def _signed_out(problem: _Status) -> Exception:
     if problem.status in (400, 401, 403):
         ended = any(word in problem.code.lower() for word in ("revoked", "expired"))
         code = "login_expired" if ended else "login_refused"
-        return Rejected(code, f"tastytrade refused the sign-in: {problem}")
+        return Rejected(code, f"tastytrade rejected the login: {problem}")
     return _failed(problem)
 
 
 def _failed(problem: _Status) -> FeedLost:
     """What an answer that is no success means, beside the sign-in."""
     if problem.status == 429:
-        return FeedLost("rate_limited", "tastytrade asks for fewer requests")
+        return FeedLost("rate_limited", "too many requests to tastytrade")
     if problem.status == 403:
         return FeedRefused("not_allowed", f"tastytrade does not allow this: {problem}")
-    return FeedLost("vendor_error", f"tastytrade answered with {problem}")
+    return FeedLost("vendor_error", f"tastytrade returned {problem}")
 
 
 def _place(url: URL) -> tuple[str | None, int | None]:

@@ -62,14 +62,14 @@ class Sales:
         if sale.flags & SNAPSHOT_BEGIN:
             again, self.begun = self.begun or self._asked, True
             if again:
-                raise FeedLost("vendor_error", "dxLink began time and sales anew")
+                raise FeedLost("vendor_error", "dxLink restarted time and sales")
             self._live.clear()  # the past has them too
         if self.begun and not self.whole:
             self._take_past(sale)
             return
         self._pending.append(sale)
         if len(self._pending) > MOST_ASKED:
-            raise FeedLost("protocol", f"more than {MOST_ASKED:,} sales are one change that does not end")
+            raise FeedLost("protocol", f"more than {MOST_ASKED:,} sales arrived in one unfinished update")
         if not sale.flags & TX_PENDING:
             self._live += self._pending
             self._pending.clear()
@@ -77,7 +77,7 @@ class Sales:
     def _take_past(self, sale: Sale) -> None:
         self._told += 1
         if self._told > 2 * MOST_PAST:  # twice what there is room for, and no end
-            raise FeedLost("protocol", f"more than {2 * MOST_PAST:,} sales are told as the past")
+            raise FeedLost("protocol", f"more than {2 * MOST_PAST:,} past sales were sent")
         if sale.trade and sale.at_ns >= self._since_ns:
             if sale.kind == "CORRECTION" and sale.id in self._sent:
                 self.amends.append(Amend(sale.id, "correct", sale.price_e9, sale.size_lots))
@@ -98,7 +98,7 @@ class Sales:
         if self._count + len(self._past) < MOST_PAST:
             return False
         if sale.id > int(self._chunks[0]["id"][0]):
-            raise FeedLost("seam_overflow", f"more than {MOST_PAST:,} sales are told oldest first")
+            raise FeedLost("seam_overflow", f"more than {MOST_PAST:,} past sales were sent oldest first")
         self.short = True
         return True
 

@@ -132,9 +132,9 @@ class Stream:
             if self._beat_due():
                 yield Status(subscribed=True, code="subscribed")
             if loop.time() - heard_s > self._pace.s(PATIENCE_S):
-                raise FeedLost("vendor_error", "dxLink sends no history")
+                raise FeedLost("vendor_error", "dxLink sent no history")
             if loop.time() - began_s > self._pace.s(LONGEST_S):
-                raise FeedLost("protocol", "dxLink's history does not come to an end")
+                raise FeedLost("protocol", "dxLink did not finish sending history")
 
     def _decided(self, waited_s: float) -> bool:
         """Whether the past of sales is whole, or none came in time."""

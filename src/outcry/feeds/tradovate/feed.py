@@ -64,7 +64,7 @@ class TradovateFeed:
         today = datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
         name = name_of(self._kit.universe, contract, today)
         if name is None:
-            raise FeedRefused("unknown_contract", f"Tradovate has no {contract.key}")
+            raise FeedRefused("unknown_contract", f"Tradovate has no contract {contract.key}")
         session = await self._link.session()
         stream = Stream(session, name, await self._number(name), self._turn, self._kit.rush)
         sides = self._sides.setdefault(name, Sides())
@@ -137,7 +137,7 @@ class TradovateFeed:
         try:
             socket = await self._client().ws_connect(url, max_msg_size=LARGEST_FRAME)
         except aiohttp.ClientError as problem:
-            text = f"Tradovate's market data cannot be reached ({type(problem).__name__})"
+            text = f"cannot reach Tradovate's market data ({type(problem).__name__})"
             raise FeedLost("unreachable", text) from None
         session = Session(socket, token, self._kit.clock, self._kit.rush, self._keep)
         try:

@@ -91,7 +91,7 @@ class Login:
     def check_rest(self) -> None:
         """Raise `FeedLost("rate_limited")` while nothing may be asked."""
         if _now_s() < self._rest_until_s:
-            raise FeedLost("rate_limited", "Tradovate asks to wait")
+            raise FeedLost("rate_limited", "Tradovate limits logins for now")
 
     async def renew(self, last: Token | None) -> Token:
         """A token in force: the last one renewed, or one of a new login. Raises what `Link`'s `sign_in` does."""
@@ -127,7 +127,9 @@ class Login:
         if grant.p_ticket:
             self._ticket = grant.p_ticket
             self.rest(grant.p_time)
-            raise FeedLost("rate_limited", f"Tradovate asks to wait {grant.p_time:g} s after too many logins")
+            raise FeedLost(
+                "rate_limited", f"too many logins: Tradovate requires a pause of {grant.p_time:g} s"
+            )
         if grant.errorText:
             expired = "expired" in grant.errorText.lower()
             raise Rejected("login_expired" if expired else "login_refused", self._shown(grant.errorText))
@@ -157,18 +159,18 @@ class Login:
                 status, raw = response.status, await body_of(response)
         except (aiohttp.ClientError, OSError, TimeoutError) as problem:
             # what the client says of a request may quote it: only what kind of fault it was goes on
-            raise FeedLost("unreachable", f"Tradovate cannot be reached ({type(problem).__name__})") from None
+            raise FeedLost("unreachable", f"cannot reach Tradovate ({type(problem).__name__})") from None
         return None if status == 404 else raw if status == 200 else self._refused(status)
 
     def _refused(self, status: int) -> NoReturn:
         if status in {401, 403}:
-            raise Rejected("login_refused", "Tradovate does not accept the login")
+            raise Rejected("login_refused", "Tradovate rejected the login")
         if status == 423:
             raise _captcha()
         if status == 429:
             self.rest(LOCKED_S)
-            raise FeedLost("rate_limited", "too many requests: Tradovate asks to wait an hour")
-        raise FeedLost("vendor_error", f"Tradovate answered with status {status}")
+            raise FeedLost("rate_limited", "too many requests: Tradovate requires a pause of one hour")
+        raise FeedLost("vendor_error", f"Tradovate returned HTTP {status}")
 
     def _shown(self, text: str) -> str:
         """A text of the vendor's for a person, in case it repeats what was entered."""
@@ -181,7 +183,7 @@ class Login:
 def _captcha() -> FeedRefused:
     return FeedRefused(
         "not_allowed",
-        "Tradovate wants proof that a person signs in: sign in on its website, wait an hour, then try again",
+        "Tradovate requires a human login. Sign in on its website, wait an hour, then try again",
     )
 
 

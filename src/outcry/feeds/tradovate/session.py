@@ -35,7 +35,7 @@ _KEEP_S = 10.0
 
 #: Codes of a login that was refused.
 _LOGIN = frozenset({"login_refused", "login_expired"})
-_BROKE = "disconnected", "the connection to Tradovate broke"
+_BROKE = "disconnected", "the connection to Tradovate was lost"
 _QUOTA = frozenset({"ConnectionQuotaReached", "IPQuotaReached"})
 
 
@@ -85,7 +85,9 @@ class Session:
             async with asyncio.timeout(ANSWER_S / self._rush):
                 await asyncio.shield(self._opened)
         except TimeoutError:
-            raise FeedLost("vendor_error", "Tradovate opened a socket and did not greet") from None
+            raise FeedLost(
+                "vendor_error", "Tradovate opened a socket but did not start the session"
+            ) from None
         answer = await self._answer("authorize", token)
         if answer.s != 200:
             raise wire.refusal(answer.s)
@@ -128,14 +130,14 @@ class Session:
             )
         if found.p_captcha:
             raise FeedRefused(
-                "not_allowed", "Tradovate wants proof that a person asks: open a chart there once"
+                "not_allowed", "Tradovate requires a human check. Open a chart on its website once"
             )
         if found.p_ticket:
-            raise FeedLost("rate_limited", f"Tradovate asks to wait {found.p_time:g} s")
+            raise FeedLost("rate_limited", f"Tradovate requires a pause of {found.p_time:g} s")
         if not found.withheld and found.errorText:
-            raise FeedLost("vendor_error", f"Tradovate refuses a subscription: {found.errorText[:200]}")
+            raise FeedLost("vendor_error", f"Tradovate refused a subscription: {found.errorText[:200]}")
         if not found.withheld and not found.numbers:
-            raise FeedLost("protocol", "Tradovate answered a subscription without its number")
+            raise FeedLost("protocol", "Tradovate confirmed a subscription without an id")
         return found
 
     async def _charted(self, chart: Chart, body: object) -> wire.Answer:
@@ -169,7 +171,7 @@ class Session:
             async with asyncio.timeout(ANSWER_S / self._rush):
                 return await asked.answer
         except TimeoutError:
-            raise FeedLost("vendor_error", f"Tradovate does not answer {endpoint}") from None
+            raise FeedLost("vendor_error", f"Tradovate did not answer {endpoint}") from None
         finally:
             del self._asked[number]
             if asked.answer.done() and not asked.answer.cancelled():
@@ -198,7 +200,7 @@ class Session:
     # -- hearing
 
     async def _read(self) -> None:
-        problem = FeedLost("disconnected", "Tradovate hung up")
+        problem = FeedLost("disconnected", "Tradovate closed the connection")
         try:
             async for message in self._socket:
                 self._heard_s = asyncio.get_running_loop().time()
@@ -238,7 +240,7 @@ class Session:
         elif message.e == "shutdown":
             if wire.read(message.d, wire.Shutdown).reasonCode in _QUOTA:
                 raise FeedRefused(
-                    "too_many_sessions", "Tradovate ended this session for another one of the user's"
+                    "too_many_sessions", "Tradovate ended this session because the user opened another one"
                 )
             raise FeedLost("disconnected", "Tradovate is shut down for maintenance")
 
@@ -278,7 +280,7 @@ class Session:
         try:
             chart.inbox.put(VolumeCounter(wire.nanos(quote.timestamp), lots(total.size)))
         except ValueError:
-            chart.inbox.fail(FeedLost("protocol", "Tradovate counts lots that cannot be"))
+            chart.inbox.fail(FeedLost("protocol", "Tradovate reported an invalid volume"))
 
     # -- beating
 
@@ -296,7 +298,7 @@ class Session:
             while loop.time() - self._heard_s <= SILENCE_S / self._rush:
                 await self._send(wire.BEAT)
                 await asyncio.sleep(BEAT_S / self._rush)
-        self._lose(FeedLost("link_silent", "nothing comes from Tradovate any more"))
+        self._lose(FeedLost("link_silent", "no data or heartbeats from Tradovate"))
 
     async def _renew(self) -> None:
         """Have the token renewed in time: the vendor ends a session whose token has ended."""

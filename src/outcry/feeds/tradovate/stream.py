@@ -99,7 +99,7 @@ class Stream:
         await self._turn()
         if (await self._session.subscribe(chart, self._name, first_ns, last_ns)).withheld:
             # the contract has a number, so it is not unknown: it is withheld
-            text = f"Tradovate sends this user no real-time data of {self._name} through its API"
+            text = f"Tradovate offers this user no real-time data of {self._name} through its API"
             raise FeedRefused("not_entitled", text)
 
     async def _history(self, chart: Chart) -> Rows:
@@ -115,5 +115,5 @@ class Stream:
                 if isinstance(item, Trades):
                     pieces.append(item.rows)
         except TimeoutError:
-            raise FeedLost("vendor_error", "Tradovate began to send history and did not end") from None
+            raise FeedLost("vendor_error", "Tradovate did not finish sending history") from None
         return in_order(np.concatenate(pieces))

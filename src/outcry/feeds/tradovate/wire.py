@@ -180,15 +180,15 @@ def rows_of(packet: Packet, received_ns: int, flags: int) -> Rows:
     rows = np.zeros(len(ticks), LIVE_TRADE)
     step_e9 = _step_e9(packet.ts)
     if ticks and not step_e9:
-        raise FeedLost("protocol", "Tradovate sent ticks without a price step that can be written in 10⁻⁹")
+        raise FeedLost("protocol", "Tradovate sent ticks with an invalid tick size")
     if any(not (0 < tick.s < _MOST_LOTS and tick.s.is_integer()) for tick in ticks):
-        raise FeedLost("protocol", "Tradovate sent a trade that is no whole number of lots")
+        raise FeedLost("protocol", "Tradovate sent a trade with a fractional size")
     try:
         rows["ts_event"] = [(packet.bt + tick.t) * NANOS_PER_MS for tick in ticks]
         rows["price"] = [(packet.bp + tick.p) * step_e9 for tick in ticks]
         rows["id"] = [tick.id for tick in ticks]
     except OverflowError:
-        raise FeedLost("protocol", "Tradovate sent a time or a price that cannot be") from None
+        raise FeedLost("protocol", "Tradovate sent an invalid time or price") from None
     rows["size"] = [int(tick.s) for tick in ticks]
     rows["side"] = [_side(tick) for tick in ticks]
     rows["ts_recv"], rows["flags"] = received_ns, flags
@@ -211,14 +211,14 @@ class Locked(FeedLost):
 def refusal(status: int) -> Exception:
     """What the status of an answer says, a success being none: `FeedLost`, `FeedRefused` or `Rejected`."""
     if status == 401:
-        return Rejected("login_expired", "Tradovate does not accept the token any more")
+        return Rejected("login_expired", "Tradovate no longer accepts the token")
     if status == 403:
         return FeedRefused(
-            "not_allowed", "Tradovate does not let this user ask for market data through its API"
+            "not_allowed", "Tradovate does not allow this user to request market data through its API"
         )
     if status == 429:
-        return Locked("rate_limited", "too many requests: Tradovate asks to wait an hour")
-    return FeedLost("vendor_error", f"Tradovate answered with status {status}")
+        return Locked("rate_limited", "too many requests: Tradovate requires a pause of one hour")
+    return FeedLost("vendor_error", f"Tradovate returned HTTP {status}")
 
 
 def _side(tick: Tick) -> bytes:
@@ -230,4 +230,4 @@ def _side(tick: Tick) -> bytes:
 
 
 def _unreadable(problem: Exception) -> FeedLost:
-    return FeedLost("protocol", f"Tradovate sent what cannot be read: {problem}")
+    return FeedLost("protocol", f"Tradovate sent unreadable data: {problem}")
