@@ -1,7 +1,7 @@
-"""The languages of the pages: English as written in the templates, others by their catalogues.
+"""The languages of the pages: English is in the templates, other languages are in catalogues.
 
-Rules kept: trade terms (POC, VAH, IB) are not translated; an exchange's prices are written the exchange's way in every
-language; catalogues are read when a language is first asked for.
+Trade terms (POC, VAH, IB) are not translated, and prices have the exchange's format in every language. A catalogue is
+read when its language is first used.
 """
 
 from functools import cache
@@ -11,35 +11,35 @@ from outcry.http.negotiation import best_language
 from outcry.http.words import Vocabulary
 from outcry.services import alert_phrases
 
-#: Where the pages' own words are, and those they share with mail.
+#: Catalogues of the pages, and of the texts they share with email.
 FOLDERS = (Path(__file__).parent / "locale", alert_phrases.LOCALE_FOLDER)
-#: In the order offered, each by its own name.
+#: In the order offered, each by its name in that language.
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 
 
 def later(text: str) -> str:
-    """A text that is worded where the reader's language is known; marked here, so that catalogues are held to it."""
+    """Mark a text for translation, which happens later, where the reader's language is known."""
     return text
 
 
 class Words(Vocabulary):
-    """The words of the pages in one language."""
+    """The translations of the pages in one language."""
 
     def __init__(self, language: str) -> None:
         super().__init__(language, FOLDERS)
 
 
 class Languages:
-    """Chooses among them."""
+    """Chooses a language."""
 
     @staticmethod
     @cache
     def words(language: str) -> Words:
-        """The words of a language there is."""
+        """Return the translations of a language; English for one without a catalogue."""
         return Words(language if language in LANGUAGES else "en")
 
     def choose(self, wished: str, cookie: str, accept_language: str) -> Words:
-        """The user's own setting, else this browser's, else what its header asks for, else English."""
+        """Return the user's language, else the one set in this browser, else the best match of its header."""
         for language in (wished, cookie):
             if language in LANGUAGES:
                 return self.words(language)
