@@ -1,7 +1,7 @@
-"""What an alert tells, in its reader's language: on the pages and in mail.
+"""Alerts in words, in the reader's language, for pages and email.
 
-Rules kept: English is the key of every text, and `locale/<language>/alerts.po` has the others; facts come in as the
-answers have them and are never worked out here; plain facts, never advice.
+English is the key of every text; `locale/<language>/alerts.po` has the translations. Nothing is computed here, and the
+texts give no advice.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,16 +11,16 @@ from outcry.services.alerts import AlertEntry
 
 LOCALE_FOLDER = Path(__file__).parent / "locale"
 
-#: Says a text in a language.
+#: Translates a text.
 Words = Callable[[str], str]
-#: Writes a price as its exchange does.
+#: Formats a price as its exchange does.
 PriceText = Callable[[float], str]
 
-#: By word and by shape, for colour alone tells nothing to many; the most severe first.
+#: Label and shape per severity, because colour alone is not accessible; most severe first.
 SEVERITIES: Mapping[str, str] = {"critical": "Critical", "warn": "Warning", "info": "Info"}
 SHAPES: Mapping[str, str] = {"critical": "■", "warn": "▲", "info": "●"}
 
-#: What happened, in as few words as a table has room for.
+#: Short labels for a table.
 EVENTS: Mapping[str, str] = {
     "ib-break-up": "Breakout above initial balance",
     "ib-break-down": "Breakout below initial balance",
@@ -36,8 +36,8 @@ EVENTS: Mapping[str, str] = {
 }
 REPAIRED: Mapping[str, str] = {"poor-high": "Poor high repaired", "poor-low": "Poor low repaired"}
 
-#: The same as a sentence. `at`: price of the alert; `level`: what it was measured against; `day`: when a level was
-#: made, with its price.
+#: Full sentences. `at`: price of the alert; `level`: its level; `day`: the date of the level's session,
+#: with its price.
 SENTENCES: Mapping[str, str] = {
     "ib-break-up": "Price traded at %(at)s, above the initial balance (IBH %(level)s).",
     "ib-break-down": "Price traded at %(at)s, below the initial balance (IBL %(level)s).",
@@ -65,7 +65,7 @@ SENTENCES_REPAIRED: Mapping[str, str] = {
     "poor-high": "Price traded at %(at)s, above the poor high of %(day)s.",
     "poor-low": "Price traded at %(at)s, below the poor low of %(day)s.",
 }
-#: The same where a bar and not a trade met the level. `at`: the price the bar reached; its close may be elsewhere.
+#: Sentences for alerts from bars. `at`: the price the bar reached; it may have closed elsewhere.
 BAR_SENTENCES: Mapping[str, str] = {
     "ib-break-up": "A bar reached %(at)s, above the initial balance (IBH %(level)s).",
     "ib-break-down": "A bar reached %(at)s, below the initial balance (IBL %(level)s).",
@@ -81,18 +81,18 @@ BAR_SENTENCES_REPAIRED: Mapping[str, str] = {
 }
 BOTH_SIDES = "Both sides of the initial balance are broken."
 
-#: Under which parameter an alert without `level`, recorded by an older version, names it.
+#: The parameter that holds the level in alerts of older versions, which have no `level`.
 _LEVEL_PARAMS = {"IBH": "ibHigh", "IBL": "ibLow", "VAH": "vah", "VAL": "val"}
 
 
 def event(alert: AlertEntry, words: Words) -> str:
-    """What happened, shortly."""
+    """Return a short label for an alert."""
     table = REPAIRED if alert.params.get("event") == "repaired" else EVENTS
     return words(table.get(alert.type, alert.type))
 
 
 def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[str], str]) -> str:
-    """What happened, as a sentence. day: writes a date given as `YYYY-MM-DD`."""
+    """Return an alert as a sentence. day: formats a `YYYY-MM-DD` date."""
     repaired = alert.params.get("event") == "repaired"
     by_bar = alert.params.get("observed") == "bar"
     if by_bar:
@@ -109,7 +109,7 @@ def sentence(alert: AlertEntry, words: Words, price: PriceText, day: Callable[[s
         "reached": "" if probe is None else price(probe),
         "day": _made(alert, level, price, day) if "%(day)s" in said else "",
     }
-    text = text.replace("..", ".")  # a day that ends in an abbreviation ends the sentence too
+    text = text.replace("..", ".")  # a date may end in an abbreviation's full stop
     both = alert.params.get("otherSideBroken") is True
     return f"{text} {words(BOTH_SIDES)}" if both else text
 
@@ -129,6 +129,6 @@ def _number(alert: AlertEntry, name: str) -> float | None:
 
 
 def _made(alert: AlertEntry, level: float | None, price: PriceText, day: Callable[[str], str]) -> str:
-    """The day a level was made, and its price unless the sentence names that already."""
+    """Return the date of a level, with its price unless the sentence already names it."""
     made = day(alert.ref)
     return made if level is None or alert.type == "naked-poc" else f"{made} ({price(level)})"

@@ -1,6 +1,6 @@
-"""Sentences for people about alerts and the state of feeds: plain facts, never advice.
+"""English sentences about alerts and stream states.
 
-Rule kept: wording is no contract; what a program needs stands beside it in fields of its own.
+The wording is not a contract: programs read the fields beside it. The texts give no advice.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from outcry.core.structure.machine import AlertType
 from outcry.core.units import price_text
 from outcry.ports.live import AlertRow
 
-#: Why an answer is live or not: the stable codes, and a sentence for each.
+#: Sentence for each stable state code: why an answer is live or not.
 STATES: dict[str, str] = {
     "live": "The session is open and its feed is connected and up to date.",
     "no_connection": "No live feed of this product is connected for this key.",

@@ -1,7 +1,7 @@
-"""Alerts as lines of a list: what happened in words, and how far price was and is from the level it was about.
+"""Alerts as rows of a list: the event in words, and the distance of price from the alert's level.
 
-Rules kept: the distance then is that of the alert itself; the distance now is of the newest price of a live answer, and
-where there is none, none is shown. An alert has arrived late by its own record, whoever looks at it and when.
+"Distance at alert" uses the alert's own price. "Distance now" uses the last price of a live answer and is empty without
+one. Whether an alert is late depends only on its record.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,20 +14,22 @@ from outcry.services.answers import LevelsAnswer
 from outcry.web.figures import age_text, instant_ns
 from outcry.web.pen import Pen
 
-#: What a product is answered now, by its root; None where nothing of it may be seen.
+#: The current answer for each product root; None without access.
 Answers = Mapping[str, LevelsAnswer | None]
 
-#: An alert recorded so much later than what it tells of has arrived late: its feed had been away, and caught up.
+#: An alert is late if it was recorded this long after its event, because its feed was catching up.
 LATE_NS = 5 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class AlertLine:
-    """One alert. `at`: the exchange's time, `mine`: the reader's, with its day;
-    `here`: the same, its day only where it is not the trade date. `level`: price of what it was measured against, None
-    where that is not known any more; `then`, `now`: price less level, `now` None without a live price. `late`: how much
-    later than what it tells of it was recorded, empty where that is not late. `delayed`: its symbol is answered from a
-    completed session now."""
+    """One alert. `at` is the exchange time, `mine` the reader's time with its date, and `here` the reader's time with
+    its date only if it differs from the trade date.
+
+    `level` is the price of the alert's level, None if unknown. `then` and `now` are price minus level; `now` is None
+    without a live price. `late` is the delay between event and record, empty if not late. `delayed` marks symbols that
+    are currently not live.
+    """
 
     entry: AlertEntry
     pen: Pen
@@ -46,7 +48,7 @@ class AlertLine:
 def alert_lines(
     alerts: Sequence[AlertEntry], pen_of: Callable[[str], Pen], answers: Answers
 ) -> list[AlertLine]:
-    """Lines of alerts, in their order. pen_of: writes for a product."""
+    """Return rows for alerts, in the same order. pen_of: returns a product's formatter."""
     return [_line(alert, pen_of(alert.symbol), answers.get(alert.symbol)) for alert in alerts]
 
 
@@ -78,7 +80,7 @@ def _late(alert: AlertEntry, at_ns: int) -> str:
 
 
 def _listed(alert: AlertEntry, answer: LevelsAnswer) -> float | None:
-    """The level of an alert of an older version, which names only the day it was made, while it is still listed."""
+    """Return the level of an alert from an older version, which stored only the level's date, if it is still listed."""
     lists = {"naked-poc": answer.naked_pocs, "poor-high": answer.poor_highs, "poor-low": answer.poor_lows}
     dated = lists.get(alert.type, [])
     return next((level.price for level in dated if level.date == alert.ref), None)

@@ -1,7 +1,7 @@
-"""Alerts as they happen and of days past: `/alerts`.
+"""The Alerts page `/alerts`: live alerts and those of past days, newest first.
 
-Rules kept: newest first; what is filtered is in the address; a filter that cannot be read is refused with its words
-kept; a row that comes later is made by the same template as those of the page.
+The URL holds the filters. Invalid filters are rejected and shown again as typed. New rows use the same template as the
+page.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,18 +29,19 @@ from outcry.web.levels import LABELS, View, gather
 from outcry.web.pen import Clock, Pen
 from outcry.web.scan import sorted_rows
 
-#: Rows of a page, and how many are looked through for them in one go and at most.
+#: Rows per page; rows read per batch and at most to fill it.
 PAGE_ROWS = 100
 _LOOKED_AT, _MOST_LOOKS = 500, 20
-#: The least first.
+#: Lowest first.
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 TYPES: tuple[str, ...] = tuple(kind.value for kind in AlertType)
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What is listed, as typed; empty: no matter. `severity`: the least. `exchange`: with the times
-    of each exchange too, beside the reader's."""
+    """The filters as typed; empty means no filter. `severity` is the minimum. `exchange` adds exchange times to the
+    reader's times.
+    """
 
     symbol: str = ""
     severity: str = ""
@@ -49,7 +50,7 @@ class Filters:
     exchange: bool = False
 
     def entries(self, **more: str) -> list[tuple[str, str]]:
-        """As entries of an address."""
+        """Return the filters as query parameters."""
         found = [
             ("symbol", self.symbol), ("severity", self.severity), ("type", self.type), ("day", self.day),
             ("time", "exchange" if self.exchange else ""), *more.items(),
@@ -57,7 +58,7 @@ class Filters:
         return [(name, value) for name, value in found if value]
 
     def passes(self, alert: AlertEntry) -> bool:
-        """Whether an alert is listed; symbol and day are looked up by."""
+        """Whether an alert passes the filters. Symbol and day are filtered by the lookup."""
         severe = not self.severity or (
             SEVERITIES.index(alert.severity) >= SEVERITIES.index(cast("Severity", self.severity))
         )
@@ -65,14 +66,15 @@ class Filters:
 
     @property
     def any(self) -> bool:
-        """Whether anything is filtered."""
+        """Whether any filter is set."""
         return bool(self.symbol or self.severity or self.type or self.day)
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Alerts found, newest first. `older`: the `seq` to go on before, None at the end. `newest`: the newest recorded
-    alert there is, listed or not."""
+    """Alerts found, newest first. `older` is the `seq` of the next page, None on the last. `newest` is the newest
+    recorded alert, listed or not.
+    """
 
     alerts: Sequence[AlertEntry]
     older: int | None
@@ -106,7 +108,7 @@ async def alerts_page(desk: Desk, visit: Visit) -> Response:
 
 
 async def alert_rows(desk: Desk, visit: Visit) -> Response:
-    """Rows recorded after one of that `seq`, for the script: the newest, and where the rest of them is."""
+    """Return rows recorded after a `seq` for the script, with the newest `seq` and the link to older rows."""
     filters, faults = filters_of(visit)
     query = visit.request.query_params
     after, before = whole(query.get("after", "")) or 0, whole(query.get("before", ""))
@@ -126,7 +128,7 @@ async def alert_rows(desk: Desk, visit: Visit) -> Response:
 
 
 def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
-    """The filters of an address, and what of them cannot be read."""
+    """Read the filters from the URL, with the errors found."""
     query, words = visit.request.query_params, visit.words
     filters = Filters(
         symbol=query.get("symbol", "").strip()[:64], severity=query.get("severity", "")[:64],
@@ -144,8 +146,9 @@ def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
 
 
 def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
-    """Lines under the trade dates they belong to, the newest first by exchange time: feeds that catch up together are
-    recorded one after the other."""
+    """Group rows by trade date, newest exchange time first. Feeds that catch up together are recorded one after the
+    other.
+    """
     days: dict[str, list[AlertLine]] = {}
     for line in sorted(lines, key=lambda line: (line.entry.at, line.entry.seq), reverse=True):
         days.setdefault(line.entry.trade_date, []).append(line)
@@ -153,7 +156,7 @@ def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
 
 
 def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, after: int | None) -> Listed:
-    """Look through the alerts a scope may see until a page is full."""
+    """Read the visible alerts until a page is full."""
     query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
     found: list[AlertEntry] = []
     newest = max(desk.services.board.alert_seq, after or 0)
@@ -173,13 +176,13 @@ def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, afte
 
 
 def _today(desk: Desk, scope: Scope, filters: Filters) -> int:
-    """How many alerts there are of the trade date now, severity and kind aside."""
+    """Return the number of alerts of the current trade date, ignoring severity and type."""
     now_ns = desk.services.market_clock.now_ns()
     return desk.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
 
 
 def _next(desk: Desk, visit: Visit) -> str:
-    """Which of all live symbols is nearest to one of its levels, where alerts are likeliest; empty without one."""
+    """Return the live symbol nearest to one of its levels as a sentence, or an empty string."""
     rows = sorted_rows(gather(desk, visit, _scope(visit), View()), "nearest")
     row = next((row for row in rows if row.state.kind == "live" and row.last is not None), None)
     measured = (
@@ -196,7 +199,7 @@ def _next(desk: Desk, visit: Visit) -> str:
 
 
 def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
-    """Alerts in words, with what each product is answered now."""
+    """Return alerts in words, with each product's current answer."""
     services, scope = desk.services, _scope(visit)
     now_ns = services.market_clock.now_ns()
     roots = dict.fromkeys(alert.symbol for alert in alerts)
@@ -230,7 +233,7 @@ def _time_href(filters: Filters) -> str:
 
 
 def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> dict[str, Any]:
-    """What the script needs. `live`: new alerts belong on this page."""
+    """Return the script's data. live: whether new alerts belong on this page."""
     return {
         "live": live, "newest": found.newest, "rows": f"/alerts/rows?{urlencode(filters.entries())}",
         "words": {
@@ -247,7 +250,7 @@ def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> 
 
 
 def _forms(forms: Mapping[str, str], **values: str) -> dict[str, str]:
-    """The forms of a text with values put in."""
+    """Return the plural forms of a text with values filled in."""
     return {category: text % values for category, text in forms.items()}
 
 
@@ -258,7 +261,7 @@ def _scope(visit: Visit) -> Scope:
 
 
 def _city(zone: str) -> str:
-    """A time zone as people call it: by its city."""
+    """Return the city of a time zone name."""
     return zone.rpartition("/")[2].replace("_", " ")
 
 

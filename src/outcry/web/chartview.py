@@ -1,7 +1,7 @@
-"""How a chart is looked at, as an address says it and as the chart's toolbar writes it.
+"""The chart's view as URL parameters and as the toolbar's form.
 
-Rules kept: the toolbar is a form whose fields are this address, so a view is the same with and without scripts; what
-an address has wrong is as if it were not there.
+The toolbar's fields are the URL's parameters, so the view is the same with and without scripts. Invalid parameters are
+ignored.
 """
 
 import re
@@ -16,18 +16,19 @@ Part = Literal["volume", "naked", "prior", "ib", "overnight", "singles", "poor",
 PARTS: tuple[Part, ...] = get_args(Part)
 USUAL_PARTS: frozenset[Part] = frozenset(PARTS) - {"path", "candles"}
 SESSIONS = (1, 2, 5, 10, 20, 60)
-#: Rows of so many ticks. A row always holds whole ticks, counted from price zero.
+#: Row sizes in ticks. Rows hold whole ticks, counted from price zero.
 ROWS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 100, 200, 500, 1000)
 
-#: As few slots as are ever in view.
+#: Minimum number of visible slots.
 LEAST_SLOTS = 1.0
 _SLOTS = re.compile(r"-?[0-9]{1,5}(\.[0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
 class ChartView:
-    """What is chosen. `row`: ticks a row, None: as fits. `show`: the parts drawn. `span`: the slots in view, first and
-    last, counted back from the newest; None: as fits."""
+    """The chosen view. `row` is the row size in ticks, None for automatic. `show` lists the visible layers. `span` is
+    the first and last visible slot, counted back from the newest; None for automatic.
+    """
 
     layout: Layout = "collapsed"
     letters: Letters = "auto"
@@ -38,9 +39,9 @@ class ChartView:
 
 
 def view_of(query: Mapping[str, str], shown: Sequence[str]) -> ChartView:
-    """The view of an address: `query` its entries, `shown` all values of its `show`.
+    """Read the view from `query`; `shown` holds all values of its `show`.
 
-    A box that is not ticked is not sent: `parts` among the entries tells that the boxes were there.
+    Browsers do not send unchecked boxes, so `parts` marks that the checkboxes were in the form.
     """
     usual = ChartView()
     layout, letters = query.get("layout"), query.get("letters")

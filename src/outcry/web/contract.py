@@ -1,7 +1,7 @@
-"""The OpenAPI document as a reader takes it: operations, what each is asked with, the fields of what it answers.
+"""The OpenAPI document as the reference shows it: operations, parameters and response fields.
 
-Rule kept: names, types and codes are the document's own, so the reference cannot promise what the service does not; the
-words beside them are the templates', in the reader's language.
+Names, types and codes come from the document, so the reference matches the service. Descriptions are the templates',
+translated.
 """
 
 import json
@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Something a request is given. `place`: `query` or `header`."""
+    """A request parameter. `place` is `query` or `header`."""
 
     name: str
     place: str
@@ -24,7 +24,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of an answer. `schema`: of what kind its value is, where that has fields of its own; empty otherwise."""
+    """A response field. `schema` names the object type of its value; empty for plain values."""
 
     name: str
     type: str
@@ -35,8 +35,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that can be asked. `answer`: schema of the answer, empty for the stream; `codes`: status and code of
-    each refusal; `example`: an answer as JSON, empty where there is none."""
+    """One operation. `answer` is the response schema, empty for the stream; `codes` lists status and code of each
+    error; `example` is a JSON response or empty.
+    """
 
     id: str
     method: str
@@ -48,12 +49,12 @@ class Operation:
 
     @property
     def anchor(self) -> str:
-        """Where it stands on the page."""
+        """The operation's anchor on the page."""
         return self.path.removeprefix("/api/").replace("/", "-")
 
 
 class Contract:
-    """Reads the document."""
+    """Reads the OpenAPI document."""
 
     def __init__(self, document: Json) -> None:
         self._document = document
@@ -62,12 +63,12 @@ class Contract:
         self.operations = tuple(self._operations())
 
     def fields(self, schema: str) -> tuple[Field, ...]:
-        """The fields of a schema, in their order."""
+        """Return the fields of a schema, in order."""
         found: Json = self._parts["schemas"][schema].get("properties", {})
         return tuple(_field(name, cast("Json", value)) for name, value in found.items())
 
     def within(self, schema: str) -> tuple[str, ...]:
-        """Schemas a schema is made of, itself first, each once, in the order a reader meets them."""
+        """Return the schemas used by a schema, itself first, each once, in reading order."""
         met: dict[str, None] = {}
 
         def meet(name: str) -> None:
@@ -133,7 +134,7 @@ def _kind(schema: Json) -> str:
 
 
 def _referred(schema: Json) -> str:
-    """The name of the schema that is referred to; empty for none."""
+    """Return the name of a referenced schema, or an empty string."""
     return _last(schema["$ref"]) if "$ref" in schema else ""
 
 

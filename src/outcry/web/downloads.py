@@ -1,7 +1,6 @@
-"""What can be taken along from a symbol's page: its levels as CSV or JSON, its profile as CSV.
+"""Downloads of a symbol's page: levels as CSV or JSON, profile as CSV.
 
-Rules kept: prices are plain decimals with a point and as many decimals as the tick has, in every language; a cell that
-a spreadsheet would run as a formula is taken for text there.
+Prices are plain decimals with a point, in every language. Cells that a spreadsheet would run as a formula are escaped.
 """
 
 import csv
@@ -26,27 +25,27 @@ _RISKY = ("=", "+", "-", "@", "\t", "\r", "|")
 
 
 async def levels_json(desk: Desk, visit: Visit) -> Response:
-    """The answer of `GET /api/levels`, byte for byte."""
+    """Return the answer of `GET /api/levels`, byte for byte."""
     answer, _ = await desk.ask(_levels, desk, _scope(visit), _symbol(visit))
     return _sent(desk, visit, msgspec.json.encode(answer), "application/json")
 
 
 async def levels_csv(desk: Desk, visit: Visit) -> Response:
-    """The same, a line a level."""
+    """Return the levels as CSV, one level per line."""
     answer, notation = await desk.ask(_levels, desk, _scope(visit), _symbol(visit))
     rows = [("symbol", "as_of", "level", "price", "made_on"), *_level_rows(answer, notation)]
     return _sent(desk, visit, csv_bytes(rows), "text/csv; charset=utf-8")
 
 
 async def profile_csv(desk: Desk, visit: Visit) -> Response:
-    """The rows of a profile, high to low: of the session named by `date`, or the newest."""
+    """Return the rows of a profile as CSV, highest price first: of the session named by `date`, or the newest."""
     services = desk.services
     date = visit.request.query_params.get("date")
     now_ns = services.market_clock.now_ns()
     try:
         found = await desk.ask(services.query.profile, _scope(visit), _symbol(visit), date, now_ns)
     except InvalidParameter:
-        raise PageMissing from None  # no day at all
+        raise PageMissing from None  # no session at all
     profile = found.answer
     notation = notation_of(services.universe.products[profile.symbol])
     rows: list[Sequence[object]] = [("symbol", "date", "price", "letters", "tpos", "volume")]
@@ -58,21 +57,21 @@ async def profile_csv(desk: Desk, visit: Visit) -> Response:
 
 
 def csv_bytes(rows: Iterable[Sequence[object]]) -> bytes:
-    """Rows as CSV (RFC 4180)."""
+    """Return rows as CSV (RFC 4180)."""
     text = io.StringIO()
     csv.writer(text).writerows([safe_cell(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 
 def safe_cell(cell: object) -> str:
-    """A cell that is what it says: text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Escape text that a spreadsheet would run as a formula with a leading apostrophe."""
     text = "" if cell is None else str(cell)
     formula = text.startswith(_RISKY) and not _NUMBER.fullmatch(text)
     return f"'{text}" if formula else text
 
 
 def plain(price: float | None, notation: Notation) -> str:
-    """A price as a program reads it."""
+    """Format a price for programs."""
     if price is None:
         return ""
     whole, _, fraction = price_text(price_e9(price)).partition(".")

@@ -1,8 +1,8 @@
-"""Prices, distances, lots and ages as a page writes them.
+"""Prices, distances, volumes and ages as a page formats them.
 
-Rules kept: every figure of the market is written the exchange's way in every language: 1,234.50, bonds in 32nds,
-112'205, 0.3 s, 43,399 lots; days and times follow the language. The same figure is written by `static/js/prices.js`,
-so that a number does not change its form when it comes to life.
+Market numbers use the exchange's format in every language: 1,234.50, 112'205 for bonds in 32nds, 0.3 s, 43,399 lots.
+Dates and times follow the language. `static/js/prices.js` formats the same numbers the same way, so they do not change
+when the page goes live.
 """
 
 from datetime import datetime
@@ -18,14 +18,14 @@ _POINT_32ND_E9 = 31_250_000
 
 
 def price_e9(price: float) -> int:
-    """A price of an answer in 10⁻⁹, exact: answers hold the double nearest to it."""
+    """Return a price of an answer in 10⁻⁹. Exact, because answers hold the nearest double."""
     return round(price * PRICE_SCALE)
 
 
 def price_text(price: float | None, notation: Notation, *, grouped: bool = True) -> str:
-    """A price as its exchange writes it; a dash where there is none.
+    """Format a price as its exchange does; a dash if there is none.
 
-    Bonds: points, 32nds, and of parts of a 32nd the first digit of their decimals: 110'162 is 110 and 16¼ 32nds.
+    Bonds show points, 32nds, and the first decimal digit of a 32nd's fraction: 110'162 is 110 and 16¼ 32nds.
     """
     if price is None:
         return "–"
@@ -40,48 +40,48 @@ def price_text(price: float | None, notation: Notation, *, grouped: bool = True)
 
 
 def lots_text(lots: int) -> str:
-    """A number of lots: 43,399."""
+    """Format a number of lots: 43,399."""
     return f"{lots:,}"
 
 
 def ticks_between(level: float, reference: float, tick_size: float) -> int:
-    """How many ticks a level is above (below: negative) a price."""
+    """Return the distance of a level from a price in ticks, negative below."""
     return round((price_e9(level) - price_e9(reference)) / price_e9(tick_size))
 
 
 def signed(text: str) -> str:
-    """A figure with its sign, nothing before a zero: +40, −6, 0."""
+    """Format a number with its sign, without one for zero: +40, −6, 0."""
     if not text.strip("0.,'"):
         return text
     return text if text.startswith(MINUS) else f"+{text}"
 
 
 def ticks_text(ticks: int) -> str:
-    """A number of ticks, with its sign."""
+    """Format a number of ticks with its sign."""
     return signed(str(ticks).replace("-", MINUS))
 
 
 def points_text(level: float, reference: float, notation: Notation) -> str:
-    """A distance in points, in the notation of the price, with its sign."""
+    """Format a distance in points with its sign, in the price's notation."""
     return signed(price_text((price_e9(level) - price_e9(reference)) / PRICE_SCALE, notation, grouped=False))
 
 
 def share_text(level: float, reference: float, average_range: float) -> str:
-    """A distance in percent of the average daily range, whole, with its sign."""
+    """Format a distance in whole percent of the average daily range, with its sign."""
     percent = (level - reference) / average_range * 100
     # halves away from zero, as Math.round of the size does in a browser
     return signed(f"{MINUS if percent <= -0.5 else ''}{int(abs(percent) + 0.5)}")
 
 
 def percent_text(percent: float) -> str:
-    """A change in percent, two decimals, with its sign."""
+    """Format a change in percent with two decimals and its sign."""
     # halves away from zero, as in a browser
     size = f"{int(abs(percent) * 100 + 0.5) / 100:,.2f}"
     return signed(MINUS + size if percent < 0 and size.strip("0.,") else size)
 
 
 def age_text(age_ns: int) -> str:
-    """How long ago something was: 0.3 s, 45 s, 4 min, 2 h, 3 d. `page.js` goes on with it."""
+    """Format an age: 0.3 s, 45 s, 4 min, 2 h, 3 d. `page.js` updates it."""
     tenths = max(0, _nearest(age_ns, NANOS_PER_SECOND // 10))
     if tenths < 100:
         return f"{tenths // 10}.{tenths % 10} s"
@@ -93,22 +93,22 @@ def age_text(age_ns: int) -> str:
 
 
 def _nearest(size: int, step: int) -> int:
-    """How many steps a size is, halves upwards, as Math.round of a browser has it."""
+    """Return a size in steps, rounded half up like JavaScript's Math.round."""
     return (2 * size + step) // (2 * step)
 
 
 def instant_ns(text: str) -> int:
-    """An instant of an answer (ISO 8601, milliseconds) in ns UTC."""
+    """Parse a timestamp of an answer (ISO 8601, milliseconds) to ns UTC."""
     return round(datetime.fromisoformat(text).timestamp() * 1000) * NANOS_PER_MS
 
 
 def hour_text(at_ns: int, zone: str) -> str:
-    """An instant in a zone as an exchange writes it: 18:00 EST."""
+    """Format a time of day in a zone as an exchange does: 18:00 EST."""
     return f"{datetime.fromtimestamp(at_ns / NANOS_PER_SECOND, ZoneInfo(zone)):%H:%M %Z}"
 
 
 def opening_text(at_ns: int, now_ns: int, zone: str, language: str) -> str:
-    """An hour to come, with its day of the week where that is not today's there: 18:00 EST, Sun 18:00 EST."""
+    """Format a future opening time, with the weekday if it is not today: 18:00 EST, Sun 18:00 EST."""
     there, today = (
         datetime.fromtimestamp(ns / NANOS_PER_SECOND, ZoneInfo(zone)).date() for ns in (at_ns, now_ns)
     )

@@ -1,6 +1,6 @@
-"""The glossary: `/glossary`, every trade term of the pages in a sentence or two.
+"""The glossary `/glossary`: the trade terms used on the pages.
 
-Rule kept: what a term means here is what `docs/levels.md` computes; that page has the rules to the tick.
+Definitions match what `docs/levels.md` computes; that page has the exact rules.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from outcry.web.desk import Desk, Page, Visit
 
 
 async def glossary(desk: Desk, visit: Visit) -> Response:
-    """The terms, by subject."""
+    """Show the terms by subject."""
     return desk.page(visit, "reference/glossary.html")
 
 

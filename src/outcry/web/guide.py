@@ -1,7 +1,7 @@
-"""The broker guide: how the reader's own feeds stand, then what each source of trades needs and does.
+"""The broker guide: the status of the reader's feeds, then the requirements of each source.
 
-Rules kept: the guide can be read by anyone, the status is the reader's own; where the store does not answer the guide
-still does. Every code a connection can stand by has its place here, at the address that pages and answers give.
+The guide is public; the status is the reader's own. The guide works even if the database does not. Every connection
+code has an anchor here, which pages and answers link to.
 """
 
 from collections import Counter
@@ -22,15 +22,16 @@ from outcry.web.vendor_words import code_means, common_codes, cure_of, own_codes
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A way for trades to come in; what is said of it is `guide/sources/<id>.html`. `way`: connected by this service,
-    by the agent on the reader's own machine, or brought by the reader."""
+    """A source of trades, described in `guide/sources/<id>.html`. `way`: connected by this service, by the agent on the
+    user's machine, or by the user.
+    """
 
     id: str
     name: str
     way: Literal["service", "agent", "own"]
 
 
-#: In the order shown. A name that is empty is the guide's own word, in the reader's language. A broker's `id` is its
+#: In display order. An empty name is replaced by the guide's translated one. A broker's `id` is its
 #: adapter's.
 SOURCES = (
     Source("databento", "Databento", "service"),
@@ -48,7 +49,7 @@ SOURCES = (
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A code, what it means, and what to do."""
+    """A code, its meaning and its fix."""
 
     code: str
     means: str
@@ -57,7 +58,7 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How the reader is answered now: symbols by where their answers come from, and the feeds that are the reader's."""
+    """The reader's data status: symbols by source, and the reader's own feeds."""
 
     personal: tuple[str, ...]
     shared: tuple[str, ...]
@@ -68,7 +69,7 @@ class Status:
 
 
 async def guide(desk: Desk, visit: Visit) -> Response:
-    """The guide, with the reader's own status where there is a reader."""
+    """Show the guide, with the status of a signed-in reader."""
     try:
         status = await desk.ask(_status, desk, visit) if visit.user else None
         failed = False
@@ -94,7 +95,7 @@ def _status(desk: Desk, visit: Visit) -> Status:
 
 
 def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
-    """Sum up how symbols are answered."""
+    """Count symbols by source."""
     by_source = {
         source: tuple(each.symbol for each in symbols if each.data_source == source)
         for source in ("personal", "shared", "delayed", None)
@@ -111,7 +112,7 @@ def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
 
 
 def _fixes(words: Words) -> Mapping[str, list[Fix]]:
-    """Of each source, the codes it has remedies of its own for."""
+    """Return the codes with vendor-specific fixes, by source."""
     return {source.id: [_fix(words, source.id, code) for code in own_codes(source.id)] for source in SOURCES}
 
 

@@ -1,7 +1,8 @@
-"""The ladder of levels beside the chart: every level of the answers, high to low, with the price in its place.
+"""The ladder of levels beside the chart: all levels of the answers by price, highest first, with the last price among
+them.
 
-Rules kept: one rung a level, so that a reader finds each by its name; a level made on an earlier day says which, and
-how many sessions ago; what a level is called is said in the reader's language, its price never changed.
+Each level has its own rung. A level of an earlier session shows its date and its age in sessions. Names are translated;
+prices are not changed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,16 +13,19 @@ from outcry.web.figures import hour_text, instant_ns
 from outcry.web.language import Words
 from outcry.web.outlook import Outlook
 
-#: How many sessions ago a level of that date was made.
+#: Returns the age of a level in sessions, given its date.
 Age = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One level. `kind`: how it is drawn (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`,
-    `poor`, `extreme`, `single`). `date`, `age`: of a level made on an earlier day, and sessions ago. `naked`, `poor`:
-    it is that too, `repaired`: it was poor until today. `touched`: of a POC that was naked until today, when it was
-    traded at. `last`: no level but the price itself."""
+    """One level. `kind` is its style (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`, `poor`,
+    `extreme`, `single`).
+
+    `date` and `age` (in sessions) are set for levels of earlier sessions. `naked` and `poor` mark levels that are both.
+    `repaired`: poor until today. `touched`: when a POC that was naked until today traded. `last` marks the last price
+    itself.
+    """
 
     price: float
     kind: str
@@ -36,7 +40,7 @@ class Rung:
 
 
 def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
-    """Every rung, high to low; the price before levels at the same one."""
+    """Return all rungs by price, highest first; the last price comes before levels at the same price."""
     session = outlook.session
     found = [
         *(_developing(outlook, words) if outlook.live else _completed(session, words)),
@@ -51,7 +55,7 @@ def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
 
 
 def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """Value so far; `d` for developing stands before the trade's own names."""
+    """Yield the developing value area; its names start with `d`."""
     session = outlook.session
     yield Rung(session.poc, "poc", "dPOC")
     yield Rung(session.vah, "va", "dVAH")
@@ -63,7 +67,7 @@ def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
-    """Value of the completed session that a delayed answer describes."""
+    """Yield the value area of the completed session that a delayed answer describes."""
     yield Rung(session.poc, "poc", "POC")
     yield Rung(session.vah, "va", "VAH")
     yield Rung(session.val, "va", "VAL")
@@ -73,7 +77,7 @@ def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
 
 
 def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """The initial balance; once its hour is over, of each side's multiples those reached and the next one too."""
+    """Yield the initial balance and, once it is complete, the reached extensions and the next one on each side."""
     session = outlook.session
     whole = session.ib_complete or session.final
     yield Rung(session.ib_high, "ib", "IBH" if whole else words("IBH so far"))
@@ -99,7 +103,7 @@ def _overnight(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
-    """The session before, `p` for prior; what of it is naked or poor says so here and not once more."""
+    """Yield the prior session's levels (`p`), including whether they are naked or poor."""
     levels, prior = outlook.levels, outlook.prior
     made_on = prior.date if prior is not None else ""
     touched = _touches(outlook, words).get(made_on, "")
@@ -119,7 +123,7 @@ def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
 
 
 def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
-    """POCs of earlier days: those naked still, and those that were until today."""
+    """Yield POCs of earlier sessions: those still naked, and those naked until today."""
     touches = _touches(outlook, words)
     for level in _earlier(outlook.levels.naked_pocs, outlook):
         touched = touches.get(level.date, "")
@@ -128,7 +132,7 @@ def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
 
 
 def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
-    """Poor extremes of earlier days, and whether today has repaired them."""
+    """Yield poor highs and lows of earlier sessions, and whether today repaired them."""
     levels, chart = outlook.levels, outlook.chart
     for name, poor, repaired in (
         (words("Poor high"), levels.poor_highs, chart.repaired_highs),
@@ -140,7 +144,7 @@ def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
 
 
 def _touches(outlook: Outlook, words: Words) -> dict[str, str]:
-    """When the POC of a day was traded at in the session open now, in the exchange's time; by that day."""
+    """Return when a naked POC first traded in the open session, in exchange time, by the date of its session."""
     zone = outlook.product.zone
     return {
         poc.date: words("touched %(time)s", time=hour_text(instant_ns(poc.at), zone))
@@ -155,7 +159,7 @@ def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
 
 
 def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
-    """Levels of earlier days, but for those of the day whose own rungs say it already."""
+    """Return levels of earlier sessions, without the session whose own rungs already show them."""
     prior = outlook.prior
     said = (prior.date if prior else "") if outlook.live else outlook.session.date
     return (level for level in levels if level.date != said)

@@ -1,6 +1,6 @@
-"""The scan universe at a glance: `/`; and `/go`, which leads to a symbol.
+"""The Levels page `/`, and `/go`, which finds a symbol.
 
-Rules kept: what is looked at, and how, is in the address; every choice is a link or a form.
+The URL holds the whole view; every choice is a link or a form.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from outcry.web.scan import COLUMNS, GROUPS, Row, Unit, row_of, sorted_rows
 from outcry.web.states import KINDS, NAMES, State, state_of
 
 ORDERS = ("nearest", "symbol", "state")
-#: In the order they are offered; names of the universe's groups.
+#: Labels of the universe's groups, in display order.
 SECTORS: Mapping[str, str] = {
     "index": "Equity", "rates": "Rates", "energy": "Energy", "metals": "Metals", "fx": "FX", "grains": "Grains",
     "livestock": "Livestock", "crypto": "Crypto",
@@ -29,7 +29,7 @@ COLUMN_NAMES: Mapping[str, str] = {
     "vah": "VAH", "poc": "POC", "val": "VAL", "ib_high": "High", "ib_low": "Low", "on_high": "High", "on_low": "Low",
     "prior_vah": "VAH", "prior_poc": "POC", "prior_val": "VAL", "naked_above": "Above", "naked_below": "Below",
 }  # fmt: skip
-#: As they stand beside a single number.
+#: Labels beside a single number.
 LABELS: Mapping[str, str] = {
     "vah": "dVAH", "poc": "dPOC", "val": "dVAL", "ib_high": "IBH", "ib_low": "IBL", "on_high": "ONH", "on_low": "ONL",
     "prior_vah": "pVAH", "prior_poc": "pPOC", "prior_val": "pVAL", "naked_above": "nPOC ↑", "naked_below": "nPOC ↓",
@@ -38,7 +38,7 @@ GROUP_NAMES: Mapping[str, str] = {
     "developing": "Developing", "ib": "IB", "overnight": "Overnight", "prior": "Prior", "naked": "Naked POC",
 }  # fmt: skip
 UNIT_NAMES: Mapping[str, str] = {"ticks": "Ticks", "points": "Points", "adr": "% ADR"}
-#: Shorter than on the page of a symbol, which gives the reasons too.
+#: Shorter than on the symbol page, which also lists the votes.
 BIASES: Mapping[str, str] = {
     "trend_up": "Trend up", "trend_down": "Trend down", "lean_up": "Leaning up", "lean_down": "Leaning down",
     "balanced": "Balanced", "neutral": "Neutral", "undetermined": "Undecided",
@@ -48,7 +48,7 @@ ORDER_NAMES: Mapping[str, str] = {"nearest": "Nearest level", "symbol": "Symbol"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How the page is looked at. Empty: all of them."""
+    """The chosen view. An empty filter means all."""
 
     units: Unit = "ticks"
     sector: str = ""
@@ -58,7 +58,7 @@ class View:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> "View":
-        """What an address asks for; what it misspells is taken as if it were not there."""
+        """Read the view from a query; invalid values are ignored."""
 
         def one(name: str, allowed: Sequence[str], usual: str) -> str:
             return query[name] if query.get(name) in allowed else usual
@@ -74,7 +74,7 @@ class View:
         )
 
     def href(self, **changed: str) -> str:
-        """The address of this view with something changed."""
+        """Return the URL of this view with changes."""
         now = {
             "units": self.units,
             "sector": self.sector,
@@ -86,7 +86,7 @@ class View:
         return f"/?{urlencode(said)}" if said else "/"
 
     def shows(self, row: Row) -> bool:
-        """Whether a row is among what is asked for."""
+        """Whether a row passes the filters."""
         symbol, wanted = row.symbol, self.q.casefold()
         names = (symbol.symbol, symbol.name, symbol.contract or "", *symbol.micro)
         return (
@@ -109,7 +109,7 @@ async def show(desk: Desk, visit: Visit) -> Response:
 
 
 def gather(desk: Desk, visit: Visit, scope: Scope, view: View) -> list[Row]:
-    """Every product's row, in the universe's order."""
+    """Return the rows of all products, in the order of the universe."""
     now_ns = desk.services.market_clock.now_ns()
     scanned = desk.services.query.scan(scope, now_ns)
     language, year = visit.words.language, utc_date(now_ns).year
@@ -167,13 +167,13 @@ def _values(visit: Visit, view: View, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _held(rows: Sequence[Row]) -> dict[str, str]:
-    """The sectors there are."""
+    """Return the sectors that have products."""
     held = {row.symbol.sector for row in rows}
     return {name: text for name, text in SECTORS.items() if name in held}
 
 
 async def go(desk: Desk, visit: Visit) -> Response:
-    """`GET /go`: to the page of a symbol; without one, or an unknown one, a form that asks for it."""
+    """`GET /go`: redirect to a symbol's page, or show a search form if it is missing or unknown."""
     if visit.scope is None:
         raise NotSignedIn
     asked = visit.request.query_params.get("symbol", "").strip()[:64]

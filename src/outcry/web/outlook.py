@@ -1,6 +1,6 @@
-"""Everything the symbol page says of one symbol at one instant, gathered from the answers of the API.
+"""All data of a symbol page at one point in time, read from the API's answers.
 
-Rule kept: what is shown is what the API answers to the same person; nothing of a profile is worked out here.
+The page shows what the API returns to the same user; no profile is computed here.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,16 @@ from outcry.services.placement import ValuePlace, tpos_around, value_place
 from outcry.services.query import Query
 from outcry.web.figures import instant_ns
 
-#: How often two answers are asked for until they are of the same feed; one coming or going takes a second try.
+#: Attempts to read two answers from the same feed; a feed that connects or disconnects takes a second one.
 _MOST_ASKED = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """A symbol as it stands. `profile`: of the session described, the one open now where it is live. `at_ns`: the
-    instant it is of: the feed's newest event, else the present. `named`: whether a contract was asked for.
-    `heard`: when its feed last brought anything, where that has fallen silent."""
+    """The current data of a symbol. `profile` is that of the described session, which is the open session if live.
+    `at_ns` is the time of the feed's newest event, or now. `named`: a contract was requested. `heard`: time of the last
+    data of a feed that went silent.
+    """
 
     product: Product
     levels: LevelsAnswer
@@ -38,7 +39,7 @@ class Outlook:
 
     @property
     def symbol(self) -> str:
-        """What the page is called by: the ticker, or the contract if one was asked for."""
+        """The page's symbol: the ticker, or the contract if one was requested."""
         return self.context.contract if self.named else self.product.root
 
     @property
@@ -48,17 +49,17 @@ class Outlook:
 
     @property
     def live(self) -> bool:
-        """Whether the session described is the one open now."""
+        """Whether the described session is open."""
         return self.levels.live
 
     @property
     def regular(self) -> bool:
-        """Whether it is a regular one."""
+        """Whether the described session is regular."""
         return self.session.session == "rth"
 
     @property
     def prior(self) -> SessionLevels | None:
-        """The completed regular session before it."""
+        """The last completed regular session before it."""
         return next(
             (
                 drawn.levels
@@ -70,18 +71,18 @@ class Outlook:
 
     @property
     def reference(self) -> float:
-        """What distances are measured from: the last price, or the close where there is none."""
+        """The price that distances are measured from: the last price, or the close."""
         last = self.levels.last_price
         return self.session.close_price if last is None else last
 
     @property
     def change(self) -> float | None:
-        """From the prior close to there."""
+        """The change from the prior close."""
         return self.reference - self.prior.close_price if self.prior else None
 
     @property
     def change_percent(self) -> float | None:
-        """The same in percent; None where the prior close is not above 0."""
+        """The change in percent; None if the prior close is not above 0."""
         prior, change = self.prior, self.change
         return (
             100 * change / prior.close_price
@@ -91,12 +92,12 @@ class Outlook:
 
     @property
     def range(self) -> float:
-        """From the low to the high."""
+        """The distance from low to high."""
         return self.session.high - self.session.low
 
     @property
     def range_share(self) -> float | None:
-        """The range as a multiple of the average daily one."""
+        """The range as a multiple of the average daily range."""
         average = self.chart.average_range
         return self.range / average if average else None
 
@@ -107,21 +108,21 @@ class Outlook:
 
     @property
     def value_place(self) -> ValuePlace | None:
-        """How value lies against that of the session before."""
+        """Position of the value area relative to the prior session's."""
         prior, now = self.prior, self.session
         return value_place(now.vah, now.val, prior.vah, prior.val) if prior else None
 
 
 @dataclass(frozen=True, slots=True)
 class Gatherer:
-    """Asks for everything; calls may block."""
+    """Reads the data of a symbol. Calls may block."""
 
     query: Query
     universe: Universe
     hours: OpeningHours
 
     def outlook(self, scope: Scope, symbol: str, sessions: int, now_ns: int) -> Outlook:
-        """Gather a symbol. Raises `UnknownSymbol`, `NoLicensedSource`."""
+        """Read all data of a symbol. Raises `UnknownSymbol`, `NoLicensedSource`."""
         context, levels = self._both(scope, symbol, now_ns)
         at_ns = instant_ns(levels.updated_at) if levels.updated_at else now_ns
         return Outlook(
@@ -137,7 +138,7 @@ class Gatherer:
         )
 
     def _both(self, scope: Scope, symbol: str, now_ns: int) -> tuple[ContextAnswer, LevelsAnswer]:
-        """The answer and what is behind it; asked again where the feed came or went between the two."""
+        """Read the levels and their context; repeated if the feed changed between the two reads."""
         for _ in range(_MOST_ASKED):
             context = self.query.context(scope, symbol, now_ns).answer
             levels = self.query.levels(scope, symbol, now_ns).answer
@@ -146,5 +147,5 @@ class Gatherer:
         raise RuntimeError(f"context and levels of {symbol} are of different feeds, however often asked")
 
     def age(self, root: str, made_on: str, today: str) -> int:
-        """How many regular sessions ago a level was made."""
+        """Return the age of a level in regular sessions."""
         return self.hours.sessions_since(root, date.fromisoformat(made_on), date.fromisoformat(today))

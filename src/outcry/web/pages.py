@@ -1,4 +1,4 @@
-"""All pages, by address. A module a group of pages, each with its `PAGES`."""
+"""All pages by path. Each module lists a group of pages in its `PAGES`."""
 
 from collections.abc import Iterator
 
@@ -71,6 +71,6 @@ MODULES = (
 
 
 def all_pages() -> Iterator[Page]:
-    """Every page there is."""
+    """Return all pages."""
     for module in MODULES:
         yield from module.PAGES

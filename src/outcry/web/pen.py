@@ -1,7 +1,6 @@
-"""Writes figures for one reader: figures the exchange's way, days and times the reader's.
+"""Formats numbers, dates and times for one reader.
 
-Rules kept: a figure of the market looks the same in every language; an instant of the market is said in the
-exchange's time first, in the reader's beside it.
+Market numbers look the same in every language. Market times show the exchange's time first, then the reader's.
 """
 
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from outcry.web.language import Words
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Days and times in the words of a language. zone: IANA name of the exchange's time, `mine`: of the reader's.
-    `year`: the one that goes without saying."""
+    """Formats dates and times in a language. zone: IANA name of the exchange's time zone; `mine`: the reader's. `year`
+    is omitted from dates.
+    """
 
     words: Words
     zone: str
@@ -37,7 +37,7 @@ class Clock:
         return date_text(found, self.words.language, year=self.year)
 
     def time(self, at_ns: int, *, seconds: bool = True, zone: str = "") -> str:
-        """An instant (ns UTC) as the exchange's clock shows it, by 24 hours, and the zone's name: `14:03:07 EST`."""
+        """Format a time (ns UTC) in the exchange's time zone, 24-hour: `14:03:07 EST`."""
         there = _there(at_ns, zone or self.zone)
         return f"{there:%H:%M:%S} {there:%Z}" if seconds else f"{there:%H:%M} {there:%Z}"
 
@@ -46,54 +46,54 @@ class Clock:
         return str(_there(at_ns, self.zone).date())
 
     def mine_too(self, at_ns: int) -> str:
-        """The same as the reader's clock shows it, with the day."""
+        """Format the time in the reader's time zone, with the date."""
         there = _there(at_ns, self.mine)
         day = date_text(there.date(), self.words.language, year=self.year)
         return f"{day} {self.time(at_ns, zone=self.mine)}"
 
     def mine_on(self, at_ns: int, day: str) -> str:
-        """The same; the day only where it is not that trade date."""
+        """Format the time in the reader's time zone, with the date only if it is not that trade date."""
         there = _there(at_ns, self.mine)
         return self.time(at_ns, zone=self.mine) if str(there.date()) == day else self.mine_too(at_ns)
 
     def weekday(self, at_ns: int) -> str:
-        """The day of the week of an instant, where the exchange is."""
+        """Return the weekday at the exchange."""
         return format_skeleton("E", _there(at_ns, self.zone), locale=self.words.language)
 
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """Figures of one product for one reader."""
+    """Formats the numbers of one product for one reader."""
 
     notation: Notation
     clock: Clock
 
     def price(self, value: float | None) -> str:
-        """A price; a dash where there is none."""
+        """Format a price; a dash if there is none."""
         return price_text(value, self.notation)
 
     def distance(self, value: float) -> str:
-        """How far two prices are apart."""
+        """Format the distance between two prices."""
         return price_text(abs(value), self.notation, grouped=False)
 
     def difference(self, value: float) -> str:
-        """The same with its direction: `+6.00`, `−0'045`."""
+        """Format a signed distance: `+6.00`, `−0'045`."""
         return signed(price_text(value, self.notation, grouped=False))
 
     def percent(self, value: float) -> str:
-        """A change in percent, two decimals."""
+        """Format a change in percent with two decimals."""
         return f"{percent_text(value)}%"
 
     def times(self, value: float) -> str:
-        """A multiple, two decimals."""
+        """Format a multiple with two decimals."""
         return f"{value:,.2f}"
 
     def lots(self, lots: int) -> str:
-        """A number of lots."""
+        """Format a number of lots."""
         return lots_text(lots)
 
     def signed(self, value: int) -> str:
-        """A whole number with its sign."""
+        """Format an integer with its sign."""
         return signed(str(value).replace("-", MINUS))
 
     def day(self, day: str) -> str:
@@ -106,12 +106,12 @@ class Pen:
         return date_text(date.fromisoformat(day), clock.words.language, year=clock.year, weekday=False)
 
     def month(self, contract: str) -> str:
-        """The delivery month of a contract key: `Dec 2026`."""
+        """Format the delivery month of a contract key: `Dec 2026`."""
         return month_text(contract, self.clock.words.language)
 
 
 def month_text(contract: str, language: str) -> str:
-    """The delivery month of a contract key in a language; the key where it says none."""
+    """Return the delivery month of a contract key, or the key if it has none."""
     month = MONTH_CODES.find(contract[-5:-4]) + 1
     year = contract[-4:]
     if not month or not year.isdecimal():
@@ -120,14 +120,14 @@ def month_text(contract: str, language: str) -> str:
 
 
 def left(ns: int) -> str:
-    """A stretch of time that runs down: `11:42`, `1:05:09`."""
+    """Format a countdown: `11:42`, `1:05:09`."""
     minutes, seconds = divmod(max(ns, 0) // NANOS_PER_SECOND, 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
 
 
 def iso(at_ns: int) -> str:
-    """An instant for programs: ISO 8601 UTC."""
+    """Format a timestamp for programs: ISO 8601 UTC."""
     return f"{datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

@@ -1,8 +1,7 @@
-"""What the market did, in the reader's language: bias and its votes, kinds of day and of open.
+"""Words for market structure in the reader's language: bias and its votes, day types and open types.
 
-Rules kept: English is the key of every text; facts come in as the answers have them and are never worked out here;
-plain facts, never advice. The playbook has a module of its own, `playbook_words`; alerts are told in mail too, by
-`services.alert_phrases`.
+English is the key of every text. Nothing is computed here, and the texts give no advice. `playbook_words` holds the
+playbook's words; `services.alert_phrases` holds those of alerts.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ BIASES: Mapping[str, str] = {
     "undetermined": "Undecided until the first 30-minute close",
 }
 
-#: What the newest half-hour spoke for, where that is another bias than the one in force.
+#: Direction of the last 30-minute close, if it differs from the current bias.
 DOUBTS: Mapping[str, str] = {
     "up": "The last 30-minute close was bullish. A second in a row changes the bias.",
     "down": "The last 30-minute close was bearish. A second in a row changes the bias.",
@@ -50,7 +49,7 @@ OPEN_TYPES: Mapping[str, str] = {
     "open_auction_out": "Open auction out of range",
 }
 
-#: For each vote what +1, 0 and −1 say, in the order they are counted.
+#: Texts for +1, 0 and −1 of each vote, in counting order.
 VOTES: Mapping[str, tuple[str, str, str]] = {
     "last": (
         "Last price is above the prior value area",
@@ -79,7 +78,7 @@ VOTES: Mapping[str, tuple[str, str, str]] = {
     ),
 }
 
-#: Where value stands against that of the session before.
+#: Position of the value area relative to that of the prior session.
 VALUE_PLACES: Mapping[str, str] = {
     "higher": "Higher, no overlap",
     "lower": "Lower, no overlap",
@@ -93,21 +92,22 @@ VALUE_PLACES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One vote behind the bias: `sign` is −1, 0 or 1."""
+    """One vote behind the bias. `sign` is −1, 0 or 1."""
 
     sign: int
     text: str
 
 
 def named(table: Mapping[str, str], code: str | None, words: Words) -> str:
-    """The words of a code; the code itself where a newer service says something this page does not know."""
+    """Return the words for a code, or the code itself if this page does not know it."""
     return words(table.get(code, code)) if code else ""
 
 
 def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
-    """What the newest close says against the bias in force; empty where it agrees, or only the degree is another.
+    """Return the note shown if the last 30-minute close contradicts the current bias.
 
-    Both sides of the balance broken make `neutral`, whatever the votes: of it nothing is said.
+    Empty if it agrees or only the degree differs. `neutral` has no note: both sides of the IB are broken, whatever the
+    votes.
     """
     held = _SIDES.get(bias or "")
     spoken = "up" if votes.total >= 2 else "down" if votes.total <= -2 else "balance"
@@ -115,7 +115,7 @@ def doubt(bias: str | None, votes: BiasVotes, words: Words) -> str:
 
 
 def reasons(votes: BiasVotes, words: Words) -> list[Reason]:
-    """The five votes in words, those that speak first, in the order they are counted."""
+    """Return the five votes in words: non-zero votes first, each group in counting order."""
     found = [
         Reason(sign, words(said[1 - sign]))
         for name, said in VOTES.items()

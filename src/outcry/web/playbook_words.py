@@ -1,7 +1,7 @@
-"""The playbook in the reader's language: scenarios as people say them.
+"""Words for the playbook's scenarios in the reader's language.
 
-Rule kept: what is said is read from the answer alone, whose conditions are written in the grammar of docs/playbook.md
-(`bracket_close in 1640.25..1655.50 x2`); what cannot be read is shown as it is, never guessed at.
+Conditions are parsed from the answer, in the grammar of docs/playbook.md (`bracket_close in 1640.25..1655.50 x2`). A
+condition that cannot be parsed is shown unchanged.
 """
 
 import re
@@ -39,7 +39,7 @@ STATUSES: Mapping[str, str] = {
     "void": "Invalidated",
 }
 
-#: What each scenario would be consistent with: the core's own sentences, word for word, as a sentence begins.
+#: The outcome of each scenario: the core's phrase, turned into a sentence.
 THENS: Mapping[str, str] = {
     said: said[0].upper() + said[1:] + "."
     for said in (
@@ -68,7 +68,7 @@ REFERENCES: Mapping[str, str] = {
     "Poor low": "Poor low",
 }
 
-#: What is compared, how; with one price, or two for `in`, and how many in a row.
+#: Texts by observable and operator, with one price, or two for `in`.
 CONDITIONS: Mapping[tuple[str, str], str] = {
     ("open", ">"): "Opens above %(price)s",
     ("open", ">="): "Opens at %(price)s or above",
@@ -86,7 +86,7 @@ CONDITIONS: Mapping[tuple[str, str], str] = {
     ("bracket_close", "<="): "30-minute close at %(price)s or below",
     ("bracket_close", "in"): "30-minute close between %(price)s and %(to)s",
 }
-#: The forms for one and for several, as a catalogue has them.
+#: Singular and plural forms.
 CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
     ">": (
         "%(times)s 30-minute close above %(price)s",
@@ -113,7 +113,7 @@ CONDITIONS_IN_A_ROW: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One scenario as it is shown. `status`: the code, `standing`: its word."""
+    """One scenario as displayed. `status` is the code and `standing` its label."""
 
     id: str
     title: str
@@ -127,7 +127,7 @@ class Card:
 
 
 def cards(scenarios: list[Scenario], words: Words, price: PriceText, day: Callable[[str], str]) -> list[Card]:
-    """Every scenario in words, those under way first, those that are over last."""
+    """Return all scenarios in words: active first, then pending, done and void."""
     rank = {"active": 0, "pending": 1, "done": 2, "void": 3}
     found = [
         Card(
@@ -147,7 +147,7 @@ def cards(scenarios: list[Scenario], words: Words, price: PriceText, day: Callab
 
 
 def condition(text: str, words: Words, price: PriceText) -> str:
-    """A condition of the playbook in words."""
+    """Return a playbook condition in words."""
     found = _CONDITION.fullmatch(text)
     if found is None:
         return text
@@ -159,7 +159,7 @@ def condition(text: str, words: Words, price: PriceText) -> str:
 
 
 def reference(text: str, words: Words, price: PriceText, day: Callable[[str], str]) -> str:
-    """The level a scenario looks to: its name, the day it was made where it is an old one, its price."""
+    """Return a scenario's reference level: name, date if it is an earlier session's, and price."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
         return text

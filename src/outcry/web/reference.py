@@ -1,7 +1,7 @@
-"""The reference of the API, and a page for each error code.
+"""The API reference, and a page for each error code.
 
-Rules kept: what can be asked and what comes back is read from the OpenAPI document, words alone are the templates'; the
-examples on these pages are run by the tests.
+Operations and fields come from the OpenAPI document; only their descriptions are in the templates. Tests run the
+examples of these pages.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,9 +28,9 @@ from outcry.web.contract import Contract
 from outcry.web.desk import Desk, Page, PageMissing, Visit
 
 SAMPLES = Path(__file__).parent / "templates" / "reference" / "samples"
-#: In the order shown: name of the language, file.
+#: In display order: language and file.
 VERIFIERS = (("Python", "webhook.py"), ("JavaScript", "webhook.mjs"), ("Go", "webhook.go"))
-#: One refusal of each code that has something of its own in its body, as the service would give it.
+#: An example error for each code with extra fields in its body.
 EXAMPLES: Mapping[str, Problem] = {
     "invalid_parameter": Problem("invalid_parameter", "invalid_parameter.date", {"parameter": "date"}),
     "unauthorized": unauthorized(KeyRefusal.MISSING),
@@ -49,7 +49,7 @@ EXAMPLES: Mapping[str, Problem] = {
 
 
 async def docs(desk: Desk, visit: Visit) -> Response:
-    """The reference."""
+    """Show the reference."""
     contract = contract_of(desk.services.openapi)
     answers = [operation.answer for operation in contract.operations if operation.answer]
     events = ("Snapshot", "Quote", "AlertEntry", "State")
@@ -66,12 +66,12 @@ async def docs(desk: Desk, visit: Visit) -> Response:
 
 
 async def errors(desk: Desk, visit: Visit) -> Response:
-    """All codes."""
+    """Show all error codes."""
     return desk.page(visit, "reference/errors.html", statuses=STATUS)
 
 
 async def error(desk: Desk, visit: Visit) -> Response:
-    """One code: what it means, when it comes, what to do."""
+    """Show one error code: meaning, cause and fix."""
     code = visit.request.path_params["code"]
     if code not in STATUS:
         raise PageMissing
@@ -96,19 +96,19 @@ def _spread(body: bytes) -> str:
 
 
 def base_of(desk: Desk, visit: Visit) -> str:
-    """The address of this service as the reader reaches it, without a slash at its end."""
+    """Return this service's base URL as the reader reaches it, without a trailing slash."""
     return desk.services.public_url.rstrip("/") or str(visit.request.base_url).rstrip("/")
 
 
 @cache
 def contract_of(openapi: Callable[[], dict[str, Any]]) -> Contract:
-    """The document of a service, read once."""
+    """Return the parsed OpenAPI document, read once."""
     return Contract(openapi())
 
 
 @cache
 def verifiers() -> tuple[tuple[str, str], ...]:
-    """How a receiver verifies a delivery: language and source."""
+    """Return the signature verification examples: language and source."""
     return tuple((name, (SAMPLES / file).read_text(encoding="utf-8")) for name, file in VERIFIERS)
 
 

@@ -1,7 +1,7 @@
-"""The rows of the Levels page: each product with its state, its price, and how far every level is from it.
+"""The rows of the Levels page: each product with its status, its price, and the distance of every level.
 
-Rules kept: a distance is the level minus the price, and where there is no last price minus the close of the newest
-completed session, which the row says; a row that is stale is near to nothing.
+A distance is the level minus the last price. Without a last price it is the level minus the close of the last completed
+session, which the row names. A stale row is never near a level.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,11 +20,11 @@ from outcry.web.pen import month_text
 from outcry.web.states import KINDS, State
 
 Unit = Literal["ticks", "points", "adr"]
-#: Within this part of the average daily range a level is near; beyond that one it is far.
+#: A level is near within the first fraction of the average daily range, and far beyond the second.
 NEAR, FAR = 0.05, 0.5
-#: Marks this far (in average daily ranges) from the price a page begins with are kept: the strip shows one.
+#: Marks are sent up to this distance in average daily ranges; the map shows one range.
 REACH = 2.0
-#: The columns in their groups.
+#: Columns by group.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "developing": ("vah", "poc", "val"),
     "ib": ("ib_high", "ib_low"),
@@ -38,8 +38,9 @@ _DEAD = {"stale", "error", "none"}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One level of a row. `price` None: there is none; `share`: its distance in average daily ranges, None where there
-    is none to measure by; `date`: of a naked POC, the day that made it."""
+    """One level of a row. `price` is None without a level. `share` is its distance in average daily ranges, None
+    without a range. `date` is the session of a naked POC.
+    """
 
     price: float | None
     text: str
@@ -49,13 +50,15 @@ class Cell:
 
     @property
     def far(self) -> bool:
-        """Whether it is out of the day's reach."""
+        """Whether the level is too far away to be reached on a usual day."""
         return self.share is not None and abs(self.share) > FAR
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One mark of a map strip: where it is, in average daily ranges from the row's reference; `width` of a band."""
+    """One mark of the map. `at` is its position in average daily ranges from the row's reference; `width` is set for
+    bands.
+    """
 
     kind: str
     at: float
@@ -64,10 +67,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One product. `reference`: the price distances are measured from, None: there is none; `last`: the last price.
-    `naked`: price and day of all naked POCs, from which a script takes the next above and below; `touched`: days whose
-    POC the open session has traded at, naked no more. `day`: of the completed session shown, where it is not live;
-    `month`: of delivery."""
+    """One product. Distances are measured from `reference`, None without a price; `last` is the last price.
+
+    `naked` holds price and date of all naked POCs, from which the script picks the nearest above and below. `touched`
+    holds the dates whose POC traded in the open session. `day` is the completed session shown if the row is not live,
+    and `month` the delivery month.
+    """
 
     symbol: SymbolState
     state: State
@@ -85,7 +90,7 @@ class Row:
 
     @property
     def beyond(self) -> Mapping[str, str]:
-        """Prices of the levels that the map has no room for, below it and above."""
+        """Prices of the levels outside the map, below and above."""
         shares = [
             (cell.share, self.text(cell.price)) for cell in self.cells.values() if cell.share is not None
         ]
@@ -96,24 +101,24 @@ class Row:
 
     @property
     def paused(self) -> bool:
-        """Whether what it shows may no longer be so."""
+        """Whether the row's data may be out of date."""
         return self.state.kind in {"stale", "error"}
 
     @property
     def nearest(self) -> float:
-        """Distance of the nearest level in average daily ranges; infinite where nothing can be near."""
+        """Distance to the nearest level in average daily ranges; infinite if no level can be near."""
         if self.state.kind in _DEAD:
             return float("inf")
         shares = [abs(cell.share) for cell in self.cells.values() if cell.share is not None]
         return min(shares, default=float("inf"))
 
     def text(self, price: float | None) -> str:
-        """A price of this product."""
+        """Format a price of this product."""
         return figures.price_text(price, self.notation)
 
 
 def row_of(scanned: ScanRow, state: State, unit: Unit, language: str, year: int) -> Row:
-    """The row of a product."""
+    """Return the row of a product."""
     levels, touched = scanned.levels, {level.date for level in scanned.touched}
     if levels and touched:
         naked = [level for level in levels.naked_pocs if level.date not in touched]
@@ -145,7 +150,7 @@ def row_of(scanned: ScanRow, state: State, unit: Unit, language: str, year: int)
 
 
 def distance_text(price: float, reference: float, unit: Unit, scanned: ScanRow) -> str:
-    """How far a level is from the price, in the unit asked for; `static/js/levels.js` goes on with it."""
+    """Return the distance of a level from the price in the chosen unit. `static/js/levels.js` updates it."""
     if unit == "points":
         return figures.points_text(price, reference, scanned.notation)
     if unit == "adr":
@@ -154,7 +159,7 @@ def distance_text(price: float, reference: float, unit: Unit, scanned: ScanRow) 
 
 
 def _levels(levels: LevelsAnswer, reference: float) -> dict[str, tuple[float, str]]:
-    """The levels of an answer by column, and the day of a naked POC."""
+    """Return the levels of an answer by column, with the date of naked POCs."""
     found: dict[str, tuple[float, str]] = {}
     if levels.developing:
         now = levels.developing
@@ -177,7 +182,7 @@ def _levels(levels: LevelsAnswer, reference: float) -> dict[str, tuple[float, st
 def _marks(
     levels: LevelsAnswer, found: Mapping[str, tuple[float, str]], reference: float, average: float
 ) -> list[Mark]:
-    """The marks of a map strip, bands first, what matters most last and so on top."""
+    """Return the marks of a map: bands first, the most important last so that they are drawn on top."""
 
     def at(price: float) -> float:
         return round((price - reference) / average, 4)
@@ -197,10 +202,10 @@ def _marks(
 
 
 def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
-    """Rows by nearest level, by symbol, or by state; alike ones stay in the universe's order."""
+    """Sort rows by nearest level, symbol or status. Ties keep the order of the universe."""
     if order == "symbol":
         return sorted(rows, key=lambda row: row.symbol.symbol)
     if order == "state":
         return sorted(rows, key=lambda row: KINDS.index(row.state.kind))
-    # a price of now before the close of another day; what cannot be near last
+    # rows with a last price before rows with a close; rows that cannot be near come last
     return sorted(rows, key=lambda row: (row.nearest == float("inf"), row.last is None, row.nearest))

@@ -1,6 +1,6 @@
-"""The chart's sessions as a table: what each row says, and which row of a profile is a level.
+"""The chart's sessions as a table, and the levels at each price of a profile.
 
-Rule kept: the table has what the chart draws, gaps too: a session nobody knows is a row that says so.
+The table shows the same sessions as the chart; a missing session is a row without data.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,8 +15,9 @@ from outcry.web.phrases import DAY_TYPES, named
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session. `levels` None before its regular hours, and where it is `missing`. `night`: the overnight high and
-    low. `href`: to its profile."""
+    """One session. `levels` is None before its regular hours or if it is `missing`. `night` is the overnight high and
+    low, and `href` the link to its profile.
+    """
 
     date: str
     href: str
@@ -29,7 +30,7 @@ class SessionRow:
 
 
 def listed_sessions(outlook: Outlook, words: Words, href: Callable[[str], str]) -> list[SessionRow]:
-    """Every session the chart shows and those missing between them, newest first."""
+    """Return every session of the chart, including missing ones, newest first."""
     drawn = [_row(session, words, href) for session in outlook.chart.sessions]
     gaps = [SessionRow(day, "", None, missing=True) for day in outlook.chart.missing]
     return sorted([*drawn, *gaps], key=lambda row: row.date, reverse=True)
@@ -50,7 +51,7 @@ def _row(session: ChartSession, words: Words, href: Callable[[str], str]) -> Ses
 
 
 def marks(levels: SessionLevels, drawn: ChartSession | None, words: Words) -> dict[float, list[str]]:
-    """Which levels lie on which price of a profile. drawn: the same session as the chart has it."""
+    """Return the level names at each price of a profile. drawn: the same session in the chart's data."""
     high, low = words("Poor high"), words("Poor low")
     if drawn is not None and drawn.poor_high == "repaired":
         high = words("Poor high, repaired")

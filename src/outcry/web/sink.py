@@ -1,7 +1,6 @@
-"""The demonstration's receiver as a page, `/sink`: what webhooks brought, and how it shall answer.
+"""The demo's test receiver as a page, `/sink`: received messages and the simulated response.
 
-Rules kept: there is no such page outside a demonstration; what came in is shown as text and nothing else; a signing
-secret that is pasted here is not given back.
+The page exists in the demo only. Message content is shown as plain text. A pasted signing secret is never shown again.
 """
 
 import json
@@ -34,17 +33,17 @@ SIGNATURES: Mapping[Signature, tuple[str, str]] = {
     Signature.UNKNOWN: ("", later("signed, no secret to check it")),
     Signature.MISSING: ("bad", later("not signed")),
 }
-#: JSON is laid out for eyes down to this depth; of one body so many characters are shown, of all together so many.
+#: Maximum depth of formatted JSON; maximum characters shown of one body and of all together.
 _DEEPEST, _LONGEST_BODY, _LONGEST_PAGE = 20, 64 * 1024, 1024 * 1024
-#: Headers that say something about a delivery, in this order; the others are shown with them, after.
+#: Delivery headers, shown first and in this order.
 _FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", "user-agent")
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A receipt for a page. `summary`: what the message says of itself, if it says anything; `cut`: whether `body` is
-    only its beginning; `raw`: the body to the byte, empty where a page cannot show it so; `signature`: how it looks and
-    its words."""
+    """A received message for the page. `summary` is the message's own text, if any. `cut`: `body` is truncated. `raw`
+    is the exact body, empty if a page cannot show it. `signature` is the style and label of the check.
+    """
 
     receipt: Receipt
     at: Moment | None
@@ -58,12 +57,12 @@ class Shown:
 
 
 async def show_sink(desk: Desk, visit: Visit) -> Response:
-    """What came in, newest first."""
+    """Show received messages, newest first."""
     return await _page(desk, visit, {})
 
 
 async def set_manner(desk: Desk, visit: Visit) -> Response:
-    """How it shall answer from now on."""
+    """Set the simulated response."""
     sink = _sink(desk, visit)
     wished = said(await desk.form(visit), "manner")
     if wished not in set(Manner):
@@ -73,7 +72,7 @@ async def set_manner(desk: Desk, visit: Visit) -> Response:
 
 
 async def give_secret(desk: Desk, visit: Visit) -> Response:
-    """Check signatures by a secret, as long as the service runs."""
+    """Add a signing secret to check signatures with, until the service stops."""
     sink = _sink(desk, visit)
     try:
         sink.trust(said(await desk.form(visit), "secret"))
@@ -86,7 +85,7 @@ async def give_secret(desk: Desk, visit: Visit) -> Response:
 
 
 async def clear_sink(desk: Desk, visit: Visit) -> Response:
-    """Forget what came in."""
+    """Delete all received messages."""
     sink = _sink(desk, visit)
     await desk.form(visit)
     sink.clear()
@@ -94,13 +93,13 @@ async def clear_sink(desk: Desk, visit: Visit) -> Response:
 
 
 async def back_to_sink(desk: Desk, visit: Visit) -> Response:
-    """An address that only takes forms, opened as a page."""
+    """Redirect a form URL that was opened as a page."""
     _sink(desk, visit)
     return desk.to(visit, SINK)
 
 
 def _sink(desk: Desk, visit: Visit) -> Sink:
-    """The receiver, for somebody who is signed in. Raises `PageMissing` where there is none."""
+    """Return the receiver for a signed-in user. Raises `PageMissing` outside the demo."""
     sink = desk.services.sink
     if sink is None:
         raise PageMissing
@@ -151,7 +150,7 @@ def _shown(visit: Visit, sink: Sink, receipt: Receipt, most: int) -> Shown:
 
 
 def _exact(body: bytes, most: int) -> str:
-    """A body that can be copied from a page as it is; nothing of one that would become another by that."""
+    """Return a body that survives copying from a page, or an empty string."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -160,7 +159,7 @@ def _exact(body: bytes, most: int) -> str:
 
 
 def _laid_out(read: dict[Any, Any], most: int) -> str | None:
-    """JSON with a line for each value; None of what is too deep or too long for that."""
+    """Return JSON with one value per line; None if it is too deep or too long."""
     level: list[Any] = [read]
     for _ in range(_DEEPEST):
         level = [

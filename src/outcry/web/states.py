@@ -1,8 +1,7 @@
-"""How a symbol is answered, in a word, a shape and a reason: live, delayed, stale, closed, connecting, error, or not at
-all.
+"""The live status of a symbol as a label, an icon and a reason: live, delayed, stale, closed, connecting, error or
+none.
 
-Rules kept: every state has a reason and a place where it is told what to do; a code this page does not know is a feed's
-own refusal, and an error.
+Every status has a reason and a link to its fix. An unknown code is a feed's own refusal and counts as an error.
 """
 
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from outcry.web.figures import age_text, instant_ns, opening_text
 from outcry.web.language import Words
 
 Kind = Literal["live", "delayed", "stale", "closed", "connecting", "error", "none"]
-#: In the order they are counted and sorted.
+#: In counting and sorting order.
 KINDS: tuple[Kind, ...] = ("live", "delayed", "stale", "closed", "connecting", "error", "none")
 
-#: Of each code: its kind, its word, its reason, and where to go.
+#: For each code: kind, label, reason and link.
 _CODES: dict[str, tuple[Kind, str, str, str]] = {
     "live": ("live", "Live", "The session is open. The feed is connected and up to date.", "/broker-guide"),
     "no_connection": (
@@ -81,7 +80,7 @@ _REFUSED: tuple[Kind, str, str, str] = (
 _NOTHING: tuple[Kind, str, str, str] = (
     "none", "No data", "No data: connect a feed or ask for access.", "/broker-guide",
 )  # fmt: skip
-#: What a state is called where states are counted and chosen.
+#: Labels of the status counts and filters.
 NAMES: dict[Kind, str] = {
     "live": "live", "delayed": "delayed", "stale": "stale", "closed": "closed", "connecting": "connecting",
     "error": "with errors", "none": "no data",
@@ -90,8 +89,9 @@ NAMES: dict[Kind, str] = {
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A state as a chip shows it. `code`: the answer's. `since`: instant of the newest event, told as an age; `note`:
-    what stands in its place (the day of a completed session, when a session opens); both may be empty."""
+    """A status as a chip shows it. `code` is the answer's code. `since` is the time of the newest event, shown as an
+    age. `note` is shown instead: the date of a completed session, or when a session opens. Both may be empty.
+    """
 
     code: str
     kind: Kind
@@ -107,9 +107,11 @@ def state_of(
     words: Words, code: str, *, updated_at: str | None = None, as_of: str | None = None, now_ns: int | None = None,
     opens_ns: int | None = None, zone: str = "UTC", held: bool = True,
 ) -> State:  # fmt: skip
-    """The state of a symbol. `updated_at`: instant of its newest event, `as_of`: trade date of the session shown, as
-    answers give them. `opens_ns`: when a closed market opens, shown in `zone`, with its day where that is not today's.
-    `held`: whether there is anything to show at all."""
+    """Return the status of a symbol.
+
+    updated_at: time of its newest event. as_of: trade date of the session shown. opens_ns: when a closed market opens,
+    shown in `zone`. held: whether there is any data to show.
+    """
     kind, word, reason, href = _CODES.get(code, _REFUSED) if held else _NOTHING
     note = ""
     if kind == "closed" and opens_ns is not None:
@@ -118,7 +120,7 @@ def state_of(
     elif kind == "delayed" and as_of:
         year = None if now_ns is None else utc_date(now_ns).year
         note = date_text(date.fromisoformat(as_of), words.language, year=year)
-    if kind == "connecting":  # how far it has caught up is no age of an answer
+    if kind == "connecting":  # the catch-up position is not the age of an answer
         updated_at = None
     age = age_text(now_ns - instant_ns(updated_at)) if updated_at and now_ns is not None else ""
     told = words(reason) if code in _CODES or not held else f"{words(reason)} ({code})"

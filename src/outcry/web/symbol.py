@@ -1,7 +1,7 @@
-"""One symbol: chart, levels, bias, playbook, alerts: `/s/ES`.
+"""The page of one symbol, for example `/s/ES`: chart, levels, bias, playbook and alerts.
 
-Rules kept: a symbol has one address, which every other spelling leads to; how it is looked at is in the address; what
-changes while the page stands is made by the same templates as the page.
+A symbol has one URL; other symbol formats redirect to it. The URL holds the view. Updates use the same templates as the
+page.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from outcry.web.outlook import Gatherer, Outlook
 from outcry.web.states import state_of
 from outcry.web.symbol_parts import Gathered, Looked, path_of, values_of
 
-#: Alerts of the day beside the chart, at most.
+#: Maximum number of alerts beside the chart.
 MOST_ALERTS = 12
 
 
@@ -33,7 +33,7 @@ async def symbol_page(desk: Desk, visit: Visit) -> Response:
 
 
 async def symbol_rail(desk: Desk, visit: Visit) -> Response:
-    """What changes, for the script: head, rail and, where it is shown, the table."""
+    """Return the parts that the script updates: head, rail and, if shown, the table."""
     found = await _found(desk, visit, visit.request.path_params["symbol"])
     if isinstance(found, Response):
         return found
@@ -41,7 +41,7 @@ async def symbol_rail(desk: Desk, visit: Visit) -> Response:
 
 
 def looked_at(visit: Visit) -> Looked:
-    """How an address asks for it to be looked at; what it has wrong is as if it were not there."""
+    """Read the view from the URL; invalid values are ignored."""
     query = visit.request.query_params
     return Looked(
         view_of(query, query.getlist("show")), query.get("view") == "table", query.get("date", "")[:10]
@@ -49,7 +49,7 @@ def looked_at(visit: Visit) -> Looked:
 
 
 async def _found(desk: Desk, visit: Visit, asked: str) -> Gathered | Response:
-    """What there is of a symbol, or the page that says why there is nothing."""
+    """Return the symbol's data, or the page that explains why there is none."""
     if visit.scope is None:
         raise NotSignedIn
     looked = looked_at(visit)
@@ -89,7 +89,7 @@ def _gather(desk: Desk, scope: Scope, asked: str, looked: Looked) -> Gathered:
 
 
 def _follows(desk: Desk, scope: Scope, outlook: Outlook, now_ns: int) -> bool:
-    """Whether the stream, which tells of products, tells of this contract."""
+    """Whether the stream's updates for the product are for this contract."""
     if not outlook.named:
         return True
     try:

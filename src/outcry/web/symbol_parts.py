@@ -1,6 +1,6 @@
-"""What the parts of a symbol's page are filled with: head, rail, playbook, chart, table, and the script's data.
+"""Values for the parts of a symbol's page: head, rail, playbook, chart, table and the script's data.
 
-Rule kept: the page and what the script puts in its place later are filled alike.
+The page and the script's updates use the same values.
 """
 
 from collections.abc import Sequence
@@ -24,25 +24,26 @@ from outcry.web.pen import Clock, Pen, iso, left
 from outcry.web.session_table import listed_sessions, marks
 from outcry.web.states import State, state_of
 
-#: A level this near to the price, as a part of the average daily range, is marked.
+#: Levels within this fraction of the average daily range are highlighted.
 NEAR = 0.05
-#: What a feed of one's own, or a grant, would change.
+#: States that a feed of the user's own or a grant would fix.
 _NEEDS_FEED = {"no_connection", "not_front", "unsubscribed"}
-#: A feed that was live and has stopped: what stands still is dimmed.
+#: States in which a live feed has stopped; its data is dimmed.
 _PAUSED = {"stale_link", "stale_market", "disconnected", "degraded", "log_stalled"}
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """How the page is looked at: `view`: of the chart, `table` in its place, `date` of the session in the table (empty:
-    the newest)."""
+    """The chosen view. `view` is the chart's view, `table` replaces the chart, and `date` is the session in the table
+    (empty: the newest).
+    """
 
     view: ChartView
     table: bool
     date: str
 
     def entries(self, **changed: Any) -> list[tuple[str, str]]:
-        """As entries of an address, what is usual left out."""
+        """Return the view as query parameters, without defaults."""
         wanted = replace(self, **changed)
         usual, view = ChartView(), wanted.view
         found = [
@@ -62,7 +63,9 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """All of a page, from one visit to the store. `follows`: what the ticker is answered now is of this contract."""
+    """The data of a page, read in one visit to the store. `follows`: whether the ticker's current answer is for this
+    contract.
+    """
 
     outlook: Outlook
     profile: ProfileAnswer
@@ -72,9 +75,10 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where what is shown comes from: a feed that is `live`, or what a completed session was computed of. `at`: instant
-    of its newest event, `day` and `told`: the same in words, the day only where it is not the open session's; `age`:
-    how long ago, empty where nothing is awaited of it now."""
+    """The source of the data: a `live` feed, or the source of a completed session. `at` is the time of its newest
+    event, `day` and `told` the same in words, with the day only if it differs from the open session's. `age` is empty
+    if no new data is expected.
+    """
 
     name: str
     live: bool
@@ -85,7 +89,7 @@ class Source:
 
 
 def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict[str, Any]:
-    """Everything the templates of the page and of its parts want."""
+    """Return the values for the templates of the page and its parts."""
     outlook, words, pen = found.outlook, visit.words, pen_of(visit, found.outlook)
     context, now_ns = outlook.context, desk.services.market_clock.now_ns()
     return {
@@ -96,7 +100,7 @@ def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict
         "page_keys": _page_keys(words, table=looked.table),
         "page_data": _page_data(outlook, visit, follows=found.follows),
         **_head(outlook, pen), **_rail(desk, outlook, pen, found.alerts),
-        **_table(outlook, looked, found.profile, words),  # without scripts in the place of the chart too
+        **_table(outlook, looked, found.profile, words),  # also replaces the chart without scripts
         **({} if looked.table else _chart(outlook, looked)),
     }  # fmt: skip
 
@@ -113,8 +117,7 @@ def _head(outlook: Outlook, pen: Pen) -> dict[str, Any]:
 
 
 def _missing(outlook: Outlook, pen: Pen) -> list[tuple[str, str]]:
-    """Sessions of the look-back without a complete recording: the day, and its holes by the exchange's clock; empty
-    where it is not recorded."""
+    """Return the incomplete sessions of the look-back: day and gaps in exchange time, empty if not recorded."""
 
     def clock(instant: str) -> str:
         return pen.clock.time(instant_ns(instant), seconds=False)
@@ -146,22 +149,23 @@ def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) 
 
 
 def _doubt(outlook: Outlook, words: Words) -> str:
-    """What the newest half-hour said against the bias; nothing where the balance is broken on both sides, which decides
-    by itself."""
+    """Return the note about the last 30-minute close; empty if both sides of the IB are broken, which alone decides the
+    bias.
+    """
     session, votes = outlook.session, outlook.context.bias_votes
     both = session.ib_complete and session.high > session.ib_high and session.low < session.ib_low
     return "" if votes is None or both else phrases.doubt(outlook.context.bias, votes, words)
 
 
 def _dated(outlook: Outlook, age: Age) -> dict[str, int]:
-    """The days that levels still listed were made on, and how many sessions ago that is."""
+    """Return label and age in sessions of the dates of listed levels."""
     levels = outlook.levels
     every = (*levels.naked_pocs, *levels.poor_highs, *levels.poor_lows)
     return {level.date: age(level.date) for level in every}
 
 
 def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
-    """What `symbol/chart.html` asks for."""
+    """Return the values for `symbol/chart.html`."""
     tick, notation = outlook.chart.tick_size, outlook.chart.notation
     return {
         "answer": outlook.chart,
@@ -193,7 +197,7 @@ def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Word
 
 
 def pen_of(visit: Visit, outlook: Outlook) -> Pen:
-    """What writes the figures of a symbol for a reader."""
+    """Return the formatter of a symbol for a reader."""
     year = utc_date(outlook.at_ns).year
     clock = Clock(visit.words, outlook.product.zone, visit.preferences.time_zone, year)
     return Pen(outlook.chart.notation, clock)
@@ -222,8 +226,9 @@ def _source(outlook: Outlook, pen: Pen, now_ns: int) -> Source:
 
 
 def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
-    """What the session clock counts down to; when trading goes on where there is none; whether regular hours go on
-    by the calendar, feed or not."""
+    """Return the session countdown, the next opening if there is none, and whether regular hours are open by the
+    calendar.
+    """
     hours, now_ns = outlook.hours, outlook.at_ns
     until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
     opens = ""
@@ -240,7 +245,7 @@ def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
 
 
 def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str, str]:
-    """Addresses of the other ways to look at it, and of what can be taken along."""
+    """Return links to the other views and to the downloads."""
     path, date = path_of(outlook.symbol), profile.levels.date
     known = [drawn.date for drawn in outlook.chart.sessions if drawn.levels is not None]
     earlier = max((day for day in known if day < date), default="")
@@ -257,7 +262,7 @@ def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str
 
 
 def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
-    """What single keys do on this page, for the list of them."""
+    """Return the page's keyboard shortcuts."""
     both = [("t", words("Chart or table")), ("[]", words("Previous or next session"))]
     drawn = [
         ("s", words("Collapsed, split or candles")), ("b", words("Letters or blocks")), ("v", words("Volume")),
@@ -267,7 +272,7 @@ def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
 
 
 def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, Any]:
-    """What the script needs: no words but those it shows itself. follows: the stream tells of this very contract."""
+    """Return the script's data. follows: whether the stream's updates are for this contract."""
     notation = outlook.chart.notation
     return {
         "symbol": outlook.symbol, "root": outlook.product.root, "live": outlook.live,
@@ -285,5 +290,5 @@ def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, An
 
 
 def path_of(symbol: str, entries: Sequence[tuple[str, str]] = ()) -> str:
-    """The address of a symbol's page."""
+    """Return the URL of a symbol's page."""
     return f"/s/{quote(symbol, safe='')}" + (f"?{urlencode(entries)}" if entries else "")
