@@ -1,6 +1,6 @@
-"""Where things lie in an auction: value against the value before it, prints around the POC.
+"""Positions in an auction: the value area relative to the prior one, and TPOs around the POC.
 
-Rule kept: prices and counts of answers are only compared and added up.
+Prices and counts are only compared and added.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ ValuePlace = Literal[
 
 
 def value_place(vah: float, val: float, prior_vah: float, prior_val: float) -> ValuePlace:
-    """How value lies against prior value; prices are only compared."""
+    """Return the position of the value area relative to the prior one."""
     if val > prior_vah:
         return "higher"
     if vah < prior_val:
@@ -29,6 +29,6 @@ def value_place(vah: float, val: float, prior_vah: float, prior_val: float) -> V
 
 
 def tpos_around(poc: float, rows: Sequence[ProfileRow]) -> tuple[int, int]:
-    """TPOs above and below a POC; those at it are neither."""
+    """Return TPOs above and below a POC, excluding the POC's own row."""
     above = sum(row.tpos for row in rows if row.price > poc)
     return above, sum(row.tpos for row in rows if row.price < poc)

@@ -1,6 +1,6 @@
-"""The scan universe in one look: what each product is answered now, and by what its distances are measured.
+"""All products side by side: the current answer of each, and the values its distances are measured with.
 
-Rule kept: the same answers as `GET /api/symbols` and `GET /api/levels` give, put side by side.
+The answers equal those of `GET /api/symbols` and `GET /api/levels`.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from outcry.services.chart_answer import Notation
 
 @dataclass(frozen=True, slots=True)
 class ScanRow:
-    """One product. `levels`: None where nothing may be seen of it. `close`: last price of the newest completed session;
-    `average_range`: of up to twenty regular sessions; both None where there are none. `heard`:
-    when its feed last brought anything (ISO 8601 UTC), where that has fallen silent. `touched`: of the naked POCs in
-    `levels`, those the open session has traded at."""
+    """One product. `levels` is None without access. `close` is the last price of the last completed session, and
+    `average_range` that of up to twenty regular sessions; None without any. `heard` is the time (ISO 8601 UTC) of the
+    last data of a silent feed. `touched` lists the naked POCs in `levels` that traded in the open session.
+    """
 
     state: SymbolState
     levels: LevelsAnswer | None

@@ -1,11 +1,11 @@
-"""What a browser calls itself, in the words of a person who looks for a browser of theirs in a list.
+"""Readable names of browsers, for a list of the user's devices.
 
-Rule kept: only what most people use is told apart; of anything else its own first word is shown.
+Only common browsers are recognised; others show the first word of their user agent.
 """
 
 from outcry.web.language import Words
 
-#: In this order: most browsers also name those they want to be taken for.
+#: Checked in this order, because most browsers also name others in their user agent.
 _BROWSERS = (
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),
@@ -30,7 +30,7 @@ _LONGEST = 40
 
 
 def device(words: Words, agent: str) -> str:
-    """`Firefox on Linux`."""
+    """Return a device name, for example `Firefox on Linux`."""
     browser = next((name for mark, name in _BROWSERS if mark in agent), "")
     system = next((name for mark, name in _SYSTEMS if mark in agent), "")
     if browser and system:

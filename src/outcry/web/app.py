@@ -1,7 +1,7 @@
-"""The pages as one application: who is asking is found out once, then the page of that address answers.
+"""The pages as one application: identify the user once, then run the page's handler.
 
-Rules kept: a page's module gives its routes and knows no other page; an error is a page too, in the reader's language;
-only addresses this service is known by are answered, so that no other name can be made to stand for it.
+Each page module declares its routes and knows no other page. Errors are pages in the reader's language. Only known host
+names are answered, to prevent host header attacks.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -42,19 +42,19 @@ from outcry.web.static import StaticFiles
 from outcry.web.supplies import PageServices
 from outcry.web.templates import Templates
 
-#: Pages and parts of pages one person, or one client, is given in any 60 seconds, and forms that are taken.
+#: Maximum page and form requests per user or client in any 60 seconds.
 PAGES_A_MINUTE = 1200
 FORMS_A_MINUTE = 240
 
 
 def build_pages(services: PageServices) -> AsgiApp:
-    """The application of all pages."""
+    """Build the application of all pages."""
     static = StaticFiles()
     languages = Languages()
     desk = Desk(services, Templates(static, languages=LANGUAGES, demo=services.demo), static, languages)
     routes: list[BaseRoute] = [
         Route("/static/{version}/{name:path}", static.serve),
-        Route("/favicon.ico", static.icon),  # asked for by what does not read pages
+        Route("/favicon.ico", static.icon),  # requested by clients that do not read the page
     ]
     for path, methods, handler in pages.all_pages():
         routes.append(Route(path, _endpoint(desk, handler), methods=list(methods)))
@@ -95,7 +95,7 @@ def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Res
             return await _error(desk, visit, 502)
         except ServiceError as refusal:
             return await _error(desk, visit, STATUS.get(refusal.code, 500))
-        except Exception as error:  # noqa: BLE001 - the reader gets a page, the log the rest
+        except Exception as error:  # noqa: BLE001 - the user gets an error page, the log the details
             desk.services.journal.error("unexpected in a page", path=request.url.path, exc_info=error)
             return await _error(desk, visit, 500)
 
@@ -103,7 +103,7 @@ def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Res
 
 
 def visit_of(desk: Desk, request: Request) -> Visit:
-    """Who is asking and how it is to be shown; from memory."""
+    """Return the request's user and preferences, from memory."""
     services = desk.services
     try:
         cookies = request.cookies
@@ -136,7 +136,7 @@ def visit_of(desk: Desk, request: Request) -> Visit:
 
 
 async def _wait_s(desk: Desk, visit: Visit) -> int:
-    """Count a page; how long to wait for the next where there were too many from this person or client, else 0."""
+    """Count a page request; return the seconds to wait if the user or client sent too many, else 0."""
     client = visit.request.client
     who = f"pages:{visit.user.id}" if visit.user else anonymous(client.host if client else "").subject
     counted = [(f"page:{who}", PAGES_A_MINUTE)]

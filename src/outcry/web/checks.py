@@ -1,7 +1,7 @@
-"""Checks of connections: each beside the pages, and what the newest of each connection found.
+"""Connection checks, run in the background, and the latest result of each connection.
 
-Rules kept: nobody's check holds up a page; one user has two under way at most, and one of a connection; what was found
-is kept in memory alone, for the newest connections that were checked.
+A check blocks no page. A user has at most two running checks, and one per connection. Results are kept in memory only,
+for the most recently checked connections.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A check: under way while `ended_ns` is None; then what was found, None where it came to no end."""
+    """A check, running while `ended_ns` is None. The result is None if the check did not finish."""
 
     began_ns: int
     ended_ns: int | None = None
@@ -30,7 +30,7 @@ class Checked:
 
 
 class Checks:
-    """Runs them. Used on one event loop."""
+    """Runs connection checks. Used on one event loop."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Place, Checked] = OrderedDict()
@@ -45,7 +45,7 @@ class Checks:
         now_ns: Callable[[], int],
         tell: Callable[[Sequence[Finding] | None], Awaitable[None]],
     ) -> bool:
-        """Begin one; False where it is under way, or this user has two. `tell` is told what was found."""
+        """Start a check; return False if one is running or the user has two. tell: called with the result."""
         if place in self._running or sum(user == place[0] for user, _ in self._running) >= AT_ONCE:
             return False
         self._keep(place, Checked(now_ns()))
@@ -82,11 +82,11 @@ class Checks:
             self._kept.popitem(last=False)
 
     def of(self, place: Place) -> Checked | None:
-        """The newest check of a connection."""
+        """Return the latest check of a connection."""
         return self._kept.get(place)
 
     def forget(self, place: Place) -> None:
-        """The connection is no more, or another one: what was found of it says nothing now."""
+        """Drop the result of a removed or changed connection."""
         running = self._running.pop(place, None)
         if running is not None:
             running.cancel()

@@ -1,8 +1,7 @@
-"""The desk every page is handed out from: who is asking, in which language, and what all pages share.
+"""What all pages share: the user, the language, forms, cookies and response headers.
 
-Rules kept: no page holds a secret twice, is cached where it is somebody's own, or runs anything it did not bring: the
-policy allows our own files and nothing else. A form is taken only from a page of ours, and what a person typed comes
-back with the complaint.
+No page shows a secret twice, and private pages are not cached. The content security policy allows only our own files.
+Forms must come from our pages, and a rejected form keeps what the user typed.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ POLICY = (
 SECURE_VISIT_COOKIE, VISIT_COOKIE = "__Host-outcry-visit", "outcry-visit"
 LANGUAGE_COOKIE = "outcry-language"
 THEME_COOKIE = "outcry-theme"
-#: How long the store may be silent before a page says so.
+#: Time-out of a database call before the page shows an error.
 PATIENCE_S = 15.0
 THREADS = 16
 
-#: Answers one address.
+#: Handler of one URL.
 Handler = Callable[["Desk", "Visit"], Awaitable[Response]]
 #: Path, methods, handler.
 Page = tuple[str, Sequence[str], Handler]
@@ -58,30 +57,31 @@ T = TypeVar("T")
 
 
 class NotProved(Exception):
-    """Who is asking is not known well enough for this."""
+    """The user's identity is not proved well enough for this."""
 
 
 class NotSignedIn(NotProved):
-    """The page is for somebody who is signed in: to the sign-in page, and back."""
+    """The page needs a signed-in user: redirect to sign-in, then back."""
 
 
 class NotConfirmed(NotProved):
-    """Who is asking has to be proved anew before this: to the confirmation page, and back."""
+    """The user must confirm their identity first: redirect to the confirmation page, then back."""
 
 
 class NotAllowed(Exception):
-    """The page is not for this user."""
+    """The user may not see this page."""
 
 
 class PageMissing(Exception):
-    """There is nothing at this address."""
+    """There is no page at this URL."""
 
 
 @dataclass(slots=True)
 class Visit:
-    """One request for a page. `user` and `session` are None for a visitor; `scope`: what may be shown, None for a
-    visitor where visitors see nothing. `lapsed`: the session a visitor's browser had until its time was over; it only
-    says whose form this is. `fresh`: a visit cookie still to be set."""
+    """One page request. `user` and `session` are None for a visitor. `scope` is the data the user may see, None if
+    visitors see nothing. `lapsed` is the browser's expired session, used only to recognise its forms. `fresh` is a
+    visit cookie to set.
+    """
 
     request: Request
     words: Words
@@ -98,28 +98,29 @@ class Visit:
 
     @property
     def path(self) -> str:
-        """Path and query, to come back to."""
+        """Path and query, to return to."""
         url = self.request.url
         return url.path + (f"?{url.query}" if url.query else "")
 
     @property
     def line(self) -> str:
-        """What tabs call the stream they share, no secret: another for each sign-in, so that nobody is told what was
-        told to whoever was at this browser before."""
+        """ID of the stream that a browser's tabs share; not a secret. It differs per sign-in, so the next user of the
+        browser receives no earlier user's events.
+        """
         if self.session is None:
             return "visitor"
         return blake2b(self.session.digest, digest_size=8, person=b"stream line").hexdigest()
 
 
 class Drawn(HTMLResponse):
-    """A page whose template is still to be filled, and then compressed, if its reader accepts that."""
+    """A page whose template is rendered later, then compressed if the browser accepts it."""
 
     def __init__(self, fill: Callable[[], str], status: int, encoding: str | None) -> None:
         super().__init__("", status)
         self._fill, self._encoding = fill, encoding
 
     def finish(self) -> None:
-        """Make the body and the headers that tell of it; takes milliseconds."""
+        """Render the body and its headers; takes milliseconds."""
         body, encoding = self._fill().encode(), self._encoding
         if encoding is not None and len(body) >= LEAST_BYTES:
             body = compressed(body, encoding)
@@ -129,7 +130,7 @@ class Drawn(HTMLResponse):
 
 
 class Desk:
-    """What pages are made with. One for all of them; safe on one event loop."""
+    """Renders pages. One instance for all pages; safe on one event loop."""
 
     def __init__(
         self, services: PageServices, templates: Templates, static: StaticFiles, languages: Languages
@@ -142,8 +143,7 @@ class Desk:
         self._workers = Workers(THREADS, "pages", PATIENCE_S)
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do what may wait for the store, in a thread; what waits for other hosts is one of the `errands`. Raises
-        `StoreUnavailable` where the store is silent for too long."""
+        """Run a database call in a thread (calls to other hosts are `errands`). Raises `StoreUnavailable` on time-out."""
         running = self._workers.start(partial(work, *args, **kwargs))
         try:
             return await self._workers.wait(running)
@@ -152,17 +152,17 @@ class Desk:
             raise
 
     async def drawn(self, response: Response) -> Response:
-        """A response ready to be sent: a page's template is filled beside the event loop, for it takes milliseconds."""
+        """Render a page's template in a thread, because it takes milliseconds."""
         if isinstance(response, Drawn):
             await self.ask(response.finish)
         return response
 
     def now_ns(self) -> int:
-        """The present by the machine's clock, which sessions and keys go by."""
+        """Return the machine's current time, which sessions and keys use."""
         return self.services.clock.now_ns()
 
     async def counted(self, subject: str, most: int) -> Verdict:
-        """Count one of what may be done `most` times in any minute."""
+        """Count an action and check that it happens at most `most` times per minute."""
         limiter = self.services.limiter
         return limiter.take(subject, most) or await limiter.ask(subject, most)
 
@@ -171,24 +171,26 @@ class Desk:
     def page(
         self, visit: Visit, template: str, /, status: int = 200, *, secret: bool = False, **values: Any
     ) -> Response:
-        """A whole page, filled once its handler is done. `secret`: it shows something that must be kept nowhere."""
+        """Return a page, rendered after its handler. `secret`: it shows a secret and must not be cached."""
         context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, "status": status, **values}
         accepted = visit.request.headers.get("accept-encoding", "")
-        encoding = None if secret else best_encoding(accepted)  # no secret is guessed by its page's length
+        encoding = (
+            None if secret else best_encoding(accepted)
+        )  # a compressed page's length could reveal a secret
         fill = partial(self.templates.render, template, visit.words, context)
         response = Drawn(fill, status, encoding)
         return self.dressed(visit, response, secret=secret)
 
     def fragment(self, visit: Visit, template: str, /, **values: Any) -> Response:
-        """A part of a page, to be put in its place by a script."""
+        """Return a part of a page for a script to insert."""
         return self.page(visit, template, **values)
 
     def to(self, visit: Visit, path: str, status: int = 303) -> Response:
-        """Go on to another page of ours."""
+        """Redirect to another of our pages."""
         return self.dressed(visit, RedirectResponse(safe_path(path), status))
 
     def dressed(self, visit: Visit, response: Response, *, secret: bool = False) -> Response:
-        """Give a response the headers every page has."""
+        """Add the headers that every page has to a response."""
         headers = response.headers
         headers["content-security-policy"] = POLICY
         headers["content-language"] = visit.words.language
@@ -212,40 +214,43 @@ class Desk:
         )
 
     def cookie_name(self, *, secure: bool) -> str:
-        """What the cookie of a browser signed in is called."""
+        """Return the name of the session cookie."""
         return SECURE_COOKIE if secure else LOCAL_COOKIE
 
     # -- forms
 
     def csrf(self, visit: Visit) -> str:
-        """The token that this browser's forms carry, masked anew each time: a page is compressed, and its length must
-        not tell the token to who can choose what else is in it."""
+        """Return the CSRF token for this browser's forms, masked anew each time so that the length of a compressed page
+        reveals nothing about it.
+        """
         token = self._token(visit)
         mask = secrets.token_bytes(len(token))
         return (mask + _crossed(mask, token)).hex()
 
     def _token(self, visit: Visit) -> bytes:
-        """What a form's token is without its mask: the same for all pages until this browser signs in or out. Not until
-        its user is confirmed: what stands half filled in beside that page is still good."""
+        """Return the unmasked CSRF token. It changes at sign-in and sign-out, but not at a confirmation, so a form open
+        in another tab stays valid.
+        """
         session = visit.session or visit.lapsed
         tied = f"{session.id}:{session.created_ns}" if session else visit.binding
         key = self.services.form_secret
         return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).digest()
 
     async def form(self, visit: Visit) -> dict[str, str]:
-        """What was sent, each entry once (the last), as text. Raises `FormRefused`."""
+        """Return the form's entries as text; the last value of each. Raises `FormRefused`."""
         fields = await self.form_lists(visit)
         return {name: values[-1] for name, values in fields.items()}
 
     async def form_lists(self, visit: Visit) -> dict[str, list[str]]:
-        """The same, with every value of an entry that was sent several times. Raises `FormRefused`."""
+        """Return the form's entries with all their values. Raises `FormRefused`."""
         fields = await fields_of(visit.request)
         self._refuse_forged(visit, fields.pop("csrf", [""])[-1])
         return fields
 
     async def message(self, visit: Visit) -> bytes:
-        """What a script of ours sent as JSON, with the token of a form in the header `x-csrf`. Raises
-        `FormRefused`."""
+        """Return the JSON body that one of our scripts sent, with the form token in the `x-csrf` header. Raises
+        `FormRefused`.
+        """
         refuse_foreign(visit.request, "application/json")
         self._refuse_forged(visit, visit.request.headers.get("x-csrf", ""))
         return await visit.request.body()
@@ -263,19 +268,20 @@ class Desk:
     # -- who may
 
     def user(self, visit: Visit) -> UserRow:
-        """The user, who has to be signed in. Raises `NotSignedIn`."""
+        """Return the signed-in user. Raises `NotSignedIn`."""
         if visit.user is None:
             raise NotSignedIn
         return visit.user
 
     def sender(self, visit: Visit) -> None:
-        """Let pass a form of somebody who is signed in, or was when it was opened: what was typed is worth keeping.
-        Raises `NotSignedIn`."""
+        """Return the user of a form, also if the session has expired since the form was opened, so that typed values
+        can be kept. Raises `NotSignedIn`.
+        """
         if visit.session is None and visit.lapsed is None:
             raise NotSignedIn
 
     def confirmed(self, visit: Visit) -> UserRow:
-        """The user, who has proved it within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
+        """Return the user if they confirmed their identity within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
         user = self.user(visit)
         assert visit.session is not None
         if not self.services.browsers.recent(visit.session, self.now_ns()):
@@ -283,7 +289,7 @@ class Desk:
         return user
 
     def operator(self, visit: Visit) -> UserRow:
-        """The user, who has to be an operator. Raises `NotSignedIn`, `NotAllowed`."""
+        """Return the user if they are an operator. Raises `NotSignedIn`, `NotAllowed`."""
         user = self.user(visit)
         if user.role != "operator":
             raise NotAllowed
@@ -291,22 +297,22 @@ class Desk:
 
 
 def _crossed(one: bytes, other: bytes) -> bytes:
-    """The exclusive or of two texts of one length."""
+    """Return the exclusive or of two texts of equal length."""
     return bytes(left ^ right for left, right in zip(one, other, strict=True))
 
 
 def visit_cookie(*, secure: bool) -> str:
-    """What the cookie is called that a browser's forms are tied to."""
+    """Return the name of the cookie that a browser's forms are bound to."""
     return SECURE_VISIT_COOKIE if secure else VISIT_COOKIE
 
 
 def new_binding() -> str:
-    """What a visitor's forms are tied to."""
+    """Return a new value to bind a visitor's forms to."""
     return secrets.token_urlsafe(24)
 
 
 def safe_path(path: str) -> str:
-    """A path on this site, whatever somebody put in an address: `/` where it is none."""
+    """Return a path on this site, or `/` if the value is not one."""
     plain = (
         path.startswith("/")
         and not path.startswith(("//", "/\\"))
@@ -317,6 +323,7 @@ def safe_path(path: str) -> str:
 
 
 def said(form: Mapping[str, str], name: str, most: int = 500) -> str:
-    """One entry of a form, without blanks around it and no longer than a person types, nor with what nobody can type
-    and PostgreSQL cannot be asked about."""
+    """Return one form entry, trimmed and limited in length, without characters that nobody can type or PostgreSQL
+    cannot store.
+    """
     return form.get(name, "").replace("\0", "").strip()[:most]

@@ -1,7 +1,7 @@
-"""What waits for other hosts: addresses judged, tests and questions sent, each beside the pages.
+"""Background work that waits for other hosts: URL checks, tests and confirmations, outside the page handlers.
 
-Rules kept: whoever waits for somebody else's host holds up no page and no other user: such work has threads of its own,
-and one user has two of them at most; it is not given up before it has said how it ended.
+A slow host blocks no page and no other user: this work has its own threads, with at most two tasks per user. A task
+always runs until it has a result.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class ErrandsUnderWay(Exception):
-    """This user waits for so much already that no more is begun."""
+    """The user already has the maximum number of tasks running."""
 
 
 class Errands:
-    """Runs them. Used on one event loop."""
+    """Runs background tasks. Used on one event loop."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="errands")
@@ -36,7 +36,7 @@ class Errands:
         self._users: Counter[int] = Counter()
 
     async def run(self, user_id: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do it for a user, in a thread. Raises `ErrandsUnderWay`, and `StoreUnavailable` where it does not end."""
+        """Run a task for a user in a thread. Raises `ErrandsUnderWay`, and `StoreUnavailable` on a time-out."""
         places = self._places.setdefault(user_id, asyncio.Semaphore(AT_ONCE))
         self._users[user_id] += 1
         try:
@@ -58,7 +58,7 @@ class Errands:
         return running.result()
 
     def _leave(self, user_id: int) -> None:
-        """Forget a user who waits for nothing more."""
+        """Forget a user without running tasks."""
         self._users[user_id] -= 1
         if not self._users[user_id]:
             del self._users[user_id], self._places[user_id]

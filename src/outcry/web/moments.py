@@ -1,6 +1,6 @@
-"""When something was or will be, as a reader says it: in the reader's language and time zone.
+"""Dates and times as the reader sees them, in their language and time zone.
 
-Rule kept: an instant that is shown carries its exact time for programs beside the words for people.
+A displayed time also has its exact value for programs.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from outcry.web.desk import Visit
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An instant: `exact` in ISO 8601 UTC, `day` and `text` (day and time) for the reader."""
+    """A time: `exact` in ISO 8601 UTC, `day` and `text` (date and time) for the reader."""
 
     exact: str
     day: str
@@ -23,7 +23,7 @@ class Moment:
 
 
 def moment(visit: Visit, at_ns: int | None) -> Moment | None:
-    """An instant (ns UTC) as the reader says it; None of none."""
+    """Return a time (ns UTC) for the reader; None for None."""
     if at_ns is None:
         return None
     at = datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC)
@@ -36,5 +36,5 @@ def moment(visit: Visit, at_ns: int | None) -> Moment | None:
 
 
 def day_text(visit: Visit, day: date | None) -> str:
-    """A trade date as the reader writes it; it belongs to the exchange and no time zone changes it."""
+    """Format a trade date. It belongs to the exchange, so no time zone changes it."""
     return format_date(day, "medium", locale=visit.words.language) if day else ""

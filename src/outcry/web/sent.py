@@ -1,6 +1,6 @@
-"""What a browser sends to a page: forms, and messages of our scripts, within bounds and from a page of ours.
+"""Forms and script messages from the browser, limited in size and accepted from our own pages only.
 
-Rule kept: a browser says where a form comes from, and if it does, that has to be here; what is refused is not read.
+The origin is checked before the body is read.
 """
 
 from starlette.exceptions import HTTPException
@@ -11,11 +11,11 @@ MOST_FIELDS = 200
 
 
 class FormRefused(Exception):
-    """The form did not come from a page of ours, or is too large."""
+    """The form did not come from one of our pages, or is too large."""
 
 
 async def fields_of(request: Request) -> dict[str, list[str]]:
-    """The entries of a form, each with every value it was sent with. Raises `FormRefused`."""
+    """Return the entries of a form with all their values. Raises `FormRefused`."""
     refuse_foreign(request, "application/x-www-form-urlencoded")
     fields: dict[str, list[str]] = {}
     try:
@@ -23,14 +23,15 @@ async def fields_of(request: Request) -> dict[str, list[str]]:
             for name, value in form.multi_items():
                 if isinstance(value, str):
                     fields.setdefault(name, []).append(value)
-    except HTTPException:  # more fields than any form of ours has
+    except HTTPException:  # more fields than any of our forms
         raise FormRefused from None
     return fields
 
 
 def refuse_foreign(request: Request, media_type: str) -> None:
-    """Let pass what comes from here, is of that type and not too long. `null` as its origin says nothing: our pages
-    forbid their address to be told, and browsers then leave it out of this header too. Raises `FormRefused`."""
+    """Reject requests from other origins, of another content type, or too long. The origin `null` is accepted, because
+    browsers send it for our pages' referrer policy. Raises `FormRefused`.
+    """
     site = request.headers.get("sec-fetch-site")
     if site is not None and site not in {"same-origin", "none"}:
         raise FormRefused

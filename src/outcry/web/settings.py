@@ -1,6 +1,6 @@
-"""Language and theme, for everybody: a cookie in this browser, and a preference of whoever is signed in.
+"""Language and theme: a cookie in this browser, and a preference of the signed-in user.
 
-Rule kept: a choice is one of those offered, and leads back to the page it was made on.
+Only offered values are accepted; the form redirects back to its page.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _YEAR_S = 365 * 24 * 3600
 
 
 async def language(desk: Desk, visit: Visit) -> Response:
-    """Choose a language."""
+    """Set the language."""
     form = await desk.form(visit)
     chosen = form.get("language", "")
     if chosen not in LANGUAGES:
@@ -28,7 +28,7 @@ async def language(desk: Desk, visit: Visit) -> Response:
 
 
 async def theme(desk: Desk, visit: Visit) -> Response:
-    """Choose dark, light, or what the system has."""
+    """Set the theme: dark, light or system."""
     form = await desk.form(visit)
     chosen = form.get("theme", "")
     if chosen not in get_args(Theme):

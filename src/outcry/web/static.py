@@ -1,6 +1,6 @@
-"""Files that pages bring: styles, scripts, fonts; under an address that changes with their content.
+"""Static files (styles, scripts, fonts) under URLs that change with their content.
 
-Rule kept: what lies at an address never changes, so it may be kept for ever; a file is read once, at the start.
+The content of a URL never changes, so it can be cached forever. Files are read once at start.
 """
 
 import mimetypes
@@ -21,7 +21,7 @@ _TYPES = {".mjs": "text/javascript", ".js": "text/javascript", ".woff2": "font/w
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One file, and itself compressed by encoding, where that is worth it."""
+    """One file, and its compressed variants if they are smaller."""
 
     body: bytes
     small: Mapping[str, bytes]
@@ -29,7 +29,7 @@ class File:
 
 
 class StaticFiles:
-    """All files of `static/`. Scripts import each other by relative paths, so all share one address."""
+    """All files of `static/`. They share one version in the URL because scripts import each other by relative paths."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._files = {
@@ -43,12 +43,12 @@ class StaticFiles:
         self.version = whole.hexdigest()[:12]
 
     def url(self, name: str) -> str:
-        """The address of a file. Raises `KeyError` for one there is not."""
+        """Return the URL of a file. Raises `KeyError` for an unknown file."""
         self._files[name]
         return f"/static/{self.version}/{name}"
 
     async def serve(self, request: Request) -> Response:
-        """Answer a request for one."""
+        """Serve a file."""
         file = self._files.get(request.path_params["name"])
         if file is None or request.path_params["version"] != self.version:
             return Response(status_code=404, headers={"cache-control": "no-store"})
@@ -64,7 +64,7 @@ class StaticFiles:
         return Response(file.small[encoding], media_type=file.media_type, headers=headers)
 
     async def icon(self, _: Request) -> Response:
-        """Lead to the icon."""
+        """Redirect to the icon."""
         return RedirectResponse(self.url("icon.svg"), headers={"cache-control": "public, max-age=3600"})
 
 

@@ -1,4 +1,4 @@
-"""What the pages are made from: the parts of the house they ask, handed over by whoever puts it together."""
+"""The services the pages use, passed in by the application."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,21 +22,23 @@ from outcry.services.query import Query
 from outcry.services.sink import Sink
 from outcry.services.subscriptions import Subscriptions
 
-#: What a user's pushed feeds have of the quota; None where there is none.
+#: Returns the quota usage of a user's pushed feeds; None without a quota.
 UsageOf = Callable[[int], Awaitable[Usage | None]]
 
 
 async def not_counted(_user_id: int) -> Usage | None:
-    """For a service that has no quota."""
+    """Return no usage, for a service without quotas."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageServices:
-    """What the pages are made from. `clock`: the machine's, `market_clock`: that of the market shown. `visitor`: what
-    somebody who is not signed in may see, None: nothing. `public_url`: where this service is known to be, empty: only
-    on this machine and at the addresses it listens on. `openapi`: makes the document of the API. `consent`:
-    asks whoever reads at an e-mail address before alerts go there. `sink`: the demonstration's own receiver of
-    webhooks. `usage`: what a user's pushed feeds have of the quota."""
+    """The services the pages use. `clock` is the machine's clock and `market_clock` that of the shown market. `visitor`
+    is the data visitors may see, None for nothing.
+
+    `public_url` is the service's public URL; empty if it is reachable only on this machine and its listening addresses.
+    `openapi` creates the API document. `consent` asks an email address for permission before alerts are sent to it.
+    `sink` is the demo's webhook receiver. `usage` returns a user's feed quota.
+    """
 
     query: Query
     hours: OpeningHours

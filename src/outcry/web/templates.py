@@ -1,6 +1,6 @@
-"""Templates: everything a page says, escaped unless it is markup of ours.
+"""Page templates. All values are escaped unless they are our own markup.
 
-Rule kept: an unknown name in a template is an error, never an empty place.
+An unknown name in a template is an error.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Templates:
         self._environment = cache(self._build)
 
     def render(self, name: str, words: Words, values: Mapping[str, Any]) -> str:
-        """Fill a template."""
+        """Render a template."""
         return self._environment(words).get_template(name).render(values)
 
     def _build(self, words: Words) -> Environment:
