@@ -10,32 +10,32 @@ from outcry.services.connections.lifecycle import RESTING, TRANSITIONS, Sign
 from outcry.services.live.pausing import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 _PHASES = {
-    ConnectionPhase.CONNECTING: "It is being connected, or again after it was lost.",
-    ConnectionPhase.CATCHING_UP: "The vendor sends what was traded so far.",
+    ConnectionPhase.CONNECTING: "The service is connecting, or reconnecting after a lost connection.",
+    ConnectionPhase.CATCHING_UP: "The vendor is sending the earlier trades of this session.",
     ConnectionPhase.LIVE: "Every contract is up to date. Answers are live while a session is open.",
-    ConnectionPhase.DEGRADED: "Some of it is not: a contract is not sent, or the market data has stopped.",
-    ConnectionPhase.NEEDS_SIGN_IN: "The vendor refused the login. Nobody tries again until its owner has acted.",
-    ConnectionPhase.FAILED: "The vendor will not have it, for another reason. Its owner has to act.",
-    ConnectionPhase.PAUSED: "Its owner has it rest.",
+    ConnectionPhase.DEGRADED: "Some contracts are not up to date: one is not sent, or its market data has stopped.",
+    ConnectionPhase.NEEDS_SIGN_IN: "The vendor refused the login. The service does not retry until the user has acted.",
+    ConnectionPhase.FAILED: "The vendor refused the connection for another reason. The user has to act.",
+    ConnectionPhase.PAUSED: "The user has paused it.",
 }
 _SIGNS = {
-    Sign.ASKED: "its owner connects it, has it try again, or gives it other entries",
-    Sign.PAUSED: "its owner has it rest",
-    Sign.BROKE: "no contract of it has a link",
-    Sign.OPENED: "history comes",
+    Sign.ASKED: "the user connects it, resumes it, or enters new credentials",
+    Sign.PAUSED: "the user pauses it",
+    Sign.BROKE: "no contract has a connection",
+    Sign.OPENED: "the vendor sends history",
     Sign.CURRENT: "every contract is up to date",
-    Sign.TROUBLED: "some contracts are not",
-    Sign.LOGIN_REFUSED: f"the vendor refused the login {MOST_REFUSALS} times running, or it has ended",
+    Sign.TROUBLED: "some contracts are not up to date",
+    Sign.LOGIN_REFUSED: f"the vendor refused the login {MOST_REFUSALS} times in a row, or the login has expired",
     Sign.REFUSED: "the vendor refuses every contract",
 }
 
 _HEAD = """# Connections
 
-A connection is a person's own feed: a vendor or broker, what that needs to be told, and the products it is to bring. It
-answers its owner's keys and nobody else's. Which vendors there are: [brokers](brokers.md). What it is made from:
-[feeds](feeds.md). Where what was entered is kept: [the vault](vault.md).
+A connection is a user's own feed: a vendor or broker, its credentials, and the products to stream. Only the user's own
+API keys see its data. See [brokers](brokers.md) for the supported vendors, [feeds](feeds.md) for how feeds work, and
+[vault](vault.md) for how credentials are stored.
 
-This page is made from the tables the program runs by.
+This page is generated from the tables that the program uses.
 
 ## Phases
 
@@ -43,14 +43,14 @@ This page is made from the tables the program runs by.
 |---|---|
 """
 _BETWEEN = f"""
-A phase comes with a **code**, which says why: `live`, `closed`, `link_silent`, `login_refused`, `not_entitled` …
-Pages have words and a remedy for each, in the [broker guide](../src/outcry/web/templates/guide); programs find the
-code as the `state` of a symbol in `GET /api/symbols` and `GET /api/context`, and among the `reasons` of a 409.
+Each phase has a **code** that gives the reason: `live`, `closed`, `link_silent`, `login_refused`, `not_entitled` …
+The [broker guide](../src/outcry/web/templates/guide) explains each code and what to do. Programs find the code as the
+`state` of a symbol in `GET /api/symbols` and `GET /api/context`, and in the `reasons` of a 409 response.
 
-What heals by itself is tried again: after {FIRST_PAUSE_S:g} s, then twice as long each time, up to
-{LONGEST_PAUSE_S:g} s, each pause shortened by chance by up to a half, so that many do not come back at once. A link
-is lost when it breaks, or when nothing is heard for ten seconds longer than the vendor's own beat. However many
-contracts a connection brings, it signs in once.
+The service retries temporary faults with exponential backoff: after {FIRST_PAUSE_S:g} s, doubling up to
+{LONGEST_PAUSE_S:g} s. Random jitter shortens each pause by up to half, so that connections do not return all at once.
+A connection counts as lost when it breaks, or when no message arrives for ten seconds longer than the vendor's
+heartbeat interval. A connection signs in once, however many contracts it streams.
 
 ## What moves it
 
@@ -60,17 +60,17 @@ contracts a connection brings, it signs in once.
 _AFTER = """
 ## After an interruption
 
-A stream goes on from two seconds before the newest trade it has. What comes again is recognised there, by counting
-trades that are alike, and the session stays complete. What the vendor cannot bring any more is a hole, and the
-session is not complete. Where a vendor brings minutes as bars first and the trades later, trades take the bars'
-place; a session that has bars left when it is over is stored as bars, all of it.
+A stream resumes two seconds before its newest trade. The service recognises repeated trades by counting identical
+ones, and the session stays complete. Trades that the vendor can no longer send leave a gap, and the session is not
+complete. Some vendors send one-minute bars first and the trades later. The trades then replace the bars. If a session
+still has bars when it ends, the whole session is stored as bars.
 
-A session that ends while nobody follows its feed is stored with its hole, and anew once the feed is back and has
-brought the rest. Ending a connection destroys what was entered for it and leaves the sessions it brought: they
-answer as `delayed`, to their owner.
+If a session ends while the feed is disconnected, the service stores it with its gap. When the feed is back and has sent
+the missing trades, the service stores the session again. Disconnecting destroys the credentials and keeps the recorded
+sessions: their owner still sees them, with `dataSource` set to `delayed`.
 
-A connection made where its owner may see no completed session yet asks the vendor for the last regular session as
-well, so that there are prior levels at once.
+If the user has no completed session yet, a new connection also requests the last regular session from the vendor. The
+user then has prior levels at once.
 """
 
 

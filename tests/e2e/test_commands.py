@@ -372,7 +372,7 @@ def test_what_is_shown_soon_needs_a_licence_that_is_declared_and_kept(tmp_path: 
     withdrawn, granted = (line.split("\t") for line in outcry(tmp_path, "grants", "log").stdout.splitlines())
     assert [withdrawn[1], granted[1]] == ["withdrawn", "granted"]
     assert granted[2:5] == ["command", "2", "everyone"]
-    assert granted[-1].startswith("I have a licence of the data's owner, of the class redistributable")
+    assert granted[-1].startswith("I have a licence of class redistributable from the data's owner")
 
 
 def test_a_key_that_sends_trades_is_listed_as_such_and_reads_nothing(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_what_is_shown_soon_rests_on_a_licence_and_who_declared_it_is_kept(
     boss.send(f"/operator/data/grants/{row.id}/remove")
     taken, made = stage.house.store.grant_events(2)
     assert (made.event, made.by, made.grant.id) == ("granted", boss.user.email, row.id)
-    assert made.attested.startswith("I have a licence of the data's owner, of the class internal")
+    assert made.attested.startswith("I have a licence of class internal from the data's owner")
     assert (taken.event, taken.by, taken.grant.id, taken.attested) == (
         "withdrawn", boss.user.email, row.id, "",
     )  # fmt: skip

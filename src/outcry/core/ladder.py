@@ -36,7 +36,7 @@ class RangeTooWide(ValueError):
     def describe(self, tick_e9: int) -> str:
         """The fault in prices instead of ticks."""
         low, high = price_text(self.low_ticks * tick_e9), price_text(self.high_ticks * tick_e9)
-        return f"prices from {low} to {high} in one session cannot be one auction"
+        return f"prices from {low} to {high} are too far apart for one session"
 
 
 @dataclass(frozen=True, slots=True)

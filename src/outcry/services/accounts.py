@@ -68,7 +68,7 @@ class KeyRing(Mirror):
 
     def __init__(self, store: AccountStore, server_secret: bytes, clock: Clock) -> None:
         if not _MIN_SECRET_BYTES <= len(server_secret) <= _MAX_SECRET_BYTES:
-            raise ValueError("the server secret has 16 to 64 bytes")
+            raise ValueError("the server secret must have 16 to 64 bytes")
         super().__init__(store.revision)
         self._store = store
         self._secret = server_secret

@@ -24,8 +24,8 @@ LONGEST_EMBARGO_HOURS = 10 * 366 * 24
 Grantee = Literal["everyone", "tier", "user", "key"]
 #: What an operator declares with a grant that needs a licence; kept with it, so that what was declared can be shown.
 ATTESTATION = (
-    "I have a licence of the data's owner, of the class {licence}, that allows me to show this data to those it is "
-    "granted to, this soon."
+    "I have a licence of class {licence} from the data's owner. It allows me to show this data to the users of this "
+    "grant with this embargo."
 )
 _EVENTS_SHOWN = 200
 

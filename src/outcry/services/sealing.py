@@ -32,9 +32,9 @@ class Seal:
     def open(self, sealed: bytes, place: str) -> str:
         """The text. Raises `SealBroken`."""
         if sealed[:1] != _VERSION:
-            raise SealBroken("what was sealed is of another version")
+            raise SealBroken("the encrypted value has an unknown version")
         nonce, rest = sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
         try:
             return self._cipher.decrypt(nonce, rest, place.encode()).decode()
         except InvalidTag:
-            raise SealBroken("what was sealed does not open with the server's secret") from None
+            raise SealBroken("the encrypted value cannot be decrypted with the server's secret") from None

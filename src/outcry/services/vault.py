@@ -37,7 +37,7 @@ class VaultKeys:
 
     def __init__(self, keys: Mapping[str, bytes]) -> None:
         if not keys or any(len(key) != KEY_BYTES for key in keys.values()):
-            raise ValueError(f"a vault has at least one key, and each has {KEY_BYTES} bytes")
+            raise ValueError(f"the vault needs at least one key of {KEY_BYTES} bytes")
         self.kids = tuple(keys)
         self._ciphers = {kid: AESGCM(key) for kid, key in keys.items()}
 
@@ -74,12 +74,12 @@ class VaultKeys:
         try:
             return _open(self._known(kid), wrapped, f"{place}|{kid}")
         except InvalidTag:
-            raise VaultBroken(f"the entries' own key does not open under the key {kid}") from None
+            raise VaultBroken(f"the connection's key cannot be decrypted with vault key {kid}") from None
 
     def _known(self, kid: str) -> AESGCM:
         cipher = self.cipher(kid)
         if cipher is None:
-            raise VaultBroken(f"the key {kid} is not here")
+            raise VaultBroken(f"vault key {kid} is missing")
         return cipher
 
 
@@ -115,7 +115,7 @@ class Vault:
         try:
             return json.loads(_open(AESGCM(own), kept.sealed, place))
         except InvalidTag:
-            raise VaultBroken(f"the entries of connection {row.id} were altered") from None
+            raise VaultBroken(f"the stored credentials of connection {row.id} were altered") from None
 
     def rewrap(self, row: ConnectionRow, kept: SealedEntries) -> SealedEntries:
         """The same entries under the newest key. Raises `VaultBroken`."""
@@ -156,7 +156,7 @@ def rewrapped(vault: Vault, store: VaultStore) -> Iterator[tuple[int, int]]:
 
 def _place_of(row: ConnectionRow, kept: SealedEntries) -> str:
     if kept.connection_id != row.id:
-        raise VaultBroken(f"these are not the entries of connection {row.id}")
+        raise VaultBroken(f"the stored credentials do not belong to connection {row.id}")
     return _place(row.user_id, row.id, row.broker, kept.version)
 
 

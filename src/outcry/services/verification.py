@@ -49,6 +49,6 @@ def _counted(row: RecordingRow, tape: Tape) -> str:
     if found == stored:
         return ""
     return (
-        f"tape file {row.path} is damaged (rows, lots, first and last time are {found}, {stored} were stored): import "
-        "its recording again, or restore it from a backup"
+        f"tape file {row.path} is damaged: rows, lots, first and last time are {found}, but {stored} were stored. "
+        "Import its recording again, or restore the file from a backup"
     )

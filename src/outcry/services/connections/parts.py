@@ -65,7 +65,7 @@ class Parts:
             raise NotHere(refusal)
         kept = self.store.entries(row.id)
         if kept is None:
-            raise VaultBroken(f"connection {row.id} has no entries")
+            raise VaultBroken(f"connection {row.id} has no stored credentials")
         return adapter.feed(self.vault.open(row, kept), self.kit(row))
 
 

@@ -93,7 +93,7 @@ class DistantConnections:
         except BusDown:
             return not_begun("unreachable")
         except CallRefused as problem:
-            raise StoreBusy("whoever runs the connection cannot look at it now") from problem
+            raise StoreBusy("the process that runs the connection cannot check it now") from problem
 
 
 def _name(partition: int) -> str:
