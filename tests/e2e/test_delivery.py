@@ -201,7 +201,7 @@ def test_an_error_is_tried_again_under_the_same_id_and_410_switches_off(stage: S
     stage.sink.manner = Manner.GONE
     stage.fire(2)
     until(lambda: stage.phase() is SubscriptionPhase.DISABLED, "it is switched off")
-    assert "says that it is there no more (410)" in stage.page(f"/account/webhooks/{stage.number}")
+    assert "no longer exists (HTTP 410)" in stage.page(f"/account/webhooks/{stage.number}")
     stage.fire(3)  # is held
     with open_house(stage.settings) as house:
         backlog = house.people.subscriptions.backlog(stage.user, stage.number)

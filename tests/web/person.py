@@ -31,14 +31,14 @@ class Person:
         self.tab.go("/sign-in")
         self.heading("Set up Outcry")
         self.field("One-time token").fill(token)
-        self.field("E-mail address").fill(self.email)
+        self.field("Email address").fill(self.email)
         self.field("New password").fill(PASSWORD)
         self.press("Set up and sign in")
         self.page.get_by_role("button", name="Sign out").wait_for()
 
     def sign_in(self) -> None:
         self.tab.go("/sign-in")
-        self.field("E-mail address").fill(self.email)
+        self.field("Email address").fill(self.email)
         self.field("Password").fill(PASSWORD)
         self.page.locator("main").get_by_role("button", name="Sign in", exact=True).click()
         self.page.get_by_role("button", name="Sign out").wait_for()
@@ -50,35 +50,35 @@ class Person:
     def create_key(self, name: str) -> str:
         """Return the key, as the page shows it this once."""
         self.tab.go("/account/keys")
-        self.page.get_by_role("link", name="Create a key").click()
+        self.page.get_by_role("link", name="Create key").click()
         self.field("Name").fill(name)
-        self.press("Create the key")
+        self.press("Create key")
         self.heading("Your new key")
         key = re.search(r"outcry_[0-9A-Za-z]{49}", self.page.locator("#key").inner_text())
         assert key, "the page shows no key"
-        self.page.get_by_role("link", name="I have kept it").click()
+        self.page.get_by_role("link", name="I've saved it").click()
         assert key[0] not in self.page.content(), "a key is shown once"
         return key[0]
 
     def revoke_key(self, name: str) -> None:
         self.tab.go("/account/keys")
         self.page.get_by_role("link", name=f"Manage {name}").click()
-        self.field(re.compile("^Type the key's name")).fill(name)
-        self.press("Revoke the key")
-        self.page.get_by_text("The key is revoked.").wait_for()
+        self.field(re.compile("^Type .* to confirm")).fill(name)
+        self.press("Revoke key")
+        self.page.get_by_text("Key revoked.").wait_for()
 
     def subscribe(self, address: str, name: str) -> str:
         """Return the signing secret, as the page shows it this once."""
         self.tab.go("/account/webhooks")
-        self.page.get_by_role("link", name="Add a webhook").first.click()
+        self.page.get_by_role("link", name="Add webhook").first.click()
         self.field("Send to").select_option("https")
-        self.field("Address").fill(address)
+        self.field("URL or email address").fill(address)
         self.field("Name").fill(name)
-        self.press("Add the webhook")
+        self.press("Add webhook")
         self.heading("Signing secret")
         secret = re.search(r"whsec_[0-9A-Za-z+/=]{40,}", self.page.locator("#secret").inner_text())
         assert secret, "the page shows no secret"
-        self.page.get_by_role("link", name="I have kept it").click()
+        self.page.get_by_role("link", name="I've saved it").click()
         self.heading(name)
         assert secret[0] not in self.page.content(), "a secret is shown once"
         return secret[0]

@@ -39,7 +39,7 @@ def bob(stage: WebStage) -> Member:
 def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: Member) -> None:
     refused = ann.send("/account/brokers/key", {"label": "", "lifetime": "365"})
     assert refused.status == 422
-    assert "Give the key a name" in Read(refused).text
+    assert "Enter a name for the key" in Read(refused).text
     page = ann.follow(ann.send("/account/brokers/key", {"label": "Replay box", "lifetime": "365"}))
     begin = page.text.index('id="key">') + len('id="key">')
     key = page.text[begin : page.text.index("<", begin)]
@@ -68,7 +68,7 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
     page = Read(ann.get("/account/brokers")).text
     for part in (
         "desk-replay",
-        "Sent by your own program",
+        "Your own program",
         "ESH2026",
         "NQH2026",
         "ES NQ",
@@ -94,8 +94,8 @@ def test_an_agent_says_itself_why_nothing_comes(stage: WebStage, ann: Member) ->
     show(board, ann.user.id, "ibkr", Contract("ES", 2026, 3), "unsubscribed")
     (seen,) = (one for one in board.channels(Scope(ann.user.id, ())) if one.channel.key.feed == "ibkr")
     for told, phase, said in (
-        ("login_refused", ConnectionPhase.NEEDS_SIGN_IN, "does not accept what was entered"),
-        ("agent_stopped", ConnectionPhase.DEGRADED, "The agent on your own machine was stopped."),
+        ("login_refused", ConnectionPhase.NEEDS_SIGN_IN, "rejected the credentials"),
+        ("agent_stopped", ConnectionPhase.DEGRADED, "The agent on your computer was stopped."),
         ("", ConnectionPhase.DEGRADED, "does not send"),
     ):
         seen.channel.told = told
@@ -160,7 +160,7 @@ def test_a_broker_is_connected_and_its_secrets_are_never_shown(
         assert got.headers["location"] == "/confirm?next=/account/brokers/connect/acme"
     assert not scripted.rows
     page = ann.follow(ann.send("/account/brokers/connect/acme", {**GIVEN, "app": ""}))
-    assert "The connection is begun" in Read(page).text
+    assert "Connecting." in Read(page).text
     assert "…orse" in Read(page).text
     for got in (page, ann.get("/account/brokers"), ann.get("/account/log")):
         assert "correct" not in got.text
@@ -169,7 +169,7 @@ def test_a_broker_is_connected_and_its_secrets_are_never_shown(
     assert b"horse" not in stage.log.getvalue()
     again = ann.send("/account/brokers/connect/acme", GIVEN)
     assert again.status == 422
-    assert "<li>This broker is connected already" in again.text
+    assert "<li>This broker is already connected" in again.text
     (row,) = scripted.rows.values()
     assert (row.label, row.symbols, row.broker) == ("Mine", ("ES", "NQ"), "acme")
     assert scripted.given[:1] == [{"user": "ann", "password": "correct horse", "market": "CME", "app": ""}]

@@ -36,8 +36,8 @@ def test_why_nothing_is_live_is_said_with_the_next_step(stage: WebStage) -> None
     assert "0 live" in page
     assert "No live feed of it is connected for you" in page
     assert 'href="/account/brokers">Connect a broker' in got.text
-    assert "No key: programs cannot ask for you." in page
-    assert "No webhook: alerts reach only the pages." in page
+    assert "No API key yet." in page
+    assert "No webhooks yet." in page
     assert got.headers["cache-control"] == "no-store"
 
 
@@ -48,7 +48,7 @@ def test_preferences_are_kept_and_hold(stage: WebStage) -> None:
     page = ann.get("/account?done=saved")
     assert 'lang="de"' in page.text
     assert 'data-theme="dark"' in page.text
-    assert "Die Einstellungen sind gespeichert." in Read(page).text
+    assert "Einstellungen gespeichert." in Read(page).text
     without = {name: value for name, value in TYPED.items() if name != "shortcuts"}
     ann.send("/account", without)
     assert preferences(stage, ann).shortcuts is False
@@ -102,13 +102,13 @@ def _visit(zone: str) -> Visit:
 def test_webhooks_that_bring_nothing_are_counted(stage: WebStage) -> None:
     ann = Member(stage, "worried@example.com")
     well, gone, paused = (made(stage, ann, label=name) for name in ("well", "gone", "paused"))
-    assert "3 webhooks." in Read(ann.get("/account")).text
-    assert "bring" not in Read(ann.get("/account")).text
+    assert "3 webhooks" in Read(ann.get("/account")).text
+    assert "failing" not in Read(ann.get("/account")).text
     disabled(stage, gone)
     ann.send(f"/account/webhooks/{paused.id}/pause")
-    assert "1 brings nothing" in Read(ann.get("/account")).text
+    assert "1 webhook is failing" in Read(ann.get("/account")).text
     lane(stage, well, failing_since_ns=stage.house.clock.now_ns())
-    assert "2 bring nothing" in Read(ann.get("/account")).text
+    assert "2 webhooks are failing" in Read(ann.get("/account")).text
 
 
 def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
@@ -116,14 +116,14 @@ def test_a_service_that_does_not_deliver_says_so(stage: WebStage) -> None:
     row = made(stage, ann)
     DELIVERER.running = False
     for path in ("/account/webhooks", "/account/webhooks/new", f"/account/webhooks/{row.id}"):
-        assert "this service delivers nothing at the moment" in Read(ann.get(path)).text
+        assert "Alert delivery is not running" in Read(ann.get(path)).text
     page = ann.get(f"/account/webhooks/{row.id}")
-    assert "waits for delivery" in Read(page).text
+    assert "Delivery not running" in Read(page).text
     assert re.search(r'<button[^>]* disabled aria-describedby="not-running">[^<]*Send test', page.text)
-    assert "Send what failed" not in page.text
-    assert "No mail is sent at the moment" in Read(ann.get("/account")).text
+    assert "Resend failed alerts" not in page.text
+    assert "no email is sent for now" in Read(ann.get("/account")).text
     DELIVERER.running = True
-    assert "delivers nothing" not in Read(ann.get("/account/webhooks")).text
+    assert "Alert delivery is not running" not in Read(ann.get("/account/webhooks")).text
 
 
 def test_no_page_of_this_had_a_fault(stage: WebStage) -> None:

@@ -76,15 +76,15 @@ def until(so: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     ("phase", "code", "said", "buttons"),
     [
-        (ConnectionPhase.CONNECTING, "connecting", "delayed, unless another feed", {"pause"}),
-        (ConnectionPhase.CONNECTING, "unreachable", "cannot be reached", {"pause"}),
+        (ConnectionPhase.CONNECTING, "connecting", "(delayed) unless another feed", {"pause"}),
+        (ConnectionPhase.CONNECTING, "unreachable", "can't be reached", {"pause"}),
         (ConnectionPhase.CATCHING_UP, "catching_up", "the session so far", {"pause"}),
-        (ConnectionPhase.LIVE, "live", "answered live while", {"pause"}),
-        (ConnectionPhase.LIVE, "no_prior", "Import a session from before it.", {"pause"}),
-        (ConnectionPhase.DEGRADED, "not_entitled", "its other symbols are answered delayed", {"pause"}),
-        (ConnectionPhase.NEEDS_SIGN_IN, "login_refused", "After two refusals", {"resume", "renew"}),
-        (ConnectionPhase.FAILED, "too_many_sessions", "End the others", {"resume"}),
-        (ConnectionPhase.PAUSED, "paused", "It rests", {"resume"}),
+        (ConnectionPhase.LIVE, "live", "are live while", {"pause"}),
+        (ConnectionPhase.LIVE, "no_prior", "Import an earlier session.", {"pause"}),
+        (ConnectionPhase.DEGRADED, "not_entitled", "The others are delayed", {"pause"}),
+        (ConnectionPhase.NEEDS_SIGN_IN, "login_refused", "After two rejections", {"resume", "renew"}),
+        (ConnectionPhase.FAILED, "too_many_sessions", "Close the others", {"resume"}),
+        (ConnectionPhase.PAUSED, "paused", "Paused.", {"resume"}),
     ],
 )
 def test_a_connection_says_how_it_stands_and_what_to_do(
@@ -114,10 +114,10 @@ def test_streams_are_told_with_what_the_vendor_refuses(
     seen = stage.house.board.channels(Scope(ann.user.id, ()), "GC")
     next(one.channel for one in seen if one.channel.key == gold).told = "too_many_sessions"
     text = Read(ann.get(PLACE)).text
-    assert "in use by too many programs" in text
+    assert "Too many programs are using the account" in text
     stage.house.board.drop(gold)
     text = Read(ann.get(PLACE)).text
-    for part in ("ESH2026", "NQH2026", "no real-time data of this contract", "1 of 2"):
+    for part in ("ESH2026", "NQH2026", "real-time data", "1 of 2"):
         assert part in text
     assert "CLJ2026" not in text
     assert "GCJ2026" not in text
@@ -129,12 +129,12 @@ def test_it_is_paused_and_resumed(
     got = ann.send(f"{PLACE}/pause")
     assert got.headers["location"] == f"{PLACE}?done=paused"
     assert scripted.rows[NUMBER].phase is ConnectionPhase.PAUSED
-    assert "rests until you resume" in Read(ann.follow(got)).text
-    assert "tried again now" in Read(ann.follow(ann.send(f"{PLACE}/resume"))).text
+    assert "Connection paused" in Read(ann.follow(got)).text
+    assert "Reconnecting" in Read(ann.follow(ann.send(f"{PLACE}/resume"))).text
     assert scripted.rows[NUMBER].phase is ConnectionPhase.CONNECTING
     log = Read(ann.get("/account/log")).text
     assert "Connection paused" in log
-    assert "Connection told to try again" in log
+    assert "Connection restarted" in log
     for step in ("pause", "resume", "check"):
         assert ann.get(f"{PLACE}/{step}").headers["location"] == PLACE
 
@@ -181,13 +181,13 @@ def test_new_credentials_are_entered_whole_and_never_shown(
         assert "horse" not in got.text
     assert scripted.rows[NUMBER].phase is ConnectionPhase.NEEDS_SIGN_IN
     page = ann.follow(ann.send(place, {**GIVEN, "password": "correct pony"}))
-    assert "new entries are kept" in Read(page).text
+    assert "Credentials saved" in Read(page).text
     assert "…pony" in Read(page).text
     assert scripted.given[-1]["password"] == "correct pony"
     for got in (page, ann.get("/account/log")):
         assert "correct" not in got.text
     assert b"pony" not in stage.log.getvalue()
-    assert "New entries given to a connection" in Read(ann.get("/account/log")).text
+    assert "Connection credentials updated" in Read(ann.get("/account/log")).text
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def checked(ann: Member) -> str:
     """Wait for the check that was begun; the page with what it found."""
-    until(lambda: "is under way" not in ann.get(PLACE).text)
+    until(lambda: "Results appear here" not in ann.get(PLACE).text)
     return ann.get(PLACE).text
 
 
@@ -207,15 +207,15 @@ def test_a_check_tells_what_is_missing(
 ) -> None:
     scripted.held = True
     assert ann.send(f"{PLACE}/check").headers["location"] == f"{PLACE}#check"
-    assert "The check is under way" in ann.get(PLACE).text
+    assert "Results appear here within 30 seconds" in ann.get(PLACE).text
     assert ann.send(f"{PLACE}/check").headers["location"] == f"{PLACE}?done=under_way"
     scripted.held = False
     page = checked(ann)
     for part in (
-        "1 thing is missing",
+        "1 problem found",
         "NQH2026",
-        "Trade by trade",
-        "not tried",
+        "Individual trades",
+        "Not tested",
         'href="/broker-guide#vendor-not_entitled"',
     ):
         assert part in page
@@ -223,7 +223,7 @@ def test_a_check_tells_what_is_missing(
     assert "not_entitled" in Read(ann.get("/account/log")).text
     scripted.findings = FOUND[:4]
     ann.send(f"{PLACE}/check")
-    assert "nothing is missing" in checked(ann)
+    assert "No problems found" in checked(ann)
 
 
 @pytest.mark.parametrize("problem", [StoreBusy("away"), RuntimeError("a fault of ours"), None])
@@ -233,7 +233,7 @@ def test_a_check_that_comes_to_no_end_says_so(
 ) -> None:  # fmt: skip
     scripted.check_fails, scripted.findings = problem, None
     ann.send(f"{PLACE}/check")
-    assert "came to no end" in checked(ann)
+    assert "did not finish" in checked(ann)
     faults = [fault for fault in stage.faults() if "a check met a fault" in fault]
     assert bool(faults) == isinstance(problem, RuntimeError)
     stage.log.truncate(0)
@@ -245,15 +245,15 @@ def test_checks_are_counted(ann: Member, row: ConnectionRow) -> None:
         checked(ann)
     got = ann.send(f"{PLACE}/check")
     assert got.headers["location"] == f"{PLACE}?done=often"
-    assert "vendors count" in Read(ann.follow(got)).text
+    assert "vendors limit" in Read(ann.follow(got)).text
 
 
 def test_the_account_says_what_waits_for_its_owner(
     scripted: ScriptedConnections, ann: Member, row: ConnectionRow
 ) -> None:
-    assert "waits for you" not in Read(ann.get("/account")).text
+    assert "attention" not in Read(ann.get("/account")).text
     scripted.move(row.id, ConnectionPhase.FAILED, "not_entitled")
-    assert "1 waits for you" in Read(ann.get("/account")).text
+    assert "1 needs attention" in Read(ann.get("/account")).text
 
 
 def test_an_operator_sees_how_many_stand_how_and_nothing_else(
@@ -262,7 +262,7 @@ def test_an_operator_sees_how_many_stand_how_and_nothing_else(
     scripted.put(replace(row, id=8, phase=ConnectionPhase.NEEDS_SIGN_IN, label="Very private"))
     scripted.put(replace(row, id=9, phase=ConnectionPhase.NEEDS_SIGN_IN))
     page = Read(Member(stage, "boss@example.com", operator=True).get("/operator/feeds")).text
-    assert "Sign-in needed 2" in page
+    assert "Sign-in required 2" in page
     assert "Connected 1" in page
     for private in ("Very private", "c0de", "Desk"):
         assert private not in page

@@ -139,7 +139,7 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     page.locator('input[name="roots"][value="ES"]').check()
     person.field("Name").fill("Desk")
     person.press("Connect")
-    page.get_by_text("This cannot be right").first.wait_for()
+    page.get_by_text("Databento keys start with").first.wait_for()
     assert person.field("API key").input_value() == ""
     assert page.locator('input[name="roots"][value="ES"]').is_checked()
 
@@ -174,11 +174,11 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     tab.go("/account/brokers")
     page.get_by_role("link", name="Desk", exact=True).click()
     person.press("Check")
-    page.locator("#check", has_text="nothing is missing").wait_for(timeout=60_000)
+    page.locator("#check", has_text="No problems found").wait_for(timeout=60_000)
 
     # paused it is delayed, resumed live again
     page.locator("#moves").get_by_role("button", name="Pause").click()
-    page.get_by_text("rests until you resume it").wait_for()
+    page.get_by_text("Connection paused").wait_for()
     until(person, key, is_delayed, "paused, the answers are delayed")
     page.locator("#moves").get_by_role("button", name="Resume").click()
     until(person, key, is_live, "resumed, they are live")
@@ -192,7 +192,7 @@ def test_a_key_goes_live_with_its_persons_feed_and_back(
     page.get_by_role("link", name="Disconnect").click()
     person.heading("Disconnect")
     person.press("Disconnect")
-    page.get_by_text("The connection is ended").wait_for()
+    page.get_by_text("Disconnected.").wait_for()
     until(person, key, is_delayed, "ended, the answers are delayed")
     store = SqlConnectionStore(connecting.house.database)
     assert not store.rows(owner)
@@ -213,18 +213,18 @@ def test_a_key_the_vendor_refuses_is_asked_for_anew(
     person.field("API key").fill(KEY)
     page.locator('input[name="roots"][value="ES"]').check()
     person.press("Connect")
-    page.locator("#stand .chip", has_text="Sign-in needed").wait_for(timeout=60_000)
+    page.locator("#stand .chip", has_text="Sign-in required").wait_for(timeout=60_000)
     assert vendor.refusals == 2
-    page.locator("#stand").get_by_role("link", name="In the broker guide").click()
+    page.locator("#stand").get_by_role("link", name="Broker guide").click()
     assert page.url.endswith("/broker-guide#databento-login_expired")
     page.go_back()
     time.sleep(1)
     assert vendor.refusals == 2
     vendor.login_error = ""
-    page.get_by_role("link", name="Enter new credentials").first.click()
-    person.heading("Enter new credentials")
+    page.get_by_role("link", name="Update credentials").first.click()
+    person.heading("Update credentials")
     person.field("API key").fill(KEY)
-    person.press("Save and try")
+    person.press("Save and connect")
     page.locator(LIVE).wait_for(timeout=60_000)
     (row,) = SqlConnectionStore(connecting.house.database).rows()
     assert row.phase is ConnectionPhase.LIVE

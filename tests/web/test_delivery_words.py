@@ -23,9 +23,11 @@ SAID = (
 def test_every_code_has_words(language: str) -> None:
     words = Languages.words(language)
     for code in SAID:
-        assert result_words(words, code) != words("It did not arrive (%(code)s).", code=code)
+        assert result_words(words, code) != words("Delivery failed (%(code)s).", code=code)
     for code in REFUSED:
-        assert address_words(words, code) != words("This address is not taken (%(code)s).", code=code)
+        assert address_words(words, code) != words(
+            "This URL or email address was rejected (%(code)s).", code=code
+        )
     assert "brand_new" in result_words(words, "brand_new")
 
 
@@ -74,5 +76,5 @@ def test_the_parts_of_a_time_lie_one_after_the_other() -> None:
     """Of 50 ms: 5 are a tenth from the beginning, 20 two fifths from there on."""
     parts = timed(Languages.words("en"), (("dns", 5), ("tls", 20), ("sending", 0)), 50)
     assert [(part.begins, part.lasts) for part in parts] == [(0, 10), (10, 40), (50, 0)]
-    assert [part.words for part in parts] == ["Finding the host", "Agreeing on encryption", "sending"]
+    assert [part.words for part in parts] == ["DNS lookup", "TLS handshake", "sending"]
     assert timed(Languages.words("en"), (), None) == []

@@ -81,7 +81,7 @@ def test_whoever_waits_for_hosts_holds_up_nobody_else(stage: WebStage, hosts: Ha
             hosts.wait_for(8)
             row = made(stage, bob)
             assert bob.get(f"/account/webhooks/{row.id}").status == 200
-            assert "It arrived." in Read(bob.send(f"/account/webhooks/{row.id}/test")).text
+            assert "Delivered." in Read(bob.send(f"/account/webhooks/{row.id}/test")).text
             assert others["a"].get("/account/webhooks").status == 200
             assert hosts.waiting == {f"hang-{user}": errands.AT_ONCE for user in others}
         finally:
@@ -100,12 +100,12 @@ def test_what_finds_no_place_is_refused_with_what_was_typed(stage: WebStage, hos
             for path in ("/account/webhooks", f"/account/webhooks/{row.id}"):
                 refused = ann.send(path, wish(address="https://third.mysite.dev/in", label="Third"))
                 assert refused.status == 429
-                assert "Nothing was saved" in Read(refused).text
+                assert "Not saved" in Read(refused).text
                 assert Read(refused).entry("address") == "https://third.mysite.dev/in"
                 assert Read(refused).entry("label") == "Third"
             tested = ann.send(f"/account/webhooks/{row.id}/test")
             assert tested.status == 429
-            assert "still under way" in Read(tested).text
+            assert "still in progress" in Read(tested).text
             renamed = ann.send(f"/account/webhooks/{row.id}", wish(address="", label="Renamed"))
             assert renamed.status == 303  # nothing is looked for
         finally:

@@ -112,7 +112,7 @@ def test_a_reader_is_asked_and_nothing_is_sent_before_they_agree(post: Post) -> 
     assert page.status == 200
     assert page.headers["cache-control"] == "no-store"
     said = Read(page).text
-    for shown in (row.shown, "ES, NQ", "Warning and above", "Every hour", "critical alerts at once"):
+    for shown in (row.shown, "ES, NQ", "Warning and above", "Every hour", "Critical alerts immediately"):
         assert shown in said
     assert "Desk" not in said  # its owner's words are not the reader's
     assert post.row.phase is SubscriptionPhase.UNCONFIRMED
@@ -178,7 +178,7 @@ def test_a_reader_ends_them_by_the_page(post: Post) -> None:
     assert post.member.send(f"{place}/confirmation").headers["location"] == f"{place}?done=asked"
     assert post.link() != old
     again = post.member.follow(post.member.send(f"{place}/confirmation"))
-    assert "one in the week since its reader unsubscribed" in Read(again).text
+    assert "one a week after the recipient unsubscribed" in Read(again).text
     assert press(post.stage.visitor(), post.link()) == 200
     assert post.row.phase is SubscriptionPhase.ACTIVE
 
@@ -209,7 +209,9 @@ def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -
             assert got.status == 404
             pages.add(Read(got).text.replace("csrf", ""))
     assert len(pages) == 1
-    assert ("Dieser Link gilt nicht mehr" if language == "de" else "This link no longer holds") in pages.pop()
+    assert (
+        "Dieser Link ist nicht mehr gültig" if language == "de" else "This link is no longer valid"
+    ) in pages.pop()
     assert post.row == row
 
 
@@ -219,7 +221,7 @@ def test_why_a_link_does_not_hold_is_told_to_nobody(post: Post, language: str) -
 def test_an_address_that_is_no_mailbox_of_the_internet_is_refused(post: Post, address: str) -> None:
     got = post.member.send("/account/webhooks", {**NEW, "address": address})
     assert got.status == 422
-    assert "not an e-mail address" in Read(got).text
+    assert "Enter an email address such as" in Read(got).text
     assert post.taken.mails == []
 
 
@@ -231,7 +233,7 @@ def test_a_service_without_mail_takes_no_address_for_it(tmp_path: Path) -> None:
         member = Member(stage, "ann@example.com")
         got = member.send("/account/webhooks", NEW)
         assert got.status == 422
-        assert "This service sends no mail" in Read(got).text
+        assert "the operator has not set up a mail server" in Read(got).text
         assert stage.people.subscriptions.of(member.user.id) == []
 
 

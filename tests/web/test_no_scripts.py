@@ -39,12 +39,12 @@ def test_a_refused_form_says_so_and_keeps_what_was_typed(
     person = Person(tab)
     tab.go("/set-up")
     Person(tab).field("One-time token").fill("not the token")
-    Person(tab).field("E-mail address").fill("ann@example.com")
+    Person(tab).field("Email address").fill("ann@example.com")
     Person(tab).field("New password").fill(PASSWORD)
     person.press("Set up and sign in")
     summary = tab.page.get_by_role("alert")
     summary.wait_for()
-    assert Person(tab).field("E-mail address").input_value() == "ann@example.com"
+    assert Person(tab).field("Email address").input_value() == "ann@example.com"
     assert PASSWORD not in tab.page.content()
     field = tab.page.locator("[aria-invalid=true]").first
     described = field.get_attribute("aria-describedby") or ""
@@ -97,12 +97,12 @@ def test_a_broker_is_connected_checked_and_disconnected(
     person.press("Connect")
     person.heading("Plain")
     page.get_by_role("button", name="Check").click()
-    while page.get_by_text("The check is under way").count():
-        page.get_by_role("link", name="Look again").click()
-    page.get_by_text("1 thing is missing").wait_for()
+    while page.get_by_text("Results appear here within 30 seconds").count():
+        page.get_by_role("link", name="Refresh").click()
+    page.get_by_text("1 problem found").wait_for()
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("link", name="Disconnect").click()
     person.press("Disconnect")
-    page.get_by_text("The connection is ended").wait_for()
+    page.get_by_text("Disconnected.").wait_for()
     assert tab.ear.heard() == {}

@@ -51,7 +51,7 @@ class Tab:
 
     def sign_in(self) -> None:
         self.page.goto("/sign-in")
-        self.page.get_by_label("E-mail address").fill(ANN)
+        self.page.get_by_label("Email address").fill(ANN)
         self.page.get_by_label("Password", exact=True).fill(PASSWORD)
         self.page.get_by_role("button", name="Sign in", exact=True).click()
         expect(self.page.get_by_role("button", name="Sign out")).to_be_visible()
@@ -63,7 +63,7 @@ class Tab:
     def add(self, label: str) -> None:
         self.page.goto("/account/security/passkeys")
         self.page.get_by_role("textbox", name="Name").fill(label)
-        self.page.get_by_role("button", name="Add a passkey").click()
+        self.page.get_by_role("button", name="Add passkey").click()
 
     def arrives(self, path: str) -> None:
         expect(self.page).to_have_url(re.compile(rf"^[^?]*{re.escape(path)}$"))
@@ -96,13 +96,13 @@ def test_a_passkey_is_made_and_signs_in_and_proves_who_it_is(tab: Tab, step: Doo
 
     tab.page.goto("/account/security/passkeys")
     tab.page.get_by_role("button", name="Remove").click()
-    expect(tab.page.get_by_text("The passkey is removed.")).to_be_visible()
+    expect(tab.page.get_by_text("Passkey removed.")).to_be_visible()
     tab.sign_out()
     tab.page.goto("/sign-in")
     tab.faults.clear()
     tab.page.get_by_role("button", name="Sign in with a passkey").click()
     expect(tab.page.get_by_role("alert")).to_have_text(
-        "This passkey was not accepted. Try again, or use another way."
+        "The passkey was not accepted. Try again, or sign in another way."
     )
     assert all("422" in fault for fault in tab.faults), tab.faults
 
@@ -111,7 +111,7 @@ def test_a_device_that_does_not_check_its_user_is_not_enough(tab: Tab) -> None:
     tab.plug_in(verifies=False)
     tab.sign_in()
     tab.add("unlocked")
-    expect(tab.page.get_by_role("alert")).to_contain_text("No passkey was used")
+    expect(tab.page.get_by_role("alert")).to_contain_text("The passkey request was cancelled")
     expect(tab.page.get_by_role("textbox", name="Name")).to_have_value("unlocked")
     assert tab.credentials() == []
 
@@ -131,7 +131,7 @@ def test_a_confirmation_that_is_over_leads_to_a_new_one_and_back(tab: Tab, step:
     tab.sign_in()
     tab.page.goto("/account/security/passkeys")
     step.clock.forward(11 * 60)
-    tab.page.get_by_role("button", name="Add a passkey").click()
+    tab.page.get_by_role("button", name="Add passkey").click()
     tab.page.get_by_label("Password", exact=True).fill(PASSWORD)
     tab.page.get_by_role("button", name="Confirm", exact=True).click()
     tab.arrives("/account/security/passkeys")
@@ -156,7 +156,7 @@ def test_a_password_can_be_looked_at_and_is_hidden_when_it_goes(tab: Tab) -> Non
     expect(password).to_have_attribute("type", "text")
     sent: list[str] = []
     tab.page.on("request", lambda request: sent.append(request.post_data or ""))
-    tab.page.get_by_label("E-mail address").fill(ANN)
+    tab.page.get_by_label("Email address").fill(ANN)
     tab.page.get_by_role("button", name="Sign in", exact=True).click()
     expect(tab.page.get_by_role("alert").first).to_be_focused()
     expect(tab.page.locator("#f-password")).to_have_attribute("type", "password")
@@ -168,10 +168,10 @@ def test_recovery_codes_are_kept_as_a_file(tab: Tab, step: Doorstep) -> None:
     tab.page.goto("/account/security/authenticator")
     secret = tab.page.locator("input[name=secret]").input_value()
     tab.page.get_by_label("Code", exact=True).fill(step.code(secret))
-    tab.page.get_by_role("button", name="Switch on").click()
+    tab.page.get_by_role("button", name="Turn on").click()
     shown = tab.page.locator("#codes li").all_text_contents()
     with tab.page.expect_download() as download:
-        tab.page.get_by_role("button", name="Save as a file").click()
+        tab.page.get_by_role("button", name="Download").click()
     kept = Path(download.value.path()).read_text().split()
     assert kept == shown
     assert download.value.suggested_filename == "outcry-recovery-codes.txt"
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_is_refused_and_no_fault_of_the_service(step: Doorst
     for what, body in UNREADABLE.items():
         got = visitor.send("POST", path, body, sent)
         said = json.loads(got.body)["message"]
-        assert (what, got.status, said) == (what, 400, "This page is too old: load it again.")
+        assert (what, got.status, said) == (what, 400, "This page has expired. Reload it.")
     assert step.faults() == []
 
 

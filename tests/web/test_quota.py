@@ -69,9 +69,9 @@ def test_a_user_near_the_quota_is_warned_in_the_reply_and_on_the_account_page(tm
             "limit_streams": 64,
         }
         page = step.signed_in().get("/account/brokers").text
-        assert "nearly used up" in page
+        assert "Almost full" in page
         assert "0 / 1 MiB" in page
-        assert "fast aufgebraucht" in step.signed_in(language="de").get("/account/brokers").text
+        assert "Fast erschöpft" in step.signed_in(language="de").get("/account/brokers").text
 
 
 def test_a_user_with_room_is_told_nothing_of_it(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_user_with_room_is_told_nothing_of_it(tmp_path: Path) -> None:
         assert send(step, key(step)) == (200, {"next": 2})
         page = step.signed_in().get("/account/brokers").text
         assert "1 / 64" in page
-        assert "nearly used up" not in page
+        assert "Almost full" not in page
 
 
 def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_changed_password_signs_out_the_others_and_not_this_browser(step: Door
     assert 'value="short"' not in short.text
 
     changed = submit(visitor, "/account/security/password", {"password": OTHER_PASSWORD})
-    assert "The password is changed" in follow(visitor, changed).text
+    assert "Password changed" in follow(visitor, changed).text
     assert other.get("/account/security").status == 303
     assert submit(step.visitor(), "/sign-in", {"email": ANN, "password": PASSWORD}).status == 422
     assert submit(step.visitor(), "/sign-in", {"email": ANN, "password": OTHER_PASSWORD}).status == 303
@@ -122,7 +122,7 @@ def test_an_authenticator_is_switched_on_by_its_first_code_and_codes_are_shown_o
     again = visitor.post(path, fields)
     assert again.status == 303
     assert not recovery_codes(follow(visitor, again).text)
-    assert "10 recovery codes are left" in visitor.get("/account/security").text
+    assert "10 recovery codes left" in visitor.get("/account/security").text
 
 
 def test_a_recovery_code_lets_in_once_and_new_ones_void_it(step: Doorstep) -> None:
@@ -133,7 +133,7 @@ def test_a_recovery_code_lets_in_once_and_new_ones_void_it(step: Doorstep) -> No
         other = step.visitor()
         submit(other, "/sign-in", {"email": ANN, "password": PASSWORD})
         assert submit(other, "/sign-in/code", {"code": code.upper().replace("-", " ")}).status == status
-    assert "9 recovery codes are left" in visitor.get("/account/security").text
+    assert "9 recovery codes left" in visitor.get("/account/security").text
 
     page = visitor.get("/account/security/authenticator").text
     renewed = visitor.post("/account/security/authenticator", {"csrf": csrf(page), "do": "codes"})
@@ -149,7 +149,7 @@ def test_an_authenticator_that_is_off_is_not_asked_for(step: Doorstep) -> None:
     switched_on(step, visitor)
     page = visitor.get("/account/security/authenticator").text
     off = visitor.post("/account/security/authenticator", {"csrf": csrf(page), "do": "off"})
-    assert "The authenticator is off" in follow(visitor, off).text
+    assert "Two-factor authentication is off" in follow(visitor, off).text
     step.minute()
     assert step.signed_in().get("/account/security").status == 200
 
@@ -178,7 +178,7 @@ def test_the_only_way_in_is_not_removed_and_says_so(step: Doorstep) -> None:
     number = re.findall(r'name="passkey" value="(\d+)"', page)[0]
     got = visitor.post(path, {"csrf": csrf(page), "passkey": number})
     assert got.status == 422
-    assert "only way into the account" in got.text
+    assert "your only sign-in method" in got.text
     assert "the &lt;only&gt; one" in got.text
     for other in ("x", "", "-1"):
         assert visitor.post(path, {"csrf": csrf(page), "passkey": other}).status == 404
@@ -203,7 +203,7 @@ def test_a_browser_is_signed_out_from_another_and_nobody_elses_is(step: Doorstep
     step.person(BEN)
     ben, other, visitor = step.signed_in(BEN), step.signed_in(), step.signed_in()
     page = visitor.get("/account/security").text
-    assert page.count("this one") == 1
+    assert page.count("This browser") == 1
     ids = re.findall(r'name="session" value="(\d+)"', page)
     assert len(ids) == 1, "one's own session has no button, and others' are not shown"
 
@@ -215,7 +215,7 @@ def test_a_browser_is_signed_out_from_another_and_nobody_elses_is(step: Doorstep
         assert visitor.post(path, {"csrf": csrf(page), "session": session}).status == 404
 
     got = visitor.post(path, {"csrf": csrf(page), "session": ids[0]})
-    assert "That browser is signed out" in follow(visitor, got).text
+    assert "Browser signed out" in follow(visitor, got).text
     assert other.get("/account/security").status == 303
     assert visitor.get("/account/security").status == 200
 
@@ -224,7 +224,7 @@ def test_all_others_are_signed_out_at_once(step: Doorstep) -> None:
     others, visitor = [step.signed_in() for _ in range(3)], step.signed_in()
     page = visitor.get("/account/security").text
     got = visitor.post("/account/security/sessions", {"csrf": csrf(page), "others": "yes"})
-    assert "All other browsers are signed out" in follow(visitor, got).text
+    assert "All other browsers signed out" in follow(visitor, got).text
     assert [other.get("/account/security").status for other in others] == [303] * 3
     assert "Sign out everywhere else" not in visitor.get("/account/security").text
 
@@ -280,13 +280,13 @@ def test_the_log_says_what_was_done_where_from_and_to_nobody_else(step: Doorstep
     )
     step.identity.note(ann, "of_tomorrow", Origin())
     page = visitor.get("/account/log").text
-    for words in ("API key created", "outcry_abc", "203.0.113.7", "of_tomorrow", "Signed in", "set-up"):
+    for words in ("API key created", "outcry_abc", "203.0.113.7", "of_tomorrow", "Signed in", "Setup"):
         assert words in page
     assert "<script>alert" not in page
     assert "<img src=x" not in page
     other = ben.get("/account/log").text
     assert "outcry_abc" not in other
-    assert "invitation" in other
+    assert "Invitation" in other
 
 
 def test_the_log_is_read_page_by_page_and_every_line_once(step: Doorstep) -> None:
@@ -370,7 +370,7 @@ def test_a_script_from_elsewhere_is_not_listened_to(
     token = csrf(visitor.get("/sign-in" if path.startswith("/sign-in") else "/account/security").text)
     got = spoken(visitor, path, {"ticket": "x", "answer": {}}, **{"x-csrf": token, **headers})
     assert got.status == 400
-    assert json.loads(got.body)["message"] == "This page is too old: load it again."
+    assert json.loads(got.body)["message"] == "This page has expired. Reload it."
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ def test_an_answer_to_nothing_is_refused_in_the_readers_language(
     got = spoken(visitor, "/sign-in/passkey", {"ticket": ticket, "answer": answer}, **{"x-csrf": token})
     assert got.status == 422
     assert "Passkey" in json.loads(got.body)["message"]
-    assert "nicht angenommen" in json.loads(got.body)["message"]
+    assert "nicht akzeptiert" in json.loads(got.body)["message"]
 
 
 def test_a_script_is_told_where_to_prove_anew_who_it_is(shared: Doorstep) -> None:

@@ -75,9 +75,9 @@ def text(got: Got) -> str:
 @pytest.mark.parametrize(
     ("hours", "words"),
     [
-        (1, "They go on by themselves"),
+        (1, "We'll keep retrying"),
         (25, "for more than a day"),
-        (73, "for more than three days"),
+        (73, "for more than 3 days"),
     ],
 )
 def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, hours: int, words: str) -> None:
@@ -86,17 +86,17 @@ def test_a_webhook_that_fails_says_for_how_long(stage: WebStage, ann: Member, ho
     lane(stage, row, failures=7, failing_since_ns=now_ns - hours * HOUR_NS, failed_ns=now_ns)
     page = text(ann.get(place(row.id)))
     assert words in page
-    assert "7 tries in a row" in page
-    assert "failing" in text(ann.get("/account/webhooks"))
-    assert ("is switched off" in page) == (hours > 24)
+    assert "7 failed attempts in a row" in page
+    assert "Failing" in text(ann.get("/account/webhooks"))
+    assert ("we disable the webhook" in page) == (hours > 24)
 
 
 def test_a_webhook_that_is_well_has_nothing_to_warn_of(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann)
-    assert "nothing yet" in text(ann.get(place(row.id)))
+    assert "Nothing yet" in text(ann.get(place(row.id)))
     lane(stage, row, arrived_ns=stage.house.clock.now_ns())
     page = ann.get(place(row.id))
-    assert "nothing yet" not in text(page)
+    assert "Nothing yet" not in text(page)
     assert 'class="notice warn' not in page.text
     assert 'class="notice bad' not in page.text
 
@@ -106,10 +106,10 @@ def test_when_nothing_is_tried_before_is_said(stage: WebStage, ann: Member) -> N
     now_ns = stage.house.clock.now_ns()
     lane(stage, row, failures=1, failing_since_ns=now_ns, closed_until_ns=now_ns + HOUR_NS)
     page = text(ann.get(place(row.id)))
-    assert "Next try not before" in page
-    assert "Nothing is tried before" in page
-    assert "resting" in page
-    assert "resting" in text(ann.get("/account/webhooks"))
+    assert "Next attempt not before" in page
+    assert "Next attempt not before" in page
+    assert "Waiting to retry" in page
+    assert "Waiting to retry" in text(ann.get("/account/webhooks"))
 
 
 def test_the_next_try_stands_at_the_newest_of_a_message_and_no_sooner_than_the_webhook_rests(
@@ -126,14 +126,14 @@ def test_the_next_try_stands_at_the_newest_of_a_message_and_no_sooner_than_the_w
     attempt(stage, row, message_id="msg_a", number=2, **waits)
     attempt(stage, row, message_id="msg_c", **(waits | {"code": "rate_limited", "status": 429}))
     page = text(ann.get(place(row.id)))
-    assert (page.count("Next try: "), page.count("Nothing is sent until ")) == (1, 1)
+    assert (page.count("Next attempt: "), page.count("Paused until ")) == (1, 1)
     lane(stage, row, failures=2, failing_since_ns=now_ns, closed_until_ns=late)
     rests = text(ann.get(place(row.id)))
-    later = rests.split("Next try: ")[1].split(" Send")[0].split(" try")[0]
-    assert later in rests.split("Next try not before ")[1]
+    later = rests.split("Next attempt: ")[1].split(" 500")[0]
+    assert later in rests.split("Next attempt not before ")[1]
     assert later not in page
     ann.send(f"{place(row.id)}/pause")
-    assert "Next try: " not in text(ann.get(place(row.id)))
+    assert "Next attempt: " not in text(ann.get(place(row.id)))
 
 
 def test_the_page_follows_what_waits_and_stops_once_nothing_does(
@@ -144,7 +144,9 @@ def test_the_page_follows_what_waits_and_stops_once_nothing_does(
     tab = tabs(stage, token=ann.browser.cookies["outcry-local"])
     tab.page.clock.install()
     tab.go(place(row.id))
-    assert tab.page.locator("#deliveries").get_by_text("Nothing was sent yet").count() == 1
+    assert (
+        tab.page.locator("#deliveries").get_by_text("The first matching alert will appear here").count() == 1
+    )
     attempt(stage, row, message_id="msg_followed")
     put(stage, row, "delivered")
     tab.page.clock.run_for(3100)
@@ -158,16 +160,14 @@ def test_when_the_next_mail_goes_is_said(stage: WebStage, ann: Member) -> None:
     SqlSubscriptionStore(stage.house.database).change_subscription(
         ann.user.id, row.id, lambda now: replace(now, phase=SubscriptionPhase.ACTIVE)
     )
-    said = text(ann.get(place(row.id))).split("Next mail ")[1]
+    said = text(ann.get(place(row.id))).split("Next digest ")[1]
     assert re.match(r".{,20} \d+:(00|15|30|45):00\W", said)
-    assert "Next mail" not in text(ann.get(place(made(stage, ann).id)))
+    assert "Next digest" not in text(ann.get(place(made(stage, ann).id)))
 
 
 def test_mail_cannot_be_chosen_where_none_is_sent(ann: Member) -> None:
     page = ann.get("/account/webhooks/new").text
-    assert re.search(
-        r'<option value="email" disabled>E-mail digest \(no mail server is set up\)</option>', page
-    )
+    assert re.search(r'<option value="email" disabled>Email digest \(email not set up\)</option>', page)
 
 
 def test_one_without_a_name_is_called_by_its_host(stage: WebStage, ann: Member) -> None:
@@ -181,9 +181,9 @@ def test_what_waits_is_held_and_was_given_up_is_counted(stage: WebStage, ann: Me
         one = row if number == 1 else made(stage, ann, symbols=[], label=f"Number {number}")
         fired(stage, number)
         put(stage, one, phase)
-    assert "Waiting 10 Held 0 Given up 0" in text(ann.get(place(row.id)))
+    assert "Queued 10 On hold 0 Failed permanently 0" in text(ann.get(place(row.id)))
     listed = text(ann.get("/account/webhooks"))
-    for words in ("10 alerts wait", "2 alerts held", "3 alerts given up", "4 alerts given up"):
+    for words in ("10 alerts queued", "2 alerts on hold", "3 alerts failed", "4 alerts failed"):
         assert words in listed
 
 
@@ -195,16 +195,16 @@ def test_why_it_was_switched_off_and_how_it_comes_back(stage: WebStage, ann: Mem
     row = disabled(stage, made(stage, ann), reason)
     fired(stage, 2)
     page = text(ann.get(place(row.id)))
-    assert "Nothing is sent: the webhook was switched off." in page
+    assert "The webhook is disabled and sends nothing." in page
     assert result_words(Words("en"), reason, row.target) in page
-    assert "A test that arrives switches it on again." in page
-    assert "2 alerts are held for it meanwhile" in page
-    assert "Send what failed" not in page
+    assert "A successful test enables it again." in page
+    assert "2 alerts are on hold" in page
+    assert "Resend failed alerts" not in page
     back = text(ann.send(f"{place(row.id)}/test"))
-    assert "was switched off and is on again by this test" in back
-    assert "2 alerts were held while the webhook was switched off. Send them now" in back
+    assert "This test enabled the webhook again" in back
+    assert "2 alerts were put on hold while the webhook was disabled. Send now" in back
     page = text(ann.get(place(row.id)))
-    assert "2 alerts were held while the webhook was switched off." in page
+    assert "2 alerts were put on hold while the webhook was disabled." in page
 
 
 def test_an_address_that_nobody_confirmed_gets_nothing(stage: WebStage, ann: Member) -> None:
@@ -213,30 +213,30 @@ def test_an_address_that_nobody_confirmed_gets_nothing(stage: WebStage, ann: Mem
     row = kept(stage, ann)[-1]
     assert row.phase is SubscriptionPhase.UNCONFIRMED
     page = text(ann.follow(got))
-    assert "the address is not confirmed" in page
-    assert "sends no mail" in page
-    assert "not confirmed" in text(ann.get("/account/webhooks"))
+    assert "the email address is not confirmed" in page
+    assert "the operator has not set up a mail server" in page
+    assert "Not confirmed" in text(ann.get("/account/webhooks"))
     again = ann.send(f"{place(row.id)}/confirmation")
     assert again.headers["location"] == f"{place(row.id)}?done=mail_not_set_up"
-    assert "has not yet said that they want" not in text(ann.get(place(row.id)))
+    assert "the recipient has not confirmed yet" not in text(ann.get(place(row.id)))
     DELIVERER.sent.clear()
-    assert "has not yet said that they want" in text(ann.send(f"{place(row.id)}/test"))
+    assert "the recipient has not confirmed yet" in text(ann.send(f"{place(row.id)}/test"))
     assert DELIVERER.sent == []
 
 
 def test_a_host_that_is_not_found_now_is_taken_and_that_is_said(stage: WebStage, ann: Member) -> None:
     DELIVERER.verdict = "unverified"
     secret = ann.follow(ann.send("/account/webhooks", wish()))
-    assert "No host of this name can be found now" in text(secret)
+    assert "The host can't be found right now" in text(secret)
     slack = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"
     page = ann.follow(ann.send("/account/webhooks", wish(target="slack", address=slack)))
-    assert "No host of this name can be found now" in text(page)
+    assert "The host can't be found right now" in text(page)
 
 
 def test_order_and_windows_are_kept_where_they_mean_something(stage: WebStage, ann: Member) -> None:
     row = made(stage, ann, ordered="yes")
     assert row.ordered
-    assert "strictly in order" in text(ann.get(place(row.id)))
+    assert "Strict order" in text(ann.get(place(row.id)))
     ann.send(place(row.id), {"label": "Desk", "min_severity": "info"})
     assert not kept(stage, ann)[-1].ordered
     mail = made(stage, ann, target="email", address="ann@example.com", window="day", ordered="yes")
@@ -248,7 +248,7 @@ def test_order_and_windows_are_kept_where_they_mean_something(stage: WebStage, a
     assert (after.window, after.at_once) == ("quarter", True)
     refused = ann.send(place(mail.id), {"label": "", "min_severity": "info", "window": "never"})
     assert refused.status == 422
-    assert "Choose when mails are sent." in text(refused)
+    assert "Choose a sending schedule." in text(refused)
 
 
 # -- sent again
@@ -264,12 +264,12 @@ def test_what_was_held_is_sent_when_its_owner_asks(stage: WebStage, ann: Member)
     ann.send(f"{place(row.id)}/test")
     woken = DELIVERER.woken
     page = ann.follow(ann.send(f"{place(row.id)}/resend/held"))
-    assert "3 alerts are sent again" in text(page)
+    assert "Resending 3 alerts" in text(page)
     assert phases(stage, row) == ["waiting"] * 3
     assert DELIVERER.woken > woken
     log = text(ann.get("/account/log"))
-    assert "Alerts sent again to a webhook" in log
-    assert re.search(r"How many:? 3\b", log)
+    assert "Alerts resent to a webhook" in log
+    assert re.search(r"Count:? 3\b", log)
 
 
 def test_what_failed_since_a_time_of_the_readers_clock(stage: WebStage, ann: Member) -> None:
@@ -278,10 +278,10 @@ def test_what_failed_since_a_time_of_the_readers_clock(stage: WebStage, ann: Mem
     put(stage, row, "dead", "msg_7")
     again = f"{place(row.id)}/resend/failed"
     page = ann.follow(ann.send(again, {"failed_since": local(stage, hours=1)}))
-    assert "2 alerts are sent again" in text(page)
+    assert "Resending 2 alerts" in text(page)
     assert phases(stage, row) == ["waiting"] * 2
     page = ann.follow(ann.send(again, {"failed_since": local(stage, hours=1)}))
-    assert "There was nothing to send again." in text(page)
+    assert "Nothing to resend." in text(page)
 
 
 @pytest.mark.parametrize(
@@ -300,13 +300,13 @@ def test_what_fired_while_it_was_paused_can_be_asked_for(stage: WebStage, ann: M
     """Alerts of her own feed: nothing of the operator's is granted to anybody on this stage."""
     row = made(stage, ann)
     ann.send(f"{place(row.id)}/pause")
-    assert "not kept for it" in text(ann.get(place(row.id)))
+    assert "not queued" in text(ann.get(place(row.id)))
     fired(stage, 2, fan_out=False, owner=ann.user.id)
     ann.send(f"{place(row.id)}/resume")
     assert phases(stage, row) == []
     again = f"{place(row.id)}/resend/missing"
     page = ann.follow(ann.send(again, {"missing_since": local(stage, hours=1)}))
-    assert "2 alerts are sent again" in text(page)
+    assert "Resending 2 alerts" in text(page)
     assert phases(stage, row) == ["waiting"] * 2
 
 
@@ -318,10 +318,10 @@ def test_one_message_is_sent_again_under_its_id(stage: WebStage, ann: Member) ->
     page = ann.get(place(row.id))
     assert 'value="msg_42"' in page.text
     done = ann.follow(ann.send(f"{place(row.id)}/resend/one", {"message_id": "msg_42"}))
-    assert "2 alerts are sent again" in text(done)
+    assert "Resending 2 alerts" in text(done)
     assert phases(stage, row) == ["waiting"] * 2
     nothing = ann.follow(ann.send(f"{place(row.id)}/resend/one", {"message_id": "msg_43"}))
-    assert "There was nothing to send again." in text(nothing)
+    assert "Nothing to resend." in text(nothing)
 
 
 def test_what_its_owner_may_not_see_any_more_is_not_sent_again(stage: WebStage, ann: Member) -> None:
@@ -332,7 +332,7 @@ def test_what_its_owner_may_not_see_any_more_is_not_sent_again(stage: WebStage, 
     since = {"message_id": "msg_8", "failed_since": local(stage, hours=1)}
     for form in ("one", "held", "failed"):
         page = ann.follow(ann.send(f"{place(row.id)}/resend/{form}", since))
-        assert "There was nothing to send again." in text(page)
+        assert "Nothing to resend." in text(page)
     assert phases(stage, row) == ["dead"] * 2
 
 
@@ -342,7 +342,7 @@ def test_ten_times_a_minute(stage: WebStage, ann: Member) -> None:
     sent = [ann.send(again, {"message_id": "msg_1"}) for _ in range(11)]
     assert [got.status for got in sent] == [303] * 10 + [429]
     assert int(sent[-1].headers["retry-after"]) >= 1
-    assert "Too much was sent again" in text(sent[-1])
+    assert "Too many resends" in text(sent[-1])
 
 
 def test_nobody_sends_again_what_is_anothers(stage: WebStage, ann: Member) -> None:

@@ -114,15 +114,15 @@ def _stand(desk: Desk, visit: Visit) -> Front:
 def _preferences(typed: Mapping[str, str], faults: Faults, words: Words) -> Preferences | None:
     """Preferences as typed; None, with faults, where they cannot be."""
     if typed["language"] and typed["language"] not in LANGUAGES:
-        faults["language"] = words("Choose one of the languages of the list.")
+        faults["language"] = words("Choose a language from the list.")
     theme = next((theme for theme in get_args(Theme) if theme == typed["theme"]), None)
     if theme is None:
-        faults["theme"] = words("Choose one of the themes of the list.")
+        faults["theme"] = words("Choose a theme from the list.")
     if typed["time_zone"] not in zones():
-        faults["time_zone"] = words("There is no time zone of this name: choose one of the list.")
+        faults["time_zone"] = words("Unknown time zone. Choose one from the list.")
     hour = typed["digest_hour"]
     if not (hour.isascii() and hour.isdigit() and len(hour) <= 2 and int(hour) < 24):
-        faults["digest_hour"] = words("The hour of the digest is a number from 0 to 23.")
+        faults["digest_hour"] = words("Enter an hour from 0 to 23.")
     if faults or theme is None:
         return None
     return Preferences(typed["language"], typed["time_zone"], theme, int(hour), typed["shortcuts"] == "yes")

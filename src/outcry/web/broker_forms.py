@@ -18,24 +18,26 @@ LONGEST_LABEL = 60
 _LONGEST_ENTRY = 4000
 #: Entries of the form that are not the broker's.
 OURS = frozenset({"csrf", "label", "roots"})
-_MISSING = later("This has to be filled in.")
-_REJECTED = later("The broker does not accept these entries. Check them and try again.")
+_MISSING = later("This field is required.")
+_REJECTED = later("The broker rejected these entries. Check them and try again.")
 _REFUSALS: Mapping[str, str] = {
-    "unknown_broker": later("There is no such broker here."),
-    "not_hosted": later("This broker can be connected only from your own machine: see the broker guide."),
-    "not_installed": later(
-        "What this service needs for this broker is not installed: its operator has to add it."
-    ),
-    "already_connected": later("This broker is connected already: change or end that connection."),
+    "unknown_broker": later("Unknown broker."),
+    "not_hosted": later("This broker can only be connected from your own computer. See the broker guide."),
+    "not_installed": later("Support for this broker is not installed. Ask the operator to add it."),
+    "already_connected": later("This broker is already connected. Edit or disconnect that connection."),
     "missing": _MISSING,
-    "rejected": later("This cannot be right: compare it with what the vendor shows, and enter it again."),
-    "too_many": later("There are as many connections as there may be: end one first."),
-    "roots": later("Choose from one to %(most)d symbols of the list."),
-    "invented": later("The demonstration connects no broker: its market is an invented one."),
-    "too_soon": later(
-        "This was tried so often that the vendor may lock this service out: wait an hour, then try again."
+    "rejected": later("Invalid value. Copy it again from the vendor's page."),
+    "too_many": later("You have reached the maximum number of connections. Disconnect one first."),
+    "roots": later("Choose 1 to %(most)d symbols from the list."),
+    "invented": later("Brokers can't be connected in the demo. Its market is simulated."),
+    "too_soon": later("Too many attempts: the vendor may block this service. Wait an hour and try again."),
+    "pushed": later(
+        "Your own program already sends a feed with this name. Stop it first, then connect here."
     ),
-    "pushed": later("A program of yours sends a feed of this name already: end it first, then connect here."),
+}
+#: What a valid entry looks like, by broker and field.
+_FORMATS: Mapping[tuple[str, str], str] = {
+    ("databento", "key"): later("Databento keys start with db- and have 32 characters."),
 }
 
 
@@ -115,7 +117,7 @@ def judge_entries(broker: Broker, typed: Typed, faults: Faults, words: Words) ->
         if not entry and not field.optional:
             faults.setdefault(field.name, words(_MISSING))
         elif entry and field.options and entry not in field.options:
-            faults.setdefault(field.name, words("Choose one of the list."))
+            faults.setdefault(field.name, words("Choose an option from the list."))
 
 
 def judge_roots(
@@ -127,10 +129,12 @@ def judge_roots(
         faults.setdefault("roots", refusal_words(words, "roots"))
 
 
-def refused(refusal: ConnectionRefused, typed: Typed, faults: Faults, words: Words) -> None:
-    """Put a refusal to the entry it is about; to the whole form where it is about none."""
+def refused(refusal: ConnectionRefused, broker: str, typed: Typed, faults: Faults, words: Words) -> None:
+    """Show a refusal at the field it is about, or above the form if it is about no field."""
     field = "roots" if refusal.code == "roots" else refusal.field
-    faults[field if field in {*typed.given, "roots"} else ""] = refusal_words(words, refusal.code)
+    expected = _FORMATS.get((broker, field)) if refusal.code == "rejected" else None
+    text = words(expected) if expected else refusal_words(words, refusal.code)
+    faults[field if field in {*typed.given, "roots"} else ""] = text
 
 
 def refusal_words(words: Words, code: str) -> str:

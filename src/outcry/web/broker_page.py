@@ -87,7 +87,7 @@ class CheckShown:
 def connected(visit: Visit, row: ConnectionRow, names: Mapping[str, str]) -> Connected:
     """A connection for a page. `names`: of brokers, by id."""
     pushed = row.broker == PUSHED
-    name = visit.words("Sent by your own program") if pushed else names.get(row.broker, row.broker)
+    name = visit.words("Your own program") if pushed else names.get(row.broker, row.broker)
     return Connected(
         row, name, connection_state(visit.words, row), explained(visit.words, row),
         moment(visit, row.since_ns or None), not pushed, row.phase in _RUNS,
@@ -195,7 +195,7 @@ async def choose(desk: Desk, visit: Visit) -> Response:
             if not await desk.ask(change, user.id, row.id, typed.roots, typed.label):
                 raise PageMissing
         except ConnectionRefused as refusal:
-            refused(refusal, typed, faults, visit.words)
+            refused(refusal, row.broker, typed, faults, visit.words)
     if faults:
         return await one(desk, visit, row, typed.kept, faults)
     await note(desk, visit, user, Event.CONNECTION_CHANGED, row, symbols=" ".join(typed.roots))

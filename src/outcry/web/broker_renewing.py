@@ -45,7 +45,7 @@ async def renew(desk: Desk, visit: Visit) -> Response:
             if not await desk.ask(change, user.id, row.id, typed.given, desk.now_ns()):
                 raise PageMissing
         except ConnectionRefused as refusal:
-            refused(refusal, typed, faults, visit.words)
+            refused(refusal, broker.id, typed, faults, visit.words)
     if faults:
         return _renew_page(desk, visit, row, broker, typed.kept, faults)
     desk.checks.forget((user.id, row.id))

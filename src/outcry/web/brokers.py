@@ -137,7 +137,7 @@ async def connect(desk: Desk, visit: Visit) -> Response:
         try:
             begun = await desk.ask(begin, user.id, broker.id, typed.label, typed.given, typed.roots, now_ns)
         except ConnectionRefused as refusal:
-            refused(refusal, typed, faults, visit.words)
+            refused(refusal, broker.id, typed, faults, visit.words)
     if faults:
         return _form(desk, visit, broker, typed.kept, faults)
     row = ConnectionRow(

@@ -89,7 +89,9 @@ def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow, next_ns: 
         at=moment(visit, row.at_ns),
         next=moment(visit, next_ns),
         alert=words(name) if name else words("Test") if test else row.alert_type,
-        diagnosis="" if row.outcome == "delivered" else result_words(words, row.code, webhook.target),
+        diagnosis=""
+        if row.outcome == "delivered"
+        else result_words(words, row.code, webhook.target, row.status),
         times=timed(words, row.phases_ms, row.took_ms),
         excerpt=as_seen(row.excerpt),
         went=row.shown if row.shown != webhook.shown else "",

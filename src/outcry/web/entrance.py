@@ -28,48 +28,49 @@ _LONGEST_SECRET = 4096
 
 #: English, as the catalogues know it.
 _REFUSALS = {
-    Reason.WRONG: later("Address or password is wrong."),
+    Reason.WRONG: later("Wrong email address or password."),
     Reason.LINK: later(
-        "This link or token no longer holds: it was used, its time is over, or another browser asked for it."
+        "This link or token is no longer valid. It was used, has expired, or was requested in "
+        "another browser."
     ),
-    Reason.TOO_OFTEN: later("Too many tries. Please wait a minute and try again."),
-    Reason.DISABLED: later("This account is switched off. The operator can switch it on again."),
+    Reason.TOO_OFTEN: later("Too many attempts. Wait a minute and try again."),
+    Reason.DISABLED: later("This account is disabled. Ask the operator to enable it."),
     Reason.CHANGED: later("Your sign-in details were changed in the meantime. Please sign in again."),
-    Reason.EMAIL_TAKEN: later("There is an account with this address already."),
+    Reason.EMAIL_TAKEN: later("An account with this email address already exists."),
     Reason.EMAIL_FORM: later("Enter an email address such as ann@example.com, without accents before the @."),
-    Reason.PASSWORD_SHORT: later("A password has at least 12 characters."),
-    Reason.PASSWORD_LONG: later("A password has at most 256 characters."),
+    Reason.PASSWORD_SHORT: later("Use at least 12 characters."),
+    Reason.PASSWORD_LONG: later("Use at most 256 characters."),
     Reason.PASSWORD_COMMON: later(
-        "This password is too easy to guess: it is a common one, or contains the address or this "
-        "service's name."
+        "This password is too easy to guess: it is common, or contains your email address or "
+        "this service's name."
     ),
-    Reason.SET_UP: later("This service is set up already: sign in instead."),
-    Reason.NO_MAIL: later("This service sends no mail."),
+    Reason.SET_UP: later("This service is already set up. Sign in instead."),
+    Reason.NO_MAIL: later("This service has no mail server."),
     Reason.MAIL_FAILED: later(
-        "The mail could not be sent. Try again later; the operator finds the reason in the log."
+        "The email could not be sent. Try again later. The operator can find the reason in the log."
     ),
-    Reason.LAST_WAY_IN: later("This is the only way into the account: add another one first."),
-    Reason.LAST_OPERATOR: later("A service needs an operator: make somebody else one first."),
-    Reason.PASSKEY: later("This passkey was not accepted. Try again, or use another way."),
+    Reason.LAST_WAY_IN: later("This is your only sign-in method. Add another one first."),
+    Reason.LAST_OPERATOR: later(
+        "The service needs at least one operator. Make another user an operator first."
+    ),
+    Reason.PASSKEY: later("The passkey was not accepted. Try again, or sign in another way."),
     Reason.CODE: later(
-        "This code does not hold. Codes change every 30 seconds and each works once: enter the next one."
+        "Wrong or expired code. Codes change every 30 seconds and work once. Enter the next one."
     ),
-    Reason.NOT_INVITED: later(
-        "There is no account with this address here. Ask the operator for an invitation."
-    ),
+    Reason.NOT_INVITED: later("No account has this email address. Ask the operator for an invitation."),
     Reason.SIGN_IN_SERVICE: later(
-        "The sign-in service did not say who you are. Try again, or use another way."
+        "The sign-in service did not confirm your identity. Try again, or sign in another way."
     ),
     Reason.CODE_TOO: later(
-        "With an authenticator switched on, the sign-in service alone proves nothing here. Use the password with a "
-        "code, or a passkey, or sign out and in again."
+        "Two-factor authentication is on, so the sign-in service alone is not enough. Use your "
+        "password and a code, or a passkey. Or sign out and sign in again."
     ),
 }
 #: What says more at one entry of a form.
 _THERE = {
-    (Reason.WRONG, "password"): later("This password is wrong."),
+    (Reason.WRONG, "password"): later("Wrong password."),
     (Reason.LINK, "token"): later(
-        "This is not the token that holds now: every start of the service makes a new one."
+        "That token is no longer valid. Each restart of the service creates a new one."
     ),
 }
 

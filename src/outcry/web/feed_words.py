@@ -18,8 +18,8 @@ _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
     ConnectionPhase.CONNECTING: ("connecting", later("Connecting")),
     ConnectionPhase.CATCHING_UP: ("connecting", later("Catching up")),
     ConnectionPhase.LIVE: ("live", later("Connected")),
-    ConnectionPhase.DEGRADED: ("stale", later("In trouble")),
-    ConnectionPhase.NEEDS_SIGN_IN: ("delayed", later("Sign-in needed")),
+    ConnectionPhase.DEGRADED: ("stale", later("Degraded")),
+    ConnectionPhase.NEEDS_SIGN_IN: ("delayed", later("Sign-in required")),
     ConnectionPhase.FAILED: ("error", later("Failed")),
     ConnectionPhase.PAUSED: ("closed", later("Paused")),
 }
@@ -27,55 +27,53 @@ _PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
 WAITING = frozenset({ConnectionPhase.NEEDS_SIGN_IN, ConnectionPhase.FAILED})
 PHASE_WORDS: Mapping[ConnectionPhase, str] = {phase: word for phase, (_, word) in _PHASES.items()}
 _DELAYED = later(
-    "Until then its symbols are answered from completed sessions, delayed, unless another feed brings them."
+    "Until then, its symbols show completed sessions (delayed) unless another feed provides them."
 )
 #: What a phase means for the answers.
 _ANSWERS: Mapping[ConnectionPhase, str] = {
     ConnectionPhase.CONNECTING: _DELAYED,
     ConnectionPhase.CATCHING_UP: _DELAYED,
-    ConnectionPhase.LIVE: later("Its symbols are answered live while their sessions are open."),
-    ConnectionPhase.DEGRADED: later(
-        "What it still brings is answered live; its other symbols are answered delayed meanwhile."
-    ),
+    ConnectionPhase.LIVE: later("Its symbols are live while their sessions are open."),
+    ConnectionPhase.DEGRADED: later("Symbols that still receive data are live. The others are delayed."),
     ConnectionPhase.NEEDS_SIGN_IN: _DELAYED,
     ConnectionPhase.FAILED: _DELAYED,
     ConnectionPhase.PAUSED: _DELAYED,
 }
 #: What the reader can do about a state, and where; one that passes by itself is not here.
 _STEPS: Mapping[str, tuple[str, str]] = {
-    "no_connection": (later("Connect a broker, or send your own trades"), "/account/brokers"),
-    "unsubscribed": (later("See what your feeds send"), "/account/brokers"),
-    "stale_link": (later("See what your feeds send"), "/account/brokers"),
-    "degraded": (later("See what your feeds send"), "/account/brokers"),
-    "disconnected": (later("See why the connection is lost"), "/account/brokers"),
-    "ended": (later("Start the feed again"), "/account/brokers"),
-    "no_prior": (later("Import a session from before it"), "/broker-guide"),
+    "no_connection": (later("Connect a broker or send trades"), "/account/brokers"),
+    "unsubscribed": (later("View incoming data"), "/account/brokers"),
+    "stale_link": (later("View incoming data"), "/account/brokers"),
+    "degraded": (later("View incoming data"), "/account/brokers"),
+    "disconnected": (later("View connection status"), "/account/brokers"),
+    "ended": (later("Restart the feed"), "/account/brokers"),
+    "no_prior": (later("Import an earlier session"), "/broker-guide"),
     **dict.fromkeys(
         (
             "login_refused", "login_expired", "not_entitled", "unknown_contract", "too_many_sessions",
             "not_allowed", "wrong_entry",
         ),
-        (later("See what the vendor refuses, and what to do"), "/account/brokers"),
+        (later("View the vendor's error and how to fix it"), "/account/brokers"),
     ),
 }  # fmt: skip
 #: Steps that are the reader's own to take, whichever feed it is.
 _OF_THE_READER = frozenset({"no_prior", "ended"})
 #: What a check looks at.
 STEPS: Mapping[CheckStep, str] = {
-    CheckStep.SIGN_IN: later("Reached and signed in"),
-    CheckStep.SUBSCRIBED: later("The contract is sent"),
-    CheckStep.HISTORY: later("What was traded before is sent"),
-    CheckStep.LIVE: later("What is sent is of now"),
+    CheckStep.SIGN_IN: later("Sign-in"),
+    CheckStep.SUBSCRIBED: later("Contract data"),
+    CheckStep.HISTORY: later("Trade history"),
+    CheckStep.LIVE: later("Current data"),
 }
 #: What came of it, beside the codes of connections.
 _FOUND: Mapping[str, str] = {
-    "ok": later("As it should be."),
-    "ticks": later("Trade by trade: levels are exact."),
-    "bars_1s": later("Bars of a second: levels are near exact, volume by price is an estimate."),
-    "bars_1m": later("Bars of a minute: highs and lows are exact, volume by price is an estimate."),
-    "none": later("None: a session is whole only when the connection stood from its open on."),
-    "closed": later("The market is closed: nothing could be awaited."),
-    "not_tried": later("It could not be tried: something before it is missing."),
+    "ok": later("OK."),
+    "ticks": later("Individual trades: levels are exact."),
+    "bars_1s": later("One-second bars: levels are nearly exact, volume by price is estimated."),
+    "bars_1m": later("One-minute bars: highs and lows are exact, volume by price is estimated."),
+    "none": later("No history: a session is complete only if the connection was up from its open."),
+    "closed": later("The market is closed, so no data is expected."),
+    "not_tried": later("Not tested because an earlier step failed."),
 }
 
 

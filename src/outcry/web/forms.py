@@ -38,12 +38,12 @@ def line(form: Mapping[str, str], name: str, faults: Faults, words: Words, most:
     text = said(form, name, most + 1)
     if len(text) > most:
         faults[name] = words.ngettext(
-            "This is too long: %(most)d character at most.",
-            "This is too long: %(most)d characters at most.",
+            "Too long (maximum %(most)d character).",
+            "Too long (maximum %(most)d characters).",
             most,
         ) % {"most": most}
     elif not text.isprintable():
-        faults[name] = words("This holds characters that cannot be printed.")
+        faults[name] = words("Contains characters that can't be printed.")
     return text
 
 

@@ -149,9 +149,9 @@ def _wished(form: Mapping[str, str], faults: Faults, words: Words) -> _Wish:
     label = line(form, "label", faults, words, LONGEST_LABEL)
     lifetime = line(form, "lifetime", faults, words)
     if not label:
-        faults["label"] = words("Give the key a name, so that it can be told from others later.")
+        faults["label"] = words("Enter a name for the key.")
     if lifetime not in LIFETIMES_NS:
-        faults["lifetime"] = words("Choose how long the key lasts.")
+        faults["lifetime"] = words("Choose an expiry.")
     return _Wish(label, lifetime)
 
 
@@ -166,7 +166,7 @@ async def _made_key(desk: Desk, visit: Visit, user: UserRow, wish: _Wish, role: 
             user.email, user.tier, now_ns, role=role, label=wish.label, expires_ns=expires_ns,
         )  # fmt: skip
     except KeyRefused:
-        faults[""] = visit.words("There are 20 keys that work already: revoke one that is not used any more.")
+        faults[""] = visit.words("You already have 20 active keys. Revoke one that you no longer use.")
         return ""
     await _note(desk, visit, user, Event.KEY_CREATED, prefix=key[:15], label=wish.label, role=role)
     return key
@@ -195,7 +195,7 @@ async def name_key(desk: Desk, visit: Visit) -> Response:
         return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'key_id')}", {"label": label})
     user, row = await _own(desk, visit)
     if not label:
-        faults["label"] = visit.words("Give the key a name, so that it can be told from others later.")
+        faults["label"] = visit.words("Enter a name for the key.")
     if faults:
         return await _one(desk, visit, faults, {"label": label})
     await desk.ask(desk.services.keys.change_own, user.id, row.id, label)
@@ -210,7 +210,7 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
     faults: Faults = {}
     grace = line(form, "grace", faults, visit.words)
     if grace not in GRACES:
-        faults["grace"] = visit.words("Choose how long the old key works.")
+        faults["grace"] = visit.words("Choose how long the old key stays valid.")
         return await _one(desk, visit, faults, {"grace": grace})
     try:
         desk.confirmed(visit)
@@ -219,7 +219,7 @@ async def rotate_key(desk: Desk, visit: Visit) -> Response:
         return prove_first(desk, visit, f"{LIST}/{row.id}", {"grace": grace})
     except KeyRefused:
         faults[""] = visit.words(
-            "This key cannot be replaced: it does not work any more, was replaced before, or there are 20 keys already."
+            "This key can't be rotated: it is no longer active, was already rotated, or you have 20 keys."
         )
         return await _one(desk, visit, faults, {"grace": grace})
     await _note(desk, visit, user, Event.KEY_ROTATED, prefix=row.prefix, replaced_by=key[:15], grace=grace)
@@ -233,7 +233,7 @@ async def revoke_key(desk: Desk, visit: Visit) -> Response:
     faults: Faults = {}
     name = line(form, "name", faults, visit.words)
     if name != (row.label or row.prefix):
-        faults["name"] = visit.words("This is not the key's name. Type it exactly as it is written above.")
+        faults["name"] = visit.words("The name does not match. Type it exactly as shown.")
         return await _one(desk, visit, faults, {"name": name})
     if await desk.ask(desk.services.keys.revoke_own, user.id, row.id, desk.now_ns()) is not None:
         await _note(desk, visit, user, Event.KEY_REVOKED, prefix=row.prefix, label=row.label)

@@ -236,14 +236,14 @@ def _page(desk: Desk, visit: Visit, template: str, status: int, **values: Any) -
 def _role(text: str, faults: Faults, words: Words) -> UserRole | None:
     found: UserRole | None = next((role for role in get_args(UserRole) if role == text), None)
     if found is None:
-        faults["role"] = words("Choose a role of the list.")
+        faults["role"] = words("Choose a role from the list.")
     return found
 
 
 def _tier(text: str, faults: Faults, words: Words) -> Tier | None:
     found: Tier | None = next((tier for tier in get_args(Tier) if tier == text), None)
     if found is None:
-        faults["tier"] = words("Choose a tier of the list.")
+        faults["tier"] = words("Choose a tier from the list.")
     return found
 
 

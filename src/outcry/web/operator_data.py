@@ -42,28 +42,29 @@ _USUAL = {
     "grantee": "everyone", "tier": "free", "email": "", "scope": "completed", "roots": "", "from_date": "",
     "until_date": "", "embargo_hours": "24", "licence": "", "attested": "",
 }  # fmt: skip
-_EMBARGO = later("An embargo lasts from 0 hours to ten years.")
+_EMBARGO = later("Enter an embargo from 0 hours to 10 years.")
 _REFUSALS: Mapping[str, str] = {
-    "product": later("Choose among the symbols of the list."),
-    "live_dates": later("A live feed is granted for now: it has no dates. Leave them empty."),
-    "dates": later("The last date lies before the first."),
+    "product": later("Choose symbols from the list."),
+    "live_dates": later("Live access has no dates. Leave both dates empty."),
+    "dates": later("The last date is before the first."),
     "embargo": _EMBARGO,
-    "tier": later("Choose a tier of the list."),
-    "user": later("Nobody here has this address."),
-    "key": later("No key, or more than one, begins so."),
+    "tier": later("Choose a tier from the list."),
+    "user": later("No user has this email address."),
+    "key": later("This prefix matches no key, or more than one."),
     "embargo_needs_attestation": later(
-        "What is shown live or within 24 hours of the close needs a licence of the data's owner: choose yours, and "
-        "declare that you have it."
+        "Live data and embargoes under 24 hours need a licence from the data owner. Choose your "
+        "licence and confirm that you hold it."
     ),
     "licence": later(
-        "A licence for personal use lets nobody else see the data, an internal one only named users and keys."
+        "A personal licence lets nobody else see the data. An internal licence covers named "
+        "users and keys only."
     ),
 }
 _LICENCES: Mapping[str, str] = {
-    "personal": later("Personal: nobody else sees it"),
-    "internal": later("Internal: named users and keys see it"),
-    "redistributable": later("Redistributable: anyone may see it"),
-    "public": later("Public: nobody's licence forbids it"),
+    "personal": later("Personal: only you"),
+    "internal": later("Internal: named users and keys"),
+    "redistributable": later("Redistributable: anyone"),
+    "public": later("Public: no licence restrictions"),
 }
 #: Which entry of the form a refusal's field is.
 _ENTRIES: Mapping[tuple[str, str], str] = {
@@ -215,9 +216,9 @@ def _granted(visit: Visit, row: GrantRow, people: Mapping[str, str]) -> Granted:
     if kind == "user":
         to = people.get(row.grantee, row.grantee)
     elif kind == "tier":
-        to = words("Keys of the tier %(tier)s", tier=name)
+        to = words("Keys on tier %(tier)s", tier=name)
     elif kind == "key":
-        to = words("The key %(prefix)s", prefix=people.get(row.grantee, name))
+        to = words("Key %(prefix)s", prefix=people.get(row.grantee, name))
     else:
         to = words("Everyone")
     first, last = (day_text(visit, day) for day in (row.from_date, row.until_date))
@@ -230,9 +231,9 @@ def _terms(visit: Visit, typed: Mapping[str, str], faults: Faults) -> Terms | No
     scopes: Mapping[str, Literal["completed", "live"]] = {"completed": "completed", "live": "live"}
     grantee, scope = grantees.get(typed["grantee"]), scopes.get(typed["scope"])
     if grantee is None:
-        faults["grantee"] = words("Choose to whom it is granted.")
+        faults["grantee"] = words("Choose a recipient.")
     if scope is None:
-        faults["scope"] = words("Choose what is granted.")
+        faults["scope"] = words("Choose a scope.")
     hours = typed["embargo_hours"]
     if not (hours.isascii() and hours.isdigit() and len(hours) <= 6):
         faults["embargo_hours"] = words(_EMBARGO)
@@ -250,7 +251,7 @@ def _day(visit: Visit, typed: Mapping[str, str], name: str, faults: Faults) -> d
     try:
         return date.fromisoformat(typed[name]) if typed[name] else None
     except ValueError:
-        faults[name] = visit.words("Write a date as 2026-01-31.")
+        faults[name] = visit.words("Enter the date as YYYY-MM-DD, for example 2026-01-31.")
         return None
 
 

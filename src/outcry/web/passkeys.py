@@ -78,7 +78,7 @@ def _spoken(handler: Handler) -> Handler:
         except NotConfirmed:
             return _json(desk, visit, Complaint("", with_next("/confirm", ADDING)), 401)
         except FormRefused:
-            old = visit.words("This page is too old: load it again.")
+            old = visit.words("This page has expired. Reload it.")
             return _json(desk, visit, Complaint(old), 400)
 
     return guarded(answer)

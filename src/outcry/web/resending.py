@@ -85,7 +85,7 @@ async def _resend_since(
     typed = said(await desk.form(visit), field, 40)
     since_ns = since_of(visit, typed, desk.now_ns())
     if since_ns is None:
-        fault = visit.words("Enter a day and a time of the last 30 days, in your time zone.")
+        fault = visit.words("Enter a date and time within the last 30 days.")
         return await one(desk, visit, row, {**typed_of(row), field: typed}, {field: fault})
     return await _resend(desk, visit, user, row, lambda: again(user, row, since_ns))
 
@@ -98,7 +98,7 @@ async def _resend(
         return desk.to(visit, f"{place}?done=not_active")
     verdict = await desk.counted(f"resend:{user.id}", _RESENDS)
     if not verdict.allowed:
-        fault = visit.words("Too much was sent again within a minute. Wait a moment.")
+        fault = visit.words("Too many resends in a minute. Try again in a moment.")
         page = await one(desk, visit, row, typed_of(row), {"": fault})
         return told_to_wait(page, -(-verdict.retry_after_ms // 1000))
     count = await asked(desk, again)

@@ -20,12 +20,12 @@ _HERE = "/account/security"
 _EMAIL = f"{_HERE}/email"
 #: What was just done, by what a page that did it adds to the address: said once, at the top.
 _DONE = {
-    "password": later("The password is changed. All other browsers are signed out."),
-    "passkey-removed": later("The passkey is removed."),
-    "totp-off": later("The authenticator is off."),
-    "email": later("A link went to the new address. The address changes once it is opened."),
-    "session": later("That browser is signed out."),
-    "sessions": later("All other browsers are signed out."),
+    "password": later("Password changed. You are signed out of all other browsers."),
+    "passkey-removed": later("Passkey removed."),
+    "totp-off": later("Two-factor authentication is off."),
+    "email": later("We sent a link to the new email address. The change takes effect when you open it."),
+    "session": later("Browser signed out."),
+    "sessions": later("All other browsers signed out."),
 }
 
 

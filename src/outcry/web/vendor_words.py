@@ -11,237 +11,245 @@ from outcry.web.language import Words, later
 #: Of every vendor: what a code means, and what to do; nothing where it passes by itself.
 _CODES: Mapping[str, tuple[str, str]] = {
     "disconnected": (
-        later("The connection broke off."),
-        later("It is made again by itself, at growing intervals up to a minute."),
+        later("The connection was lost."),
+        later("Reconnecting automatically, at intervals of up to a minute."),
     ),
     "unreachable": (
-        later("The vendor cannot be reached: its name is not found, or it does not answer."),
-        later(
-            "It is tried again by itself. If it stays so, look at the vendor's status page, and at the network."
-        ),
+        later("The vendor can't be reached: its host was not found or does not respond."),
+        later("We'll keep retrying. If this persists, check the vendor's status page and your network."),
     ),
     "link_silent": (
-        later("The connection stands, but nothing comes by it, not even signs of life."),
-        later("It is made anew by itself."),
+        later("Connected, but no data or heartbeats received."),
+        later("Reconnecting automatically."),
     ),
     "seam_overflow": (
-        later("More came in than may wait while history was fetched."),
-        later("It is begun again by itself; with fewer symbols it is quicker."),
+        later("Too many live trades arrived while history was loading."),
+        later("Restarting automatically. Fewer symbols load faster."),
     ),
     "rate_limited": (
-        later("The vendor asks for fewer requests."),
+        later("The vendor's request limit was exceeded."),
         later(
-            "It goes on by itself after a pause. End other programs that use the same account, if it stays so."
+            "Resumes automatically after a pause. If this persists, close other programs that use "
+            "the same account."
         ),
     ),
     "vendor_error": (
-        later("The vendor tells of a fault of its own."),
-        later("It is tried again by itself. If it stays so, look at the vendor's status page."),
+        later("The vendor reported an internal error."),
+        later("We'll keep retrying. If this persists, check the vendor's status page."),
     ),
     "protocol": (
-        later("What the vendor sent cannot be read."),
+        later("The vendor sent data that can't be read."),
         later(
-            "It is tried again by itself. If it stays so, tell the operator: the vendor may have changed its form."
+            "We'll keep retrying. If this persists, tell the operator: the vendor may have changed "
+            "its data format."
         ),
     ),
     "login_refused": (
-        later("The vendor does not accept what was entered to sign in."),
-        later("Enter it anew. After two refusals nothing more is tried, so that the account is not locked."),
+        later("The vendor rejected the credentials."),
+        later(
+            "Enter the credentials again. After two rejections we stop trying, so the vendor does "
+            "not lock the account."
+        ),
     ),
     "login_expired": (
-        later("The sign-in with the vendor has ended: its key, token or password holds no more."),
-        later("Make a new one there, and enter it."),
+        later("The vendor sign-in has expired: its key, token or password is no longer valid."),
+        later("Create a new one there and enter it here."),
     ),
     "not_entitled": (
-        later("The account at the vendor lacks the right to these real-time data."),
+        later("The vendor account has no entitlement to this real-time data."),
         later("Subscribe to the exchange's data there, then try again."),
     ),
     "unknown_contract": (
-        later("The vendor has no contract of this name."),
-        later("Leave the product out, or ask the vendor what it is called there."),
+        later("The vendor does not know this contract."),
+        later("Remove the product, or ask the vendor for its name there."),
     ),
     "too_many_sessions": (
-        later("The account is in use by too many programs at once."),
-        later("End the others, then try again."),
+        later("Too many programs are using the account at once."),
+        later("Close the others, then try again."),
     ),
     "not_allowed": (
-        later("The vendor forbids this connection to the account, or from this place."),
-        later("Read the vendor's rules; run it on your own machine where they ask for that."),
+        later("The vendor does not allow this connection for this account or location."),
+        later("Read the vendor's rules. If they require it, run the agent on your own computer."),
     ),
     "wrong_entry": (
-        later("The vendor cannot use one of the entries."),
-        later("Enter them anew."),
+        later("The vendor rejected one of the settings."),
+        later("Enter them again."),
     ),
     "unsubscribed": (
         later("The vendor does not send this contract."),
-        later("Look there whether the subscription to the exchange's data still stands."),
+        later("Check with the vendor that your subscription to the exchange's data is active."),
     ),
-    "paused": (later("It rests, as it was told to."), later("Resume it when you want it back.")),
+    "paused": (later("Paused."), later("Resume it when you need it again.")),
     "not_installed": (
-        later("What this service needs for this vendor is not installed any more."),
-        later("Its operator has to install it."),
+        later("Support for this vendor is no longer installed."),
+        later("Ask the operator to install it."),
     ),
     "not_hosted": (
-        later("This service may not connect this vendor any more."),
-        later("Connect it by the agent on your own machine."),
+        later("This service may no longer connect to this vendor."),
+        later("Connect with the agent on your own computer."),
     ),
     "entries_lost": (
-        later("What was entered can no longer be opened: the service's key for it is another one."),
-        later("Enter it anew."),
+        later("The stored credentials can't be decrypted: the service's encryption key has changed."),
+        later("Enter the credentials again."),
     ),
     "pushed": (
-        later("A program of yours sends a feed of this name already."),
-        later("End that program, then try again."),
+        later("Your own program already sends a feed with this name."),
+        later("Stop that program, then try again."),
     ),
     "agent_stopped": (
-        later("The agent on your own machine was stopped."),
+        later("The agent on your computer was stopped."),
         later("Start it again there: outcry agent."),
     ),
     "no_room": (
-        later("The agent's machine has no room left for what comes."),
-        later("Make room on its disk: it goes on by itself."),
+        later("The disk of the agent's computer is full."),
+        later("Free disk space. Recording resumes automatically."),
     ),
 }
 #: Where a vendor has a remedy of its own.
 _CURES: Mapping[str, Mapping[str, str]] = {
     "databento": {
         "login_refused": later(
-            "The key was revoked, is not complete, or is of another team. Make a new one in Databento's portal, under "
-            "API keys, and enter it."
+            "The key was revoked, is incomplete or belongs to another team. Create a new key under "
+            "API keys in the Databento portal and enter it here."
         ),
         "login_expired": later(
-            "The key was deactivated, in the portal or by Databento. Make a new one there, under API keys, and enter "
-            "it."
+            "The key was deactivated, in the portal or by Databento. Create a new one there under "
+            "API keys and enter it here."
         ),
         "not_entitled": later(
-            "The key's team has no live subscription to GLBX.MDP3, or the exchange's agreement is not signed yet: see "
-            "the plan in Databento's portal. Access to history alone does not include live data."
+            "The key's team has no live subscription to GLBX.MDP3, or has not signed the exchange "
+            "agreement. Check your plan in the Databento portal. Access to historical data does not "
+            "include live data."
         ),
         "too_many_sessions": later(
-            "The team has as many live connections as its plan allows, ten as a rule. End those of other programs, "
-            "then try again."
+            "The team has reached its plan's limit of live connections, usually ten. Close those of "
+            "other programs, then try again."
         ),
         "unknown_contract": later(
-            "GLBX.MDP3 lists no such contract on this day: it has expired, or is not listed yet. Leave the product out."
+            "GLBX.MDP3 has no such contract today: it has expired or is not listed yet. Remove the product."
         ),
     },
     "ibkr": {
         "unreachable": later(
-            "Trader Workstation or IB Gateway does not run, its API is not enabled, or the port is another: Gateway "
-            "has 4001 (paper 4002), Trader Workstation 7496 (paper 7497), unless they were changed."
+            "Trader Workstation or IB Gateway is not running, its API is off, or the port is wrong. "
+            "The default ports are 4001 for Gateway (paper 4002) and 7496 for Trader Workstation "
+            "(paper 7497)."
         ),
         "disconnected": later(
-            "Trader Workstation was closed, restarts as it does once a day, or lost its own line. It is connected "
-            "again by itself once somebody is signed in there. If it stays so, let the address of the agent's machine "
-            "in, in its API settings."
+            "Trader Workstation was closed, is doing its daily restart or lost its own connection. "
+            "The feed reconnects once you are signed in there. If this persists, allow the IP "
+            "address of the agent's computer in its API settings."
         ),
         "not_entitled": later(
-            "The account has no data of this exchange for use through the API: subscribe under Market Data "
-            "Subscriptions in the Client Portal. Or its allowance is used up: few accounts can follow more than three "
-            "contracts trade by trade at once. Choose fewer products and close Time & Sales windows; it is tried "
-            "again each minute."
+            "The account has no API data for this exchange: subscribe under Market Data "
+            "Subscriptions in the Client Portal. Or its data limit is used up: few accounts can "
+            "follow more than three contracts trade by trade. Choose fewer products and close Time & "
+            "Sales windows. We retry every minute."
         ),
         "too_many_sessions": later(
-            "The same user is signed in elsewhere, in another Trader Workstation or on the phone, and takes the data. "
-            "Sign out there, or have a second user name made for the account."
+            "The same user is signed in elsewhere, in another Trader Workstation or on a phone, and "
+            "receives the data there. Sign out there, or create a second user name for the account."
         ),
         "wrong_entry": later(
-            "Another program uses this client id. Enter a number that no other program of yours uses."
+            "Another program uses this client ID. Enter a number that none of your other programs uses."
         ),
         "rate_limited": later(
-            "Interactive Brokers hands out history slowly: sixty requests in ten minutes. It goes on by itself."
+            "Interactive Brokers limits history to 60 requests in 10 minutes. Loading continues "
+            "automatically."
         ),
         "unsubscribed": later(
-            "Either Trader Workstation has lost its own line to Interactive Brokers, and makes it again: look there "
-            "if it stays so. Or the account's allowance is used up: few can follow more than three contracts trade by "
-            "trade at once. Then choose fewer products, and close Time & Sales windows."
+            "Trader Workstation lost its connection to Interactive Brokers and is reconnecting; "
+            "check there if this persists. Or the account's data limit is used up: few accounts can "
+            "follow more than three contracts trade by trade. Choose fewer products and close Time & "
+            "Sales windows."
         ),
         "unknown_contract": later(
-            "Interactive Brokers does not know the contract, or the account may not trade futures. Leave the product "
-            "out, or ask for the permission in the Client Portal."
+            "Interactive Brokers does not know the contract, or the account may not trade futures. "
+            "Remove the product, or request the permission in the Client Portal."
         ),
     },
     "tastytrade": {
         "login_refused": later(
-            "The grant was revoked, or secret and token do not belong together. Make a new grant in your OAuth "
-            "application and enter both. Nothing is tried meanwhile: tastytrade blocks addresses for hours after "
-            "several refusals."
+            "The grant was revoked, or the secret and token don't match. Create a new grant in your "
+            "OAuth application and enter both. We don't retry: tastytrade blocks IP addresses for "
+            "hours after several rejections."
         ),
         "login_expired": later(
-            "The refresh token does not end by itself: it was revoked, or its application was removed. Make a new "
-            "grant and enter it."
+            "Refresh tokens don't expire: this one was revoked or its application was removed. "
+            "Create a new grant and enter it."
         ),
         "not_entitled": later(
-            "The account is not enabled for futures, or its data are delayed: ask tastytrade to enable real-time "
-            "futures data."
+            "The account is not enabled for futures, or its data is delayed. Ask tastytrade to "
+            "enable real-time futures data."
         ),
         "not_allowed": later(
-            "tastytrade does not allow this to the grant: it lacks the scope `read`, or the account is restricted. "
-            "Make a grant with that scope, or ask tastytrade."
+            "tastytrade does not allow this: the grant lacks the `read` scope, or the account is "
+            "restricted. Create a grant with that scope, or ask tastytrade."
         ),
         "too_many_sessions": later(
-            "The streamer allows only so many connections at once. Close other programs that stream, then try again."
+            "The streamer limits simultaneous connections. Close other programs that stream, then try again."
         ),
     },
     "tradovate": {
         "login_refused": later(
-            "User name, password, and the id and secret of the API key have to be right together, and the API add-on "
-            "active. Sign in on Tradovate's own page first: after wrong tries it may ask there for more."
+            "The user name, password, API key ID and API secret must all be correct, and the API "
+            "add-on active. Sign in on Tradovate's own page first: after failed attempts it may ask "
+            "for more there."
         ),
         "login_expired": later(
-            "The password was changed, or the API key has ended. Make a new key in Tradovate's settings and enter "
-            "everything anew."
+            "The password was changed, or the API key has expired. Create a new key in Tradovate's "
+            "settings and enter all credentials again."
         ),
         "not_entitled": later(
-            "The market data agreement for use through the API is missing, or does not hold this exchange. Ask "
-            "Tradovate: the data you see in its own program are not enough."
+            "The market data agreement for API use is missing or does not cover this exchange. Ask "
+            "Tradovate: access in its own program is not enough."
         ),
         "too_many_sessions": later(
-            "Tradovate limits how many programs are signed in with one user. End the others, then try again."
+            "Tradovate limits how many programs one user can sign in with. Close the others, then try again."
         ),
         "rate_limited": later(
-            "Tradovate asks to wait, as it does after wrong tries to sign in. It is tried again by itself, not earlier."
+            "Tradovate imposed a waiting time, as it does after failed sign-ins. We retry when it is over."
         ),
         "not_allowed": later(
-            "Tradovate wants proof that a person asks, or does not let this user have market data through the API. "
-            "Sign in on its own page, open a chart there, and approve the new device by the mail it sends; then try "
-            "again."
+            "Tradovate wants proof that you are a person, or does not allow this user market data "
+            "through the API. Sign in on its page, open a chart and approve the new device by email. "
+            "Then try again."
         ),
     },
     "projectx": {
         "login_refused": later(
-            "The API key was made anew in the platform, or belongs to another user name or firm. Enter the new one, "
-            "with the user name exactly as the platform shows it."
+            "The API key was regenerated in the platform, or belongs to another user name or firm. "
+            "Enter the new key, and the user name exactly as the platform shows it."
         ),
         "login_expired": later(
-            "The token of 24 hours was not renewed: the API key has ended. Make a new one in the platform."
+            "The 24-hour token was not renewed: the API key has expired. Create a new one in the platform."
         ),
         "not_entitled": later(
-            "The account has no market data, or API access is not subscribed. Look in the platform's settings, or ask "
-            "your firm."
+            "The account has no market data, or API access is not subscribed. Check the platform's "
+            "settings, or ask your firm."
         ),
         "too_many_sessions": later(
-            "The platform allows one session of this kind at a time. Close the others, then try again."
+            "The platform allows one session of this type at a time. Close the others, then try again."
         ),
         "not_allowed": later(
-            "The platform's agreements are not signed, or the firm has switched API keys off, or forbids the place you "
-            "connect from: sign in to the platform once, read the firm's rules, and run the agent on your own "
-            "computer, without a VPN."
+            "The platform's agreements are not signed, or the firm has disabled API keys or does not "
+            "allow your location. Sign in to the platform once, read the firm's rules, and run the "
+            "agent on your own computer without a VPN."
         ),
         "rate_limited": later(
-            "History is limited to thirty requests in thirty seconds. It goes on by itself."
+            "History is limited to 30 requests in 30 seconds. Loading continues automatically."
         ),
     },
     "massive": {
         "login_refused": later(
-            "The key was replaced or is not complete. Enter the one that the portal shows now."
+            "The key was replaced or is incomplete. Enter the one that the portal shows now."
         ),
         "not_entitled": later(
-            "The plan has no real-time futures of this exchange. A plan with delayed data does not answer live: change "
-            "it in the portal."
+            "The plan has no real-time futures data for this exchange. Delayed plans can't provide "
+            "live data. Change the plan in the portal."
         ),
         "too_many_sessions": later(
-            "The plan allows only so many connections at once, often one. End the other program, then try again."
+            "The plan limits simultaneous connections, often to one. Close the other program, then try again."
         ),
     },
 }

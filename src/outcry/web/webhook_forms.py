@@ -16,8 +16,8 @@ from outcry.web.language import Words, later
 _LONGEST_ADDRESS = 1000
 _CHOICES = ("target", "min_severity", "window", "ordered", "at_once")
 _REFUSALS: Mapping[str, str] = {
-    "label": later("This name is too long: 60 characters at most."),
-    "too_many": later("There are 20 webhooks already: remove one first."),
+    "label": later("The name is too long (maximum 60 characters)."),
+    "too_many": later("You already have 20 webhooks. Remove one first."),
 }
 
 
@@ -38,16 +38,16 @@ def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) 
     """A subscription as wished; None, with faults, where it cannot be one."""
     target = next((one for one in Target if one == typed["target"]), None)
     if target is None:
-        faults["target"] = words("Choose where alerts shall be sent.")
+        faults["target"] = words("Choose where to send alerts.")
     severity = next((one for one in get_args(Severity) if one == typed["min_severity"]), None)
     if severity is None:
-        faults["min_severity"] = words("Choose from which severity on.")
+        faults["min_severity"] = words("Choose a minimum severity.")
     roots = tuple(dict.fromkeys(typed["symbols"].split()))
     if any(root not in offered(desk) for root in roots):
-        faults["symbols"] = words("Choose among the symbols of the list.")
+        faults["symbols"] = words("Choose symbols from the list.")
     window = next((one for one in get_args(Window) if one == typed["window"]), None)
     if target is Target.EMAIL and window is None:
-        faults["window"] = words("Choose when mails are sent.")
+        faults["window"] = words("Choose a sending schedule.")
     if faults or target is None or severity is None:
         return None
     mail = target is Target.EMAIL

@@ -130,7 +130,7 @@ def page(desk: Desk, visit: Visit, template: str, status: int = 200, **values: A
 
 def _shut(desk: Desk, visit: Visit) -> dict[str, str]:
     """Targets that cannot be chosen here, and why."""
-    return {} if desk.services.consent.able else {Target.EMAIL.value: visit.words("no mail server is set up")}
+    return {} if desk.services.consent.able else {Target.EMAIL.value: visit.words("email not set up")}
 
 
 def typed_of(row: SubscriptionRow) -> dict[str, str]:

@@ -52,7 +52,7 @@ async def test_webhook(desk: Desk, visit: Visit) -> Response:
         result=result,
         excerpt=as_seen(result.excerpt),
         request=as_seen(result.request),
-        diagnosis=result_words(visit.words, result.code, row.target),
+        diagnosis=result_words(visit.words, result.code, row.target, result.status),
         times=timed(visit.words, result.phases_ms, result.took_ms),
     )
 

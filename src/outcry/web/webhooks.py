@@ -138,7 +138,7 @@ async def _judged(
 
 
 def _too_often(visit: Visit) -> str:
-    return visit.words("Nothing was saved: too many addresses are looked up for you at once. Wait a moment.")
+    return visit.words("Not saved: too many of your URLs are being checked at once. Try again in a moment.")
 
 
 def _made(desk: Desk, visit: Visit, made: Made, mail: str | None) -> Response:
