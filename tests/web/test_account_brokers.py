@@ -72,7 +72,7 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
         "ESH2026",
         "NQH2026",
         "ES NQ",
-        "sent nothing for too long",
+        "no data or heartbeat for 15 seconds",
     ):
         assert part in page
     for part in ("bobs-feed", "CLJ2026", "house-feed", "GCJ2026"):

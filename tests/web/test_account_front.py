@@ -34,7 +34,7 @@ def test_why_nothing_is_live_is_said_with_the_next_step(stage: WebStage) -> None
     got = ann.get("/account")
     page = Read(got).text
     assert "0 live" in page
-    assert "No live feed of it is connected for you" in page
+    assert "You have no live feed for this symbol" in page
     assert 'href="/account/brokers">Connect a broker' in got.text
     assert "No API key yet." in page
     assert "No webhooks yet." in page

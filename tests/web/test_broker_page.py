@@ -78,7 +78,7 @@ def until(so: Callable[[], bool]) -> None:
     [
         (ConnectionPhase.CONNECTING, "connecting", "(delayed) unless another feed", {"pause"}),
         (ConnectionPhase.CONNECTING, "unreachable", "can't be reached", {"pause"}),
-        (ConnectionPhase.CATCHING_UP, "catching_up", "the session so far", {"pause"}),
+        (ConnectionPhase.CATCHING_UP, "catching_up", "the earlier trades", {"pause"}),
         (ConnectionPhase.LIVE, "live", "are live while", {"pause"}),
         (ConnectionPhase.LIVE, "no_prior", "Import an earlier session.", {"pause"}),
         (ConnectionPhase.DEGRADED, "not_entitled", "The others are delayed", {"pause"}),

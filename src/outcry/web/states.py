@@ -53,22 +53,22 @@ _CODES: dict[str, tuple[Kind, str, str, str]] = {
         "/broker-guide",
     ),
     "login_refused": (
-        "error", "Refused", "The vendor does not accept what was entered to sign in.", "/account/brokers",
+        "error", "Refused", "The vendor rejected the credentials.", "/account/brokers",
     ),
-    "login_expired": ("error", "Refused", "The sign-in with the vendor has ended.", "/account/brokers"),
+    "login_expired": ("error", "Refused", "The vendor sign-in has expired.", "/account/brokers"),
     "not_entitled": (
-        "error", "Refused", "The account at the vendor has no real-time data of this contract.", "/account/brokers",
+        "error", "Refused", "The vendor account has no real-time data for this contract.", "/account/brokers",
     ),
-    "unknown_contract": ("error", "Refused", "The vendor has no contract of this name.", "/account/brokers"),
+    "unknown_contract": ("error", "Refused", "The vendor does not know this contract.", "/account/brokers"),
     "too_many_sessions": (
-        "error", "Refused", "The account is in use by too many programs at once.", "/account/brokers",
+        "error", "Refused", "Too many programs are using the account at once.", "/account/brokers",
     ),
     "not_allowed": (
-        "error", "Refused", "The vendor forbids this connection to the account, or from this place.",
+        "error", "Refused", "The vendor does not allow this connection for this account or location.",
         "/account/brokers",
     ),
     "wrong_entry": (
-        "error", "Refused", "The vendor cannot use one of the entries of the connection.", "/account/brokers",
+        "error", "Refused", "The vendor rejected one of the connection's settings.", "/account/brokers",
     ),
 }  # fmt: skip
 _REFUSED: tuple[Kind, str, str, str] = (
