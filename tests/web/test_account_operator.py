@@ -253,7 +253,7 @@ def test_feeds_of_users_are_counted_and_not_shown(stage: WebStage, boss: Member,
     show(board, ann.user.id, "anns-feed", Contract("ES", 2026, 3), "live")
     show(board, boss.user.id, "own-feed", Contract("NQ", 2026, 3), "live")
     page = Read(boss.get("/operator/feeds")).text
-    for part in ("house-feed", "GCJ2026", "its market data has stopped", "2 streams from users"):
+    for part in ("house-feed", "GCJ2026", "sends no market data", "2 streams from users"):
         assert part in page
     for part in ("anns-feed", "ESH2026", "own-feed", "NQH2026"):
         assert part not in page

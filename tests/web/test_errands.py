@@ -105,7 +105,7 @@ def test_what_finds_no_place_is_refused_with_what_was_typed(stage: WebStage, hos
                 assert Read(refused).entry("label") == "Third"
             tested = ann.send(f"/account/webhooks/{row.id}/test")
             assert tested.status == 429
-            assert "still in progress" in Read(tested).text
+            assert "deliveries are in progress" in Read(tested).text
             renamed = ann.send(f"/account/webhooks/{row.id}", wish(address="", label="Renamed"))
             assert renamed.status == 303  # nothing is looked for
         finally:
