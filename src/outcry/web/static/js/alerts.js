@@ -1,8 +1,8 @@
-/** The alerts page comes to life: rows arrive as the server writes them, distances follow the quotes.
+/** Live updates of the Alerts page: new rows arrive as the server renders them, distances follow the quotes.
  *
- * Rules kept: the list never jumps under the reader: while it is paused or scrolled, what came is counted in a pill; rows
- * are fetched at most once a second; what was read is known to this browser only; silent unless sound was switched on.
- * With sound on, a hidden tab goes on fetching rows, because it has to ring for those that the filters let through.
+ * The list never jumps: while it is paused or scrolled, new alerts are counted in a pill. Rows are fetched at most
+ * once a second. Only this browser stores which alerts were read. Sound is off unless enabled; with sound on, a hidden
+ * tab keeps fetching rows so that it can ring for alerts that pass the filters.
  */
 
 import { counted, filled, say, words } from "./page.js";
@@ -18,7 +18,7 @@ const SOUND = "outcry-alerts-sound";
 
 const rows = () => [...table.querySelectorAll("tr[data-seq]")];
 const seqOf = (row) => Number(row.dataset.seq);
-/** As many rows as a page holds that stands open for days; older ones are on the pages of older ones. */
+/** Maximum number of rows on a page that stays open for days; older rows are on older pages. */
 const MOST_ROWS = 500;
 
 function kept(name) {
@@ -33,11 +33,11 @@ function keep(name, value) {
   try {
     localStorage.setItem(name, value);
   } catch {
-    // the page works all the same
+    // the page works without it
   }
 }
 
-// -- what was read
+// -- read alerts
 
 let readUpTo = Number(kept(READ) ?? Math.max(0, ...rows().map(seqOf)));
 
@@ -59,7 +59,7 @@ read.addEventListener("click", () => {
   pause.focus();
 });
 
-// -- rows that come
+// -- new rows
 
 let newest = data.newest;
 let held = [];
@@ -82,7 +82,7 @@ async function fetchRows() {
   try {
     take(await rowsSince(newest));
   } catch {
-    // the stream says when the connection is lost, and back
+    // the stream reports a lost and a restored connection
   }
   asking = false;
   if (again) fetchRows();
@@ -90,7 +90,7 @@ async function fetchRows() {
 
 document.addEventListener("visibilitychange", () => !document.hidden && again && fetchRows());
 
-/** The tables of all rows recorded since, the newest first: as many pages as they fill, up to as many rows as are kept. */
+/** Fetch all rows recorded since, newest first, in as many pages as needed up to the maximum. */
 async function rowsSince(after) {
   const tables = [];
   let [before, count] = ["", 0];
@@ -138,7 +138,7 @@ function showPill() {
   pill.textContent = counted(data.words.new, count);
 }
 
-/** Put in what was held back, the newest on top, each under its day. */
+/** Insert the held rows, newest on top, under their days. */
 function showHeld() {
   for (const body of held.reverse()) {
     for (const row of body.querySelectorAll("tr[data-seq]")) row.classList.add("is-new");
@@ -154,7 +154,7 @@ function showHeld() {
   markUnread();
 }
 
-/** Let rows at the end go where there are too many; the way to the older ones then leads to them. */
+/** Remove rows beyond the maximum; the link to older rows then leads to them. */
 function dropOldest() {
   const dropped = rows().slice(MOST_ROWS);
   if (!dropped.length) return;
@@ -194,7 +194,7 @@ function soundOn() {
   return sound.getAttribute("aria-pressed") === "true";
 }
 
-/** Start audio, or resume it: browsers allow that only after a gesture on the page, and pause it as they like. */
+/** Start or resume audio. Browsers allow it only after a gesture on the page and may suspend it. */
 async function startAudio() {
   audio ??= new AudioContext();
   if (audio.state === "running") return;
@@ -220,7 +220,7 @@ sound.addEventListener("click", () => {
   keep(SOUND, on ? "on" : "off");
   if (on) ring(false);
 });
-// After a reload sound may be on without a gesture on this page: the first one starts audio.
+// After a reload, sound may be enabled without a gesture on this page: the first gesture starts audio.
 for (const gesture of ["pointerdown", "keydown"]) {
   addEventListener(gesture, () => soundOn() && startAudio(), { capture: true, once: true });
 }

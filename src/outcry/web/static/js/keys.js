@@ -1,14 +1,14 @@
-/** Single keys and the two dialogs behind them: `/` go to symbol, `?` what keys there are, `g l` and `g a` pages.
+/** Keyboard shortcuts and their two dialogs: `/` search symbols, `?` list shortcuts, `g l` and `g a` open pages.
  *
- * Rules kept: never while something is typed or a dialog is open; not at all where the reader has switched them off
- * (`<html data-shortcuts>`); every key does what a link or button does too.
+ * Shortcuts are inactive while the user types or a dialog is open, and if they are turned off (`<html
+ * data-shortcuts>`). Every shortcut has a link or button with the same effect.
  */
 
 const pages = { l: "/", a: "/alerts" };
 const registered = new Map();
 let afterG = 0;
 
-/** Have a key do something on this page; returns what takes it back. */
+/** Bind a key on this page; returns a function that removes it. */
 export function onKey(key, action) {
   registered.set(key, action);
   return () => registered.delete(key);
@@ -40,7 +40,7 @@ function open(dialog) {
   if (!dialog.open) dialog.showModal();
 }
 
-// -- what keys there are
+// -- list of shortcuts
 
 const keysDialog = document.getElementById("keys-dialog");
 const showKeys = document.getElementById("show-keys");
@@ -48,7 +48,7 @@ showKeys.hidden = false;
 showKeys.addEventListener("click", () => open(keysDialog));
 onKey("?", () => open(keysDialog));
 
-// -- go to symbol: a list that narrows while one types
+// -- symbol search: the list narrows as the user types
 
 const dialog = document.getElementById("symbol-dialog");
 const input = document.getElementById("symbol-dialog-input");

@@ -1,7 +1,7 @@
-/** The Levels page, live: numbers, marks and what is near, as the stream tells them.
+/** Live updates of the Levels page: numbers, map marks and highlights.
  *
- * Rules kept: words come from the server: where a state changes, its regions are taken anew; here only figures and places
- * change, and no row moves while one looks at it.
+ * Texts come from the server: when a state changes, its regions are fetched again. Here only numbers and positions
+ * change, and rows never move while the page is visible.
  */
 
 import { exchangeTime, findChips, loseChips } from "./lost.js";
@@ -20,7 +20,7 @@ const waiting = new Map();
 let frame = 0;
 let refreshing = 0;
 
-// -- reading the rows the server made
+// -- read the rows rendered by the server
 
 function readRows() {
   rows.clear();
@@ -46,9 +46,9 @@ function readRows() {
   }
 }
 
-// -- writing figures
+// -- write numbers
 
-/** `marked`: with the underline that says it has just changed: prices, not what only follows from them. */
+/** `marked`: underline the changed value. Used for prices, not for values derived from them. */
 function write(element, text, { marked = false } = {}) {
   if (element.textContent === text) return;
   element.textContent = text;
@@ -65,7 +65,7 @@ function distance(row, price) {
   return formatTicks(ticksBetween(price, row.last, row.tick));
 }
 
-/** What each column says of a levels answer; undefined: as it was. */
+/** The column values of a levels answer; undefined leaves a column unchanged. */
 function columns({ developing, overnight, prior }) {
   return {
     vah: developing?.vah, poc: developing?.poc, val: developing?.val, ib_high: developing?.ibHigh, ib_low: developing?.ibLow,
@@ -86,7 +86,7 @@ function update(row, answer) {
       write(row.bias, said.biases[answer.bias] ?? answer.bias, { marked: true });
     }
   }
-  // the next naked POC above and below: which of those given, nothing more
+  // the nearest naked POCs above and below, from the given list
   const naked = row.naked.filter((each) => !row.touched.has(each.date)).map((each) => each.price);
   place(row, "naked_above", Math.min(...naked.filter((price) => price >= row.last)));
   place(row, "naked_below", Math.max(...naked.filter((price) => price < row.last)));
@@ -128,7 +128,7 @@ function measure(row, cell) {
   cell.classList.toggle("far", share !== null && share > FAR);
 }
 
-// -- what the stream tells: at most one writing a frame, none while nobody looks
+// -- stream events: at most one update per frame, none while the page is hidden
 
 function put(answer) {
   note(answer);
@@ -146,7 +146,7 @@ function flush() {
   refreshAges();
 }
 
-/** Take the regions anew: at most once a second, and only while somebody looks. */
+/** Fetch the regions again: at most once a second, and only while the page is visible. */
 function refresh() {
   if (refreshing) return;
   refreshing = setTimeout(async () => {
@@ -157,7 +157,7 @@ function refresh() {
 }
 
 let losing = 0;
-/** The newest event of any market, and the zone of its exchange. */
+/** Time of the newest event of any market, with its exchange's time zone. */
 let heard = { at: marketNow(), zone: said.zone };
 
 function note({ symbol, updatedAt }) {
@@ -165,7 +165,7 @@ function note({ symbol, updatedAt }) {
   if (at >= heard.at) heard = { at, zone: rows.get(symbol)?.zone ?? said.zone };
 }
 
-/** Nothing is heard: what it says of states holds no more, at once; that it stays so is told when it does. */
+/** The stream is lost: show the states as unknown at once, and the notice if it stays lost. */
 function lost() {
   clearTimeout(losing);
   loseChips();
@@ -188,7 +188,7 @@ function back() {
   refresh();
 }
 
-/** What is traded at is naked no more, though it is listed until the session completes. */
+/** A POC that traded is no longer naked, although it stays listed until the session completes. */
 function touch({ symbol, type, ref }) {
   const row = rows.get(symbol);
   if (!row || type !== "naked-poc" || row.touched.has(ref)) return;
@@ -214,7 +214,7 @@ function hear(name, data) {
   else if (name === "back") back();
 }
 
-// -- what one types is looked for at once
+// -- search as the user types
 
 const find = document.getElementById("find");
 let typed = 0;

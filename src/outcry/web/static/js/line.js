@@ -1,8 +1,8 @@
-/** The line to the service: one EventSource, opened anew when it breaks, from the last event heard on.
+/** The connection to the service: one EventSource, reopened after a failure from the last event on.
  *
- * Rules kept: what is wanted anew begins anew; what only broke goes on where it was. A lost line is told after the first
- * failure, its return with the first thing heard. A line that says nothing for a minute is opened anew: whether it is
- * dead or the market quiet cannot be heard (comments that keep it alive are not given to scripts).
+ * A change of symbols starts a new stream; a broken stream resumes. A failure is reported after the first failed
+ * attempt, recovery with the first event. A stream without events for a minute is reopened, because scripts cannot see
+ * keep-alive comments and so cannot tell a dead connection from a quiet market.
  */
 
 const NAMES = ["snapshot", "levels", "quote", "alert", "state"];
@@ -10,7 +10,7 @@ const SHORTEST_MS = 500;
 const LONGEST_MS = 20_000;
 const SILENT_MS = 60_000;
 
-/** `known`: has `id` and `symbols` of what was heard so far. `told`: takes {name, data, id, symbols}. */
+/** `known`: has the received `id` and `symbols`. `told`: called with {name, data, id, symbols}. */
 export class Line {
   symbols = undefined;
   #known;
@@ -27,7 +27,7 @@ export class Line {
     addEventListener("online", () => this.#lost && this.symbols !== undefined && this.#again());
   }
 
-  /** Hear of these symbols (null: all), from here on or from where the last line ended. */
+  /** Receive events of these symbols (null: all), from now on or from the last event of the previous connection. */
   want(symbols) {
     if (this.#source && same(symbols, this.symbols)) return;
     this.#drop();
@@ -35,7 +35,7 @@ export class Line {
     if (symbols === null || symbols.size) this.#open();
   }
 
-  /** Hear nothing more. */
+  /** Close the connection. */
   close() {
     this.#drop();
     this.symbols = undefined;
@@ -80,7 +80,8 @@ export class Line {
     this.#told({ name, data: JSON.parse(event.data), id: event.lastEventId, symbols });
   }
 
-  /** The line broke, or the service ended it: a key or a session is over. The next try finds out. */
+  /** The connection failed, or the service closed it because a key or session ended. The next attempt finds out which.
+   */
   #failed() {
     this.#drop();
     if (!this.#lost) {

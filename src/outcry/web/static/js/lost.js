@@ -1,12 +1,12 @@
-/** What a page says while nothing is heard from the service: no chip claims that it is live, and since when that is.
+/** Marks a page as offline while the service is unreachable: no chip claims to be live.
  *
- * Rules kept: the words are the server's, in the page's `<template id="lost-chip">`; what stood there comes back with the
- * connection, and what has changed meanwhile the page takes anew.
+ * The texts are the server's, in the page's `<template id="lost-chip">`. The previous content returns with the
+ * connection, and the page fetches what changed meanwhile.
  */
 
 const kept = new Map();
 
-/** Chips, and counts of them, that say live, say the contrary: in shape and word, at once. */
+/** Replace live chips and counts with the offline ones, by shape and text. */
 export function loseChips() {
   const sign = document.getElementById("lost-chip").content;
   for (const live of document.querySelectorAll(".chip.live, .count.live")) {
@@ -20,7 +20,7 @@ export function loseChips() {
   }
 }
 
-/** What stood there before stands there again. */
+/** Restore the previous chips and counts. */
 export function findChips() {
   for (const [chip, { title, nodes }] of kept) {
     chip.classList.replace("lost", "live");
@@ -30,7 +30,7 @@ export function findChips() {
   kept.clear();
 }
 
-/** An instant (ms) as the exchange's clock shows it: `14:03:07 EST`, in every language. */
+/** Format a time (ms) in the exchange's zone: `14:03:07 EST`, in every language. */
 export function exchangeTime(at, zone) {
   const parts = new Intl.DateTimeFormat("en-US", {
     timeZone: zone, hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",

@@ -1,10 +1,10 @@
-/** Puts a fragment of the server in the place of a part of the page, changing only what differs: focus, selection,
- * scrolling and what is open stay as they are.
+/** Replaces a part of the page with a fragment from the server, changing only what differs, so that focus, selection,
+ * scroll position and open details stay.
  *
- * Rule kept: words come from the server; nothing here writes one.
+ * Texts come from the server; none are written here.
  */
 
-/** The parts of a fragment (`data-part`) put in the place of those of the page. */
+/** Replace the page's parts (`data-part`) with those of a fragment. */
 export function swapParts(html, page = document) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
   for (const part of fresh.querySelectorAll("[data-part]")) {
@@ -13,7 +13,7 @@ export function swapParts(html, page = document) {
   }
 }
 
-/** Make a node the same as another. */
+/** Make a node equal to another. */
 function morph(old, fresh) {
   if (old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
     old.replaceWith(document.importNode(fresh, true));

@@ -1,10 +1,9 @@
-/** What is done now and then, as often as is wanted and no more often than is good.
+/** Rate-limited background work.
  *
- * Rule kept: nothing is done for a page that nobody sees; once it is seen, what was wanted meanwhile is.
+ * Nothing runs while the page is hidden; requested work runs once it is visible.
  */
 
-/** Does something now and then: when asked, but not sooner after the last time than `pause` ms, never twice at once, and
- * only while seen. */
+/** Runs a task on request: at least `pause` ms apart, never twice at once, and only while the page is visible. */
 export function paced(pause, act) {
   let timer = 0;
   let done = -Infinity;

@@ -1,17 +1,17 @@
-/** What every page does: the theme at once, copy buttons, the summary of a refused form, ages, what is read aloud.
+/** Behaviour of every page: theme, copy buttons, form error summary, ages and announcements.
  *
- * Rules kept: a page is whole without this; text comes from the server, here only numbers change.
+ * Pages work without this script. Texts come from the server; only numbers change here.
  */
 
 import "./keys.js";
 
-/** The words of a JSON block of the page. */
+/** The texts in a JSON block of the page. */
 export function words(id) {
   const block = document.getElementById(id);
   return block ? JSON.parse(block.textContent) : {};
 }
 
-/** A sentence of the server's with its values in it: "as of {time}". */
+/** Fill the values into a server text such as "as of {time}". */
 export function filled(text, values) {
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
@@ -19,7 +19,7 @@ export function filled(text, values) {
 /** The page's language, for numbers and times. */
 export const language = document.documentElement.lang || "en";
 
-/** A sentence with a number in it, in the form that number takes: of the forms by plural category, `{count}` filled in. */
+/** Return a text with a number: picks the plural form by category and fills in `{count}`. */
 export function counted(forms, count) {
   const form = forms[new Intl.PluralRules(language).select(count)] ?? forms.other;
   return filled(form, { count: new Intl.NumberFormat(language).format(count) });
@@ -29,9 +29,9 @@ const EVERY_MS = 5000;
 let waiting = "";
 let timer = 0;
 
-/** Announce a text to screen readers. An update waits until five seconds have passed since the text before it, and the
- * newest replaces one that waits. `asked`: the reader's own key or click called for it, so it is announced at once.
- * `urgent`: at once, and interrupting what is being read. */
+/** Announce a text to screen readers. Announcements are at least five seconds apart; the newest replaces a waiting one.
+ * `asked`: announced at once, because the user pressed a key or button. `urgent`: at once, interrupting speech.
+ */
 export function say(text, { urgent = false, asked = false } = {}) {
   if (urgent) document.getElementById("said-now").textContent = text;
   else if (asked || !timer) speak(text);
@@ -49,18 +49,19 @@ function speak(text) {
   }, EVERY_MS);
 }
 
-// -- the present, as the market of this page has it: the server's clock, not this machine's
+// -- current market time, from the server's clock
 
 const block = document.documentElement.dataset.now;
 const ahead = block ? Date.parse(block) - Date.now() : 0;
 
-/** The time of the market shown, in ms; what is stale is judged by it. */
+/** Current time of the market shown, in ms; used to detect stale data. */
 export function marketNow() {
   return Date.now() + ahead;
 }
 
-/** How long ago an instant was, with the signs every language has: 0.3 s, 4 min, 2 h, 3 d; as `web/figures.py` does it, by
- * one table of cases. */
+/** Format an age in language-independent units: 0.3 s, 4 min, 2 h, 3 d. Matches `web/figures.py`; one table of cases
+ * tests both.
+ */
 function age(ms) {
   const tenths = Math.max(0, Math.round(ms / 100));
   const [s, tens] = [tenths / 10, Math.round(tenths / 10)];
@@ -70,7 +71,7 @@ function age(ms) {
   return s < 129_600 ? `${Math.round(s / 3600)} h` : `${Math.round(s / 86_400)} d`;
 }
 
-/** Write every age of a part of the page anew. */
+/** Update all ages within an element. */
 export function refreshAges(part = document) {
   const now = marketNow();
   for (const time of part.querySelectorAll("time[data-since]")) {
@@ -80,7 +81,7 @@ export function refreshAges(part = document) {
   }
 }
 
-// -- the theme: shown at once, kept by the server
+// -- theme: applied at once, stored by the server
 
 function switchTheme() {
   const form = document.getElementById("theme-form");
@@ -132,7 +133,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// -- what scrolls sideways shows the choice made
+// -- scroll the selected choice into view
 
 function showChosen() {
   for (const line of document.querySelectorAll(".nav, .tabs, .segments")) {

@@ -1,19 +1,19 @@
-/** Prices, distances, shares and lots as a page writes them: the exchange's way in every language.
+/** Prices, distances, shares and volumes in the exchange's format, in every language.
  *
- * Rule kept: the same figures as `web/figures.py`; one table of cases tests both. `notation`: {kind: "decimal",
- * decimals} or {kind: "32nds", parts}, as an answer gives it.
+ * Matches `web/figures.py`; one table of cases tests both. `notation` is {kind: "decimal", decimals} or {kind:
+ * "32nds", parts}, as in answers.
  */
 
 const SCALE = 1e9;
 const POINT_32ND = 31_250_000;
 const MINUS = "\u2212";
 
-/** A price in 10⁻⁹, exact: answers hold the double nearest to it. */
+/** A price in 10⁻⁹. Exact, because answers hold the nearest double. */
 const priceE9 = (price) => Math.round(price * SCALE);
 
 const grouped = (digits) => digits.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
-/** A price: 1,234.50; bonds in 32nds, of whose parts the first digit of the decimals stands: 110'162 is 110 and 16¼. */
+/** A price: 1,234.50. Bonds in 32nds show the first decimal digit of the fraction: 110'162 is 110 and 16¼. */
 export function formatPrice(price, notation, { group = true } = {}) {
   if (price === null || price === undefined) return "–";
   const value = priceE9(price);
@@ -32,11 +32,11 @@ export function formatPrice(price, notation, { group = true } = {}) {
 /** A number of lots: 43,399. */
 export const formatLots = (lots) => grouped(String(lots));
 
-/** How many ticks a level is above (below: negative) a price. */
+/** Distance of a level from a price in ticks, negative below. */
 export const ticksBetween = (level, reference, tickSize) =>
   Math.round((priceE9(level) - priceE9(reference)) / priceE9(tickSize));
 
-/** A figure with its sign, nothing before a zero: +40, −6, 0. */
+/** A number with its sign, without one for zero: +40, −6, 0. */
 const signed = (text) => (/^[0.,']*$/.test(text) ? text : text.startsWith(MINUS) ? text : `+${text}`);
 
 /** A number of ticks, with its sign. */
@@ -53,7 +53,7 @@ export function formatPercent(percent) {
   return signed((percent < 0 && /[1-9]/.test(size) ? MINUS : "") + size);
 }
 
-/** A distance in percent of the average daily range, whole, with its sign. */
+/** A distance in whole percent of the average daily range, with its sign. */
 export function formatShare(level, reference, averageRange) {
   const percent = ((level - reference) / averageRange) * 100;
   return signed((percent <= -0.5 ? MINUS : "") + Math.floor(Math.abs(percent) + 0.5));

@@ -1,22 +1,25 @@
-/** The chart on the page of a symbol: fetched, drawn, kept up to date, and how it is looked at in the address.
+/** The chart of a symbol's page: fetch, draw and update it, and keep its view in the URL.
  *
- * Rules kept: what cannot be fetched is told in its place and tried again, never left empty; the address always says what
- * is shown, to the slots in view.
+ * If the data cannot be fetched, a message is shown and the request is retried. The URL always matches the view,
+ * including the visible slots.
  */
 
 import { paced } from "./pace.js";
 import { filled, say, words } from "./page.js";
 
-/** How soon a chart that could not be had is tried again. */
+/** Retry delay after a failed request. */
 const RETRY_MS = 10_000;
-/** In a window narrower than this, in pixels, an address that says nothing of sessions shows two. */
+/** Below this window width in pixels, two sessions are shown unless the URL says otherwise. */
 const NARROW = 640;
-/** How long a view has to stand before the address follows. */
+/** How long a view must be stable before the URL is updated. */
 const SETTLED_MS = 300;
 
-/** Draw the chart of a symbol in a box. said: `chart_coming`, `chart_failed`; moved: told when the address has changed.
+/** Draw the chart of a symbol in a box. said: the texts `chart_coming` and `chart_failed`; moved: called after the URL
+ * changed.
  *
- * Gives back {refresh(), quote(price), pause(since), press(key), note(texts)}; until it is drawn they wait or do nothing. */
+ * Returns {refresh(), quote(price), pause(since), press(key), note(texts)}; before the chart is drawn, calls wait or
+ * do nothing.
+ */
 export function showProfile(box, symbol, said, moved) {
   const form = document.getElementById("chart-tools");
   const note = box.querySelector(".chart-note span");
@@ -53,7 +56,7 @@ export function showProfile(box, symbol, said, moved) {
 
   const chosen = () => new URLSearchParams(location.search).has("sessions");
 
-  /* Fewer sessions are known than were asked for: how many. */
+  /* Show how many sessions are known if fewer than requested. */
   function count(answer, asked) {
     const known = answer.sessions.length;
     const text = known < asked ? filled(words("chart-words").fewer, { known, asked }) : "";

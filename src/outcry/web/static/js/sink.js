@@ -1,20 +1,21 @@
-/* The receiver's page shows what comes in as it comes: it is looked at anew while somebody looks at it.
+/* Live updates of the test receiver's page: new messages appear without a reload.
  *
- * Rules kept: what somebody has opened or is using stays as it is; a page nobody sees asks nothing. Without scripts
- * there is a link for it. */
+ * Open details and fields in use stay unchanged; a hidden page sends no requests. Without scripts there is a Refresh
+ * link.
+ */
 
 import { onSwap, swap } from "./swap.js";
 
 const EVERY_MS = 2000;
 
-/** Something in the list is being read or used. */
+/** Whether the user is reading or using something in the list. */
 function inUse() {
   const list = document.getElementById("came-in");
   const held = document.activeElement !== document.body && list.contains(document.activeElement);
   return held || list.querySelector("details[open]") !== null || !getSelection().isCollapsed;
 }
 
-// What is new can be copied too; page.js offers it only for what stood there from the start.
+// Copy buttons of new messages; page.js adds them only for the initial content.
 onSwap(() => {
   for (const button of document.querySelectorAll("#came-in [data-copy][hidden]")) button.hidden = false;
 });

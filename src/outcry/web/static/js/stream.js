@@ -1,35 +1,37 @@
 /** One event stream for all tabs of a browser.
  *
- *     const stop = follow(["ES"], (name, data) => …);     // null: everything one may see
+ *     const stop = follow(["ES"], (name, data) => …);     // null: all symbols the user may see
  *
- * Names are those of the stream (snapshot, levels, quote, alert, state) and `lost`, `back` with {at}: when something was
- * last heard (ms). A follower's first event is a snapshot of its symbols; another one replaces all it knows.
+ * Event names are those of the stream (snapshot, levels, quote, alert, state), plus `lost` and `back` with {at}: the time
+ * of the last event (ms). A follower's first event is a snapshot of its symbols; a further snapshot replaces all data.
  *
- * How: among tabs of one sign-in (`<html data-line>`), for what one person was told is not for the next, whoever gets the
- * lock leads: holds the stream of all symbols wanted by any tab and tells every tab what it hears (BroadcastChannel). Every
- * tab remembers what was told, so any can lead next, from the last event on, and a late follower is served from memory.
- * Without locks (plain http under a name) a tab holds its own: while it is visible, or a follower needs it while hidden.
+ * The tabs of one sign-in (`<html data-line>`) elect a leader by a lock; tabs of different sign-ins never share data. The
+ * leader opens the stream for all symbols that any tab needs and passes every event on (BroadcastChannel). Every tab
+ * stores the data, so any tab can become leader and resume from the last event, and late followers start from memory.
+ * Without locks (plain http under a host name) each tab has its own stream while it is visible, or while a follower
+ * needs events in a hidden tab.
  */
 
 import { Line } from "./line.js";
 
-/** How many alerts are remembered: more than a snapshot has, for a page that stands open for days. */
+/** Maximum number of stored alerts: more than a snapshot holds, for a page that stays open for days. */
 const MOST_ALERTS = 1000;
 const ours = `outcry-stream-${document.documentElement.dataset.line}`;
 const me = crypto.getRandomValues(new Uint32Array(2)).join("-");
 const shared = "locks" in navigator && "BroadcastChannel" in window;
 const followers = new Set();
-/** What was told: by symbol the newest levels and state; alerts, newest first; `lost`: since when nothing is heard (ms). */
+/** Received data: newest levels and state by symbol; alerts, newest first; `lost`: time of the last event (ms). */
 const known = { symbols: undefined, id: "", updatedAt: null, levels: new Map(), states: new Map(), alerts: [], lost: null };
-/** What each tab wants; only kept up to date by the one that leads. */
+/** The symbols each tab needs; maintained by the leader only. */
 const wants = new Map();
 let channel = null;
 let line = null;
 let giveUp = null;
 let settling = 0;
 
-/** Follow symbols (tickers as an answer gives them), or everything; returns what stops it. `whileHidden`: whether the
- * follower needs events in a hidden tab too. */
+/** Follow symbols (tickers as in answers), or all; returns a function that stops. `whileHidden`: also deliver events
+ * while the tab is hidden.
+ */
 export function follow(symbols, listener, { whileHidden = () => false } = {}) {
   const follower = { symbols: symbols === null ? null : new Set(symbols), listener, whileHidden, served: false };
   followers.add(follower);
@@ -50,9 +52,9 @@ function wanted() {
   return all.includes(null) ? null : new Set(all.flatMap((each) => [...each]));
 }
 
-// -- telling followers
+// -- notify followers
 
-/** Serve followers who have not had their snapshot, from memory. */
+/** Send a snapshot from memory to followers that have none yet. */
 function serve() {
   for (const follower of followers) {
     if (follower.served || !covers(known.symbols, follower.symbols)) continue;
@@ -75,7 +77,7 @@ function tell(name, data) {
   }
 }
 
-/** Take in one event, heard or passed on. `symbols`: of a snapshot, what it is a snapshot of. */
+/** Apply one event, received directly or from another tab. `symbols`: the symbols of a snapshot. */
 function hear({ name, data, id, symbols }) {
   if (id) known.id = id;
   if (name === "snapshot") return hearSnapshot(data, symbols);
@@ -87,7 +89,7 @@ function hear({ name, data, id, symbols }) {
   return tell(name, data);
 }
 
-/** Whether an alert is news. One of one's own feed and the same of a shared one are two. */
+/** Whether an alert is new. The same alert of a personal and of a shared feed counts as two. */
 function remember(alert) {
   const old = known.alerts.some((each) => each.key === alert.key && each.dataSource === alert.dataSource);
   if (!old) known.alerts.unshift(alert);
@@ -106,7 +108,7 @@ function hearSnapshot(data, symbols) {
   serve();
 }
 
-// -- among tabs
+// -- between tabs
 
 function begin() {
   if (!shared) return beginAlone();
@@ -134,7 +136,7 @@ function end() {
 
 const post = (message) => channel?.postMessage({ from: me, ...message });
 
-/** Say what this tab wants; whoever leads sees to it. */
+/** Report this tab's symbols to the leader. */
 function want() {
   const symbols = wanted();
   wants.set(me, symbols);
@@ -175,7 +177,7 @@ async function lead(ended) {
   line = null;
 }
 
-/** Forget tabs that went without a word. */
+/** Forget tabs that closed without a message. */
 async function prune() {
   const { held } = await navigator.locks.query();
   const alive = new Set(held.map((lock) => lock.name));
@@ -183,7 +185,7 @@ async function prune() {
   settle(10_000);
 }
 
-/** Hold the stream of what is wanted: more at once, less only when it has stayed so for a while. */
+/** Keep the stream of all needed symbols: grow at once, shrink after a delay. */
 function settle(delay = 30) {
   clearTimeout(settling);
   settling = setTimeout(() => {
@@ -194,7 +196,7 @@ function settle(delay = 30) {
   }, delay);
 }
 
-// -- alone
+// -- without locks
 
 function beginAlone() {
   line = new Line(known, hear);
@@ -202,7 +204,7 @@ function beginAlone() {
   if (idle()) line.close();
 }
 
-/** Whether nobody needs events: the tab is hidden, and no follower listens meanwhile. */
+/** Whether nobody needs events: the tab is hidden and no follower wants events while hidden. */
 function idle() {
   return document.hidden && ![...followers].some((each) => each.whileHidden());
 }

@@ -1,18 +1,18 @@
-/** Takes only the regions of a page that change: links and forms marked `data-swap` go where they lead without a reload.
+/** Replaces only the changed regions of a page: links and forms marked `data-swap` work without a reload.
  *
- * Rules kept: what is put in place is the server's own page at that address, so the address says what is shown; what had
- * the focus keeps it; of several wishes at once the newest counts. A region is `<… id="x" data-region>`.
+ * The new content is the server's page at that URL, so the URL matches the page. Focus is kept. Of several requests
+ * only the newest counts. A region is `<… id="x" data-region>`.
  */
 
 const listeners = new Set();
 let asking = null;
 
-/** Have something done whenever regions were exchanged. */
+/** Register a callback for replaced regions. */
 export function onSwap(listener) {
   listeners.add(listener);
 }
 
-/** Show another address, or this one anew. `keep`: leave the history alone. Whether it worked. */
+/** Show another URL, or reload this one. `keep`: do not change the history. Returns whether it worked. */
 export async function swap(address = location.href, { keep = false } = {}) {
   asking?.abort();
   const mine = (asking = new AbortController());
@@ -45,7 +45,7 @@ function exchange(region, fresh) {
   if (now && (left || top)) now.scrollTo(left, top);
 }
 
-/** How to find an element again in a region made anew: by its address, or by its text among its like. */
+/** Find an element again in a replaced region: by its URL, or by its text. */
 function placeOf(element) {
   const region = element.closest("[data-region]").id;
   const [tag, href, text, row] = [element.tagName, element.getAttribute("href"), element.textContent, element.closest("tr[id]")?.id];

@@ -1,7 +1,7 @@
-/** The symbol page comes to life: quotes change numbers, what changes in words is fetched as the server writes it.
+/** Live updates of the symbol page: quotes change numbers; changed texts are fetched from the server.
  *
- * Rules kept: the rail at most once a second, the chart at most every two, neither while the page is not seen; the page
- * is whole without this, and its address always says what it shows.
+ * The rail is fetched at most once a second and the chart at most every two seconds, both only while the page is
+ * visible. The page works without this script, and its URL always matches what it shows.
  */
 
 import { onKey } from "./keys.js";
@@ -19,12 +19,12 @@ const address = `/s/${encodeURIComponent(data.symbol)}`;
 const chartBox = document.getElementById("chart");
 const each = (selector, act) => page.querySelectorAll(selector).forEach(act);
 
-/** How often what the stream does not tell of is asked for. */
+/** How often to fetch data that the stream does not carry. */
 const EVERY_MS = 5000;
 
 let last = data.lastPrice;
 
-/** The way to the table takes along how the chart is looked at. */
+/** The link to the table keeps the chart's view. */
 function keepLinks() {
   const query = new URLSearchParams(location.search);
   query.set("view", "table");
@@ -33,7 +33,7 @@ function keepLinks() {
 
 const chart = chartBox && showProfile(chartBox, data.symbol, data.words, keepLinks);
 
-// -- the time of the feed: of its newest event, and what has gone by since
+// -- feed time: the time of its newest event, plus the time since then
 
 let heard = data.live && data.updatedAt ? { at: Date.parse(data.updatedAt), since: performance.now() } : null;
 
@@ -53,7 +53,7 @@ function write(element, text) {
   setTimeout(() => element.classList.remove("changed"), 700);
 }
 
-/** The price has moved: it, its change and every distance from it. */
+/** The price changed: update it, its change and all distances. */
 function showPrice(price) {
   last = price;
   each("[data-last]", (cell) => write(cell, formatPrice(price, data.notation)));
@@ -106,7 +106,7 @@ function countDown() {
   });
 }
 
-// -- what changes in words
+// -- changed texts
 
 const newestAlert = () => Math.max(0, ...[...page.querySelectorAll("[data-seq]")].map((row) => Number(row.dataset.seq)));
 
@@ -207,7 +207,7 @@ function showBack() {
   chart?.refresh(0);
 }
 
-// -- keys and copying
+// -- keyboard and copying
 
 onKey("t", () => document.getElementById(chartBox ? "to-table" : "to-chart").click());
 if (chartBox) for (const key of ["[", "]", "s", "b", "v", "p", "+", "-", "0"]) onKey(key, () => chart?.press(key));
