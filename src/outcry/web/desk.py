@@ -143,7 +143,7 @@ class Desk:
         self._workers = Workers(THREADS, "pages", PATIENCE_S)
 
     async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a database call in a thread; calls to other hosts are `errands`. Raises `StoreUnavailable` on time-out."""
+        """Run a database call in a thread; calls to other hosts are `errands`. Raises `StoreUnavailable`."""
         running = self._workers.start(partial(work, *args, **kwargs))
         try:
             return await self._workers.wait(running)

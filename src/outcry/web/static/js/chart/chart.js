@@ -21,7 +21,7 @@ import { Scene } from "./scene.js";
 import { watch } from "./watching.js";
 import { Wording } from "./wording.js";
 
-/* As many slots as are always left in view when zooming in. */
+/* Minimum number of slots left in view when zooming in. */
 const CLOSEST = 6;
 
 export function mount(box, answer, view, words, callbacks = {}) {
@@ -72,7 +72,7 @@ class Chart {
     this.series.attachPrimitive(this.scene);
   }
 
-  // -- from outside
+  // -- public methods
 
   update(answer) {
     const known = this.model.times.length;
@@ -90,7 +90,7 @@ class Chart {
     if (relaid || this.fitted) this.fit();
   }
 
-  /* The last price alone has changed. */
+  /* Only the last price changed. */
   quote(price) {
     if (!this.answer.live) return;
     this.answer = { ...this.answer, lastPrice: price };
@@ -118,7 +118,7 @@ class Chart {
     if (this.note) this.note.hidden = false;
   }
 
-  // -- what keys do
+  // -- keyboard actions
 
   change(part) {
     this.set({ ...this.view, ...part });
@@ -141,19 +141,19 @@ class Chart {
     this.bring({ from: left + 0.5, to: left + width - 0.5 });
   }
 
-  /* What stays where it is when zooming: the cursor, else the newest session's end, else the middle. */
+  /* The fixed point of a zoom: the cursor, else the end of the newest session, else the middle. */
   heldSlot(range) {
     if (this.scene.cursor && this.cursor.day) return this.cursor.day.open + this.cursor.place.slot;
     return this.endIn(range) ?? (range.from + range.to) / 2;
   }
 
-  /* The end of the newest session, where it is in view: tags stand behind it, and must neither cover it nor move off. */
+  /* The end of the newest session if it is in view; tags are drawn behind it and must not cover it. */
   endIn({ from, to }) {
     const end = (this.model.last?.end ?? 0) - 0.5;
     return end > from && end < to ? end : null;
   }
 
-  /* The slots in view. The library moves with the next frame only: what it was last told counts. */
+  /* The visible slots. The library applies a change with the next frame, so the last requested range counts. */
   range() {
     return this.told ?? this.library.timeScale().getVisibleLogicalRange();
   }
@@ -164,7 +164,7 @@ class Chart {
     requestAnimationFrame(() => requestAnimationFrame(() => { this.told = this.told === range ? null : this.told; }));
   }
 
-  /* The newest sessions, as many as the view says, and the tags beside them. */
+  /* Show the newest sessions that the view asks for, with the tags beside them. */
   fit() {
     const { last, sessions, times } = this.model;
     if (!last) return;
@@ -186,7 +186,7 @@ class Chart {
     else if (this.fitted) this.fit();
   }
 
-  /* Somebody moves it. */
+  /* The user changes the view. */
   free() {
     [this.fitted, this.span] = [false, null];
   }
@@ -203,7 +203,7 @@ class Chart {
     this.scene.requestUpdate();
   }
 
-  /* Ticks a row at the present scale. */
+  /* Ticks per row at the current scale. */
   scale() {
     const ratio = window.devicePixelRatio;
     const size = { width: this.pane.clientWidth * ratio, height: this.pane.clientHeight * ratio };
@@ -211,9 +211,9 @@ class Chart {
     return found ? { size: found.g.size } : rowsAt(this.view, 1, 1);
   }
 
-  // -- showing
+  // -- display
 
-  /* Lay the answer out anew; `anew`: no picture made before is right either. */
+  /* Lay out the answer again. `anew`: discard all cached pictures. */
   lay(anew = false) {
     const model = layOut(this.answer, this.view.show.has("overnight"));
     this.model = model;
@@ -236,7 +236,7 @@ class Chart {
     this.pane.hidden = !this.note.hidden;
   }
 
-  /* The library is given the slots, with any price: what it draws is ours. */
+  /* Give the library the slots with a placeholder price; we draw everything ourselves. */
   feed() {
     const { last, times, units } = this.model;
     const value = units.price(last?.facts.top ?? 0);
@@ -244,7 +244,7 @@ class Chart {
     this.series.setData(last ? times.map((time) => ({ time, value })) : []);
   }
 
-  /* An open session that the service no longer answers live is stale from its last event on. */
+  /* An open session that is no longer live is stale from its last event on. */
   staleSince() {
     const last = this.model.last;
     if (this.since) return this.since;

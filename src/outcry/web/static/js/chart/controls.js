@@ -18,7 +18,7 @@ export function viewIn(form) {
   };
 }
 
-/* Put a view into the fields, and into the address. */
+/* Write a view to the fields and the URL. */
 export function write(form, view) {
   for (const name of ["layout", "letters"]) {
     for (const radio of form.elements.namedItem(name)) radio.checked = radio.value === view[name];
@@ -29,7 +29,7 @@ export function write(form, view) {
   address(form);
 }
 
-/* Put the slots in view (null: as fits) into the fields, and where they are others into the address. */
+/* Write the visible slots (null: automatic) to the fields and, if they changed, to the URL. */
 export function writeSpan(form, span) {
   const ends = ["from", "to"].map((name) => [form.elements.namedItem(name), span?.[name].toFixed(1) ?? ""]);
   if (ends.every(([field, text]) => field.value === text)) return;
@@ -37,7 +37,7 @@ export function writeSpan(form, span) {
   address(form);
 }
 
-/* Call `changed` with the view whenever somebody changes it; the address follows. What ends it is returned. */
+/* Call `changed` with the view after each change by the user and update the URL. Returns a function that stops. */
 export function bind(form, changed) {
   const onChange = () => {
     address(form);

@@ -1,4 +1,4 @@
-/* The keyboard's cursor: a period and a price of a session, moved in whole rows, kept in sight. */
+/* The keyboard cursor: a period and a price of a session, moved by whole rows and kept in view. */
 
 import { readPeriod, readRow } from "./reading.js";
 
@@ -12,7 +12,7 @@ export class Cursor {
     return this.chart.model.sessions.find((day) => day.date === this.place?.date) ?? null;
   }
 
-  /* A period on or back; over the end of a session into the next. */
+  /* Move one period forwards or backwards, across session ends. */
   step(by) {
     if (!this.day) return this.newest();
     const slot = this.place.slot + by;
@@ -54,7 +54,7 @@ export class Cursor {
     return true;
   }
 
-  /* To a session's newest period, at its POC. */
+  /* Move to the newest period of a session, at its POC. */
   enter(day) {
     const { brackets, levels, night } = day.facts;
     this.moveTo(day, brackets.at(-1)?.slot ?? 0, levels ? levels.poc : night?.high ?? 0, true, true);

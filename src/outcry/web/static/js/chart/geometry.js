@@ -37,7 +37,7 @@ export class Geometry {
     return Math.round((this.y - y) / this.perTick);
   }
 
-  /* Whether anything of a row, of a span across, can be seen. */
+  /* Whether any part of a row is visible within a span. */
   seesRow(row) {
     return this.rowBottom(row) >= this.top && this.rowTop(row) <= this.bottom;
   }
@@ -50,7 +50,7 @@ export class Geometry {
     return length * this.ratio;
   }
 
-  /* A line's width: never less than a pixel of the device. */
+  /* The width of a line: at least one device pixel. */
   line(width = 1) {
     return Math.max(1, Math.round(width * this.ratio));
   }

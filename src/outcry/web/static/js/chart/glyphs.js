@@ -1,4 +1,4 @@
-/* Letters drawn once and copied: writing text is what a chart of letters would otherwise spend its time on. */
+/* Letters drawn once and copied, because drawing text would dominate the time of a frame. */
 
 const SIDE = 1024;
 
@@ -22,7 +22,7 @@ class Glyphs {
     return context;
   }
 
-  /* Draw a letter with its middle at x, y. */
+  /* Draw a letter centred at x, y. */
   draw(context, text, colour, x, y) {
     const place = this.places.get(colour + text) ?? this.add(text, colour);
     context.drawImage(
@@ -66,7 +66,7 @@ export function glyphsOf(font, size) {
   return cases.get(name);
 }
 
-/* After the fonts have come: nothing drawn before is right. */
+/* Discard all glyphs after the fonts have loaded. */
 export function forgetGlyphs() {
   cases.clear();
 }

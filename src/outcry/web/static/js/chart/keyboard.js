@@ -10,7 +10,7 @@ const LETTERS = ["auto", "letters", "blocks"];
 const PARTS = { v: "volume", n: "naked", r: "prior", i: "ib", o: "overnight", u: "singles", x: "poor", p: "path", c: "candles" };
 const PAGE = 10;
 
-/* What each key does with a chart (of chart.js). */
+/* The action of each key on a chart (chart.js). */
 const KEYS = {
   ArrowLeft: (chart) => chart.cursor.step(-1),
   ArrowRight: (chart) => chart.cursor.step(1),
@@ -31,14 +31,14 @@ const KEYS = {
   b: (chart) => turn(chart, "letters", LETTERS),
 };
 
-/* Do what a key stands for. False: it stands for nothing here. */
+/* Run the action of a key. Returns false if it has none. */
 export function press(chart, key) {
   if (PARTS[key]) return toggle(chart, PARTS[key]);
   if (!Object.hasOwn(KEYS, key)) return false;
   return KEYS[key](chart) !== false;
 }
 
-/* Listen on the chart's box; what ends it is returned. */
+/* Listen on the chart's box. Returns a function that stops. */
 export function listen(box, chart) {
   const onKey = (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.target !== box) return;

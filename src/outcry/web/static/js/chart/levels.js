@@ -11,7 +11,7 @@ const LONG = [7, 4];
 const DASH_DOT = [7, 3, 1, 3];
 const SHORT = [3, 3];
 
-/* How each kind is drawn. rank: what goes first where there is no room for all tags (least first). */
+/* The style of each kind. rank: priority if there is no room for all tags (lowest first). */
 const KINDS = {
   last: { colour: "fg-1", dash: DOT, rank: 0 },
   dpoc: { colour: "poc", dash: null, bold: true, rank: 1 }, poc: { colour: "poc", dash: null, bold: true, rank: 1 },

@@ -1,10 +1,10 @@
-/* What the library is told: our colours, our prices, our times. */
+/* Options of the chart library: our colours, price format and time format. */
 
 import { dayAt } from "./model.js";
 
 const TICK_TYPE_TIME = 3;
 
-/* All options of a chart (of chart.js), as its look and view are now. */
+/* Return all options of a chart (chart.js) for its current look and view. */
 export function optionsOf(chart) {
   const { colours, mono } = chart.look;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -29,13 +29,13 @@ export function optionsOf(chart) {
   };
 }
 
-/* How prices are written on the axis: whole ticks. */
+/* Price format of the axis, in whole ticks. */
 export function formatOf(chart) {
   const write = (price) => chart.wording.price(chart.model.units.price(chart.model.units.ticks(price)), chart.answer.notation);
   return { type: "custom", formatter: write, ...stepOf(chart.answer.tickSize) };
 }
 
-/* The library divides its axis by twos and fives only, and by no step above one. */
+/* The library divides its axis by twos and fives only, with no step above one. */
 function stepOf(tick) {
   if (tick >= 1) return { minMove: 1 };
   const base = Math.round(1 / tick);

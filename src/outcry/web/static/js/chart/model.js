@@ -14,7 +14,7 @@ const GAP = 6;
 
 const known = new WeakMap();
 
-/* Prices as whole ticks, and back: to the very number the service writes. */
+/* Convert prices to whole ticks and back to exactly the service's numbers. */
 function unitsOf(answer) {
   const tick = Math.round(answer.tickSize * 1e9);
   return {
@@ -41,7 +41,7 @@ export function merge(old, newer) {
   return { ...newer, sessions: all, missing: missing.filter((day) => !shown.has(day) && day > all[0].date) };
 }
 
-/* The answer as days in slots. `overnight`: whether gutters are wide enough to draw a night in. */
+/* Lay out the answer as days in slots. `overnight`: whether gutters are wide enough to draw the overnight session. */
 export function layOut(answer, overnight) {
   const units = unitsOf(answer);
   const days = [];
@@ -61,12 +61,12 @@ export function layOut(answer, overnight) {
   return { answer, units, days, sessions, times, last: sessions.at(-1) ?? null, at: new Map(times.map((t, i) => [t, i])) };
 }
 
-/* Which day a slot is of. */
+/* Return the day of a slot. */
 export function dayAt(model, slot) {
   return model.days.find((day) => slot >= day.first && slot < day.end) ?? null;
 }
 
-/* The letters of each row, as places in the day's brackets: a map from row to them. A row is `size` ticks from zero. */
+/* Return the letters of each row as indexes into the day's brackets. A row is `size` ticks, counted from zero. */
 export function rowsOf(facts, size) {
   const cached = facts.rows.get(size);
   if (cached) return cached;
@@ -82,12 +82,12 @@ export function rowsOf(facts, size) {
   return rows;
 }
 
-/* Lots of each row. */
+/* Return the volume of each row. */
 export function volumesOf(facts, size) {
   return sums(facts.volumes, facts.low, size);
 }
 
-/* How many brackets of the night print each row. */
+/* Return the number of overnight brackets at each row. */
 export function nightOf(night, size) {
   const rows = new Map();
   for (const bracket of night.brackets) {
@@ -186,7 +186,7 @@ function layTimes(times, day, zone) {
   }
 }
 
-/* What a clock on the wall shows at an instant (ms), as if that were UTC (s). */
+/* Convert a time (ms) to local clock time, expressed as if it were UTC (s). */
 export function wallClock(at, zone) {
   const parts = clockOf(zone).formatToParts(at);
   const read = Object.fromEntries(parts.map((part) => [part.type, Number(part.value)]));

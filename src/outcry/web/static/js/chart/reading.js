@@ -1,9 +1,9 @@
-/* What stands at a place of the chart, in words: for the line that follows the pointer, and to be read out. */
+/* A position on the chart in words, for the pointer's line and for screen readers. */
 
 import { rowsOf, volumesOf } from "./model.js";
 import { fill } from "./wording.js";
 
-/* A row of a session: its price, letters, TPOs and volume, and what it is. */
+/* A row of a session: price, letters, TPOs, volume and role. */
 export function readRow(day, row, size, look) {
   const { facts } = day;
   const { words } = look.wording;
@@ -20,7 +20,7 @@ export function readRow(day, row, size, look) {
   return parts.join(" ");
 }
 
-/* A period of a session: its time and its prices. */
+/* A period of a session: time and prices. */
 export function readPeriod(day, slot, time, look) {
   const { wording, write, price } = look;
   const bracket = day.facts.brackets.find((one) => one.slot === slot);
@@ -30,7 +30,7 @@ export function readPeriod(day, slot, time, look) {
   return fill(wording.words.read.bracket, { ...said, letter: bracket.letter, ...prices });
 }
 
-/* The line for the pointer. */
+/* The text of the pointer's line. */
 export function readPlace(model, slot, ticks, size, look) {
   const day = model.days.find((one) => slot >= one.first && slot < one.end);
   if (!day) return "";

@@ -4,7 +4,7 @@
 
 const NOTHING = { set() {}, put() {}, add() {}, append() {} };
 
-/* A sheet to note on; `on` false: one that keeps nothing. */
+/* Return a record to write to; with `on` false, one that stores nothing. */
 export function sheet(on) {
   if (!on) return { facts: null, ...NOTHING };
   const facts = {};

@@ -15,14 +15,14 @@ import { linesOf } from "./levels.js";
 import { sheet } from "./record.js";
 import { Sprites } from "./sprites.js";
 
-/* Space kept free above and below the prices, for captions; in pixels. */
+/* Space above and below the prices for captions, in pixels. */
 const ABOVE = 36;
 const BELOW = 30;
-/* How far beyond the sessions' prices a level may lie and still be brought into view: part of their range. */
+/* Levels outside the sessions' prices are brought into view up to this fraction of their range. */
 const REACH = 0.18;
 
 export class Scene {
-  /* `resized` is called after the pane has become wider or narrower, be it by the prices beside it. */
+  /* `resized` is called when the pane's width changes, also because of the price axis. */
   constructor(recording, resized) {
     this.recording = recording;
     this.resized = resized;
@@ -39,7 +39,7 @@ export class Scene {
     ];
   }
 
-  /* What to show from now on. `look`: of readLook, with view and wording; `stale`: since when nothing is heard. */
+  /* Set what to show. `look`: from readLook, with view and wording; `stale`: time of the last event. */
   show(model, look) {
     const { units, answer } = model;
     this.revision += 1;
@@ -54,7 +54,7 @@ export class Scene {
     this.requestUpdate?.();
   }
 
-  /* As `show`, and no picture made before is right. */
+  /* Like `show`, and discard all cached pictures. */
   reshow(model, look) {
     this.sprites.forget();
     this.lookRevision = (this.lookRevision ?? 0) + 1;
@@ -65,13 +65,13 @@ export class Scene {
     return gutterWidth(this.measure, this.tags, this.look, paneWidth);
   }
 
-  // -- what the library calls
+  // -- called by the library
 
   attached({ chart, series, requestUpdate }) {
     Object.assign(this, { chart, series, requestUpdate });
   }
 
-  /* Nothing is to be drawn any more, whatever is still waiting for a frame. */
+  /* Stop drawing, including frames already requested. */
   end() {
     this.model = null;
     this.requestUpdate = this.resized = () => {};
@@ -81,7 +81,7 @@ export class Scene {
     return this.views;
   }
 
-  /* The prices to bring into view, for the slots in view. */
+  /* Return the price range for the visible slots. */
   prices() {
     const range = this.model && this.chart.timeScale().getVisibleLogicalRange();
     if (!range) return null;
@@ -100,15 +100,15 @@ export class Scene {
     return { priceRange: { minValue: price(low), maxValue: price(high) }, margins: { above: ABOVE, below: BELOW } };
   }
 
-  /* Half of what a day usually spans, in ticks: how far from a session that stands alone levels are still near. */
+  /* Half of a usual day's range in ticks: levels within it are near a session that stands alone. */
   halfDay() {
     const { answer, units } = this.model;
     return answer.averageDailyRange ? units.ticks(answer.averageDailyRange) / 2 : 0;
   }
 
-  // -- a frame
+  // -- one frame
 
-  /* Where everything lies now, in device pixels; null before the library knows. */
+  /* Return the current geometry in device pixels, or null before the library knows it. */
   geometry({ bitmapSize, horizontalPixelRatio: ratio, verticalPixelRatio: tall }) {
     const { model, series, chart, look } = this;
     const scale = chart.timeScale();

@@ -11,9 +11,9 @@ import { sheet } from "./record.js";
 const MOMENT_MS = 4;
 const LARGE = 1.6;
 const MARGIN = 16;
-/* Canvases grow in steps, so that a scale that changes a little does not make new ones. */
+/* Canvases grow in steps, so that small changes of scale do not create new ones. */
 const STEP = 128;
-/* So many panes of pictures are kept of sessions that are out of sight. */
+/* Number of panes of pictures kept for sessions out of view. */
 const KEPT = 3;
 
 export class Sprites {
@@ -25,7 +25,7 @@ export class Sprites {
     this.pictures.clear();
   }
 
-  /* Draw all days that can be seen. False: some are stretched, and want another frame. */
+  /* Draw all visible days. Returns false if some are stretched and need another frame. */
   draw(frame) {
     const until = performance.now() + MOMENT_MS;
     const seen = frame.model.sessions.filter((day) => day.facts.top !== null && frame.g.seesAcross(day.first - 1, day.end + 1));
@@ -35,7 +35,7 @@ export class Sprites {
     return fresh;
   }
 
-  /* Let go of what is out of sight, the oldest first, where it is more than `most` pixels. */
+  /* Delete pictures out of view, oldest first, beyond `most` pixels. */
   tidy(seen, most) {
     let pixels = 0;
     for (const [facts, { canvas }] of this.pictures) if (!seen.has(facts)) pixels += canvas.width * canvas.height;
@@ -71,7 +71,7 @@ export class Sprites {
   }
 }
 
-/* Where a day's picture lies, with a margin for what stands out of its rows. */
+/* The position of a day's picture, with a margin for parts outside its rows. */
 function boxOf(g, day) {
   const margin = Math.round(g.px(MARGIN));
   const left = g.slot(day.first) - margin;

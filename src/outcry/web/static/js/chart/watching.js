@@ -5,16 +5,16 @@
 
 import { readPlace } from "./reading.js";
 
-/* So far does one turn of the wheel reach at most, in pixels. */
+/* Maximum effect of one turn of the wheel, in pixels. */
 const WHEEL = 120;
 
-/* Watch a chart; returns what ends it. */
+/* Watch a chart. Returns a function that stops. */
 export function watch(chart) {
   const ends = [watchTheme(() => chart.restyle()), watchMoves(chart), watchWheel(chart), watchPointer(chart), watchSpan(chart)];
   return () => ends.forEach((end) => end());
 }
 
-/* Which slots are in view is told, for the page to keep. */
+/* Report the visible slots, which the page stores in its URL. */
 function watchSpan(chart) {
   const scale = chart.library.timeScale();
   const onMove = (range) => {
@@ -25,7 +25,7 @@ function watchSpan(chart) {
   return () => scale.unsubscribeVisibleLogicalRangeChange(onMove);
 }
 
-/* What somebody has moved stays where it is, whatever the pane's width becomes. */
+/* A view moved by the user stays in place when the pane's width changes. */
 function watchMoves(chart) {
   const moved = () => chart.free();
   const names = ["wheel", "pointerdown"];
@@ -33,7 +33,7 @@ function watchMoves(chart) {
   return () => names.forEach((name) => chart.pane.removeEventListener(name, moved));
 }
 
-/* The wheel zooms, about the newest session's end where it is in view, else about the pointer. */
+/* The wheel zooms around the end of the newest session if it is in view, else around the pointer. */
 function watchWheel(chart) {
   const onWheel = (event) => {
     if (Math.abs(event.deltaX) >= Math.abs(event.deltaY)) return; // the library's: moves
@@ -47,7 +47,7 @@ function watchWheel(chart) {
   return () => chart.pane.removeEventListener("wheel", onWheel);
 }
 
-/* What is under the pointer is written out. */
+/* Show the values under the pointer. */
 function watchPointer(chart) {
   const onMove = ({ point, logical }) => {
     if (!point || logical === undefined || logical === null) {
@@ -61,7 +61,7 @@ function watchPointer(chart) {
   return () => chart.library.unsubscribeCrosshairMove(onMove);
 }
 
-/* Call `changed` when the page's theme does. */
+/* Call `changed` when the page's theme changes. */
 function watchTheme(changed) {
   const observer = new MutationObserver(changed);
   observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });

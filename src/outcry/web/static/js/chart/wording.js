@@ -1,4 +1,4 @@
-/* Words and figures on the chart: texts come from the page, filled in here; prices are written the exchange's way. */
+/* Texts and numbers on the chart: the page provides the texts; prices use the exchange's format. */
 
 import { formatLots, formatPrice } from "../prices.js";
 
@@ -7,7 +7,7 @@ export function fill(text, values) {
   return text.replace(/\{([\w]+)\}/g, (whole, name) => String(values[name] ?? whole));
 }
 
-/* Writes what a chart of `model` says, in the page's language. */
+/* Formats the texts of a chart of `model`, in the page's language. */
 export class Wording {
   constructor(words, language) {
     this.words = words;
@@ -22,19 +22,19 @@ export class Wording {
     this.hour = utc({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   }
 
-  /* "Fri 20": which day of the week a session is of. */
+  /* "Fri 20": weekday and day of a session. */
   day(date) {
     const at = Date.parse(date);
     return `${bare(this.weekday.format(at))} ${dayNumber(date)}`;
   }
 
-  /* "Fri 20 Nov", and as every date with its month: with the year where it is not the current one. */
+  /* "Fri 20 Nov": a date with its month, and with its year if it is not the current one. */
   dayMonth(date) {
     const text = `${this.day(date)} ${bare(this.month.format(Date.parse(date)))}`;
     return this.isOfThisYear(date) ? text : `${text} ${date.slice(0, 4)}`;
   }
 
-  /* "Nov 2": the day and its month's name. */
+  /* "Nov 2": month and day. */
   monthDay(date) {
     return bare((this.isOfThisYear(date) ? this.named : this.namedWithYear).format(Date.parse(date)));
   }
@@ -47,7 +47,7 @@ export class Wording {
     return date.startsWith(this.year);
   }
 
-  /* A time of the exchange's clock, in seconds as the model has them. */
+  /* A time on the exchange's clock, in the model's seconds. */
   time(seconds) {
     return this.hour.format(seconds * 1000);
   }
@@ -60,13 +60,13 @@ export class Wording {
     return formatPrice(price, notation);
   }
 
-  /* How far apart two prices are: 6.75, 24. */
+  /* The distance between two prices: 6.75, 24. */
   span(points, notation) {
     const text = formatPrice(points, notation, { group: false });
     return notation.kind === "decimal" && text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   }
 
-  /* Which day a level is of, and how long ago, as the page says it; the day alone where it does not say it yet. */
+  /* The date and age of a level, as the page words it; the date alone if the page does not have it yet. */
   dated(date) {
     return this.words.dated?.[date] ?? this.dayMonth(date);
   }

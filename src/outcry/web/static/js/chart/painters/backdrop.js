@@ -45,7 +45,7 @@ function gapText(day, wording) {
   return `${wording.words.missing} · ${days}`;
 }
 
-/* Upright, so that it fits whatever the gap's width is. */
+/* Vertical, to fit any gap width. */
 function name(frame, text, middle, width) {
   const { context, g, look } = frame;
   if (width < g.px(14)) return;

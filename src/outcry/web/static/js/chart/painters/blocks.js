@@ -1,4 +1,4 @@
-/* The same prints as blocks, for rows too low to read letters in. */
+/* TPOs as blocks, for rows too low for letters. */
 
 import { rowsOf } from "../model.js";
 import { inkOf, letterLeft, pitchOf } from "./letters.js";

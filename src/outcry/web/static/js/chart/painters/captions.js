@@ -1,16 +1,16 @@
-/* Above each session its day and kind of day, below it how wide it was: as much as there is room for. */
+/* Captions: date and day type above each session, its ranges below, as far as there is room. */
 
 import { dayNumber } from "../wording.js";
 
 const EDGE = 8;
-/* Narrower than this, a session is named by its number. */
+/* Below this width, a session is labelled with its day number only. */
 const TIGHT = 60;
-/* How far apart the captions of two sessions are. */
+/* Minimum space between the captions of two sessions. */
 const APART = 12;
-/* The strips above and below the prices that captions have for themselves, in pixels of the page. */
+/* Heights of the caption strips above and below the prices, in pixels of the page. */
 export const HEAD = 28;
 export const FOOT = 24;
-/* Narrower than this, in pixels of the page, a session has no caption of its own: its week has. */
+/* Below this width in pixels of the page, only weeks have captions. */
 const NARROW = 26;
 
 export function paintCaptions(frame) {
@@ -48,7 +48,7 @@ export function narrow({ g, model }) {
   return (times.length * g.step) / Math.max(1, sessions.length) < g.px(NARROW);
 }
 
-/* Whether a day is the first shown of its week. */
+/* Whether a day is the first one shown of its week. */
 export function beginsWeek(model, day) {
   const before = model.days[model.days.indexOf(day) - 1];
   return !before || monday(before.date) !== monday(day.date);
@@ -106,7 +106,7 @@ function paintHead(frame, day, left, room, dated) {
   return `${text} ${kind}`;
 }
 
-/* The day's number; where the month is said with it, as long as there is room for it. */
+/* The day number, with its month if there is room. */
 function shorter({ date }, dated, wording) {
   return dated === wording.day(date) ? [dayNumber(date)] : [wording.monthDay(date), wording.shortDate(date), dayNumber(date)];
 }

@@ -1,4 +1,4 @@
-/* Where the keyboard's cursor is: the row across its session, and the period and row in a frame. */
+/* The keyboard cursor: the row across its session, with the period and row framed. */
 
 export function paintCursor(frame, cursor) {
   const { context, g, look, model } = frame;

@@ -1,4 +1,4 @@
-/* One session, in the order in which its parts lie over each other. */
+/* One session, painted in z-order. */
 
 import { paintBalance } from "./balance.js";
 import { paintBlocks } from "./blocks.js";

@@ -1,4 +1,4 @@
-/* Where the session opened, an arrow from the left, and where it closed or stands, an arrow from the right. */
+/* The open, an arrow from the left, and the close or last price, an arrow from the right. */
 
 import { rowsOf } from "../model.js";
 import { letterLeft, pitchOf } from "./letters.js";
@@ -30,7 +30,7 @@ function closeAt(g, day, look) {
   return Math.round(letterLeft(g, day, look, prints.length, null));
 }
 
-/* A triangle with its point at x, y and its base `reach` to the right of it (to the left where negative). */
+/* A triangle with its tip at x, y and its base `reach` to the right (negative: to the left). */
 function arrow(context, x, y, reach) {
   context.beginPath();
   context.moveTo(x, y);

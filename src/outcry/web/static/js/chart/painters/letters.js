@@ -4,7 +4,7 @@
 import { glyphsOf } from "../glyphs.js";
 import { rowsOf } from "../model.js";
 
-/* How far apart letters stand in a row, in pixels of the page; at most such a part of the place that is theirs. */
+/* Spacing of letters in a row in pixels of the page, and at most this fraction of their slot. */
 const WIDEST = 13;
 const SPREAD = 0.45;
 
@@ -12,18 +12,18 @@ export function pitchOf(g, look) {
   return look.view.layout === "split" ? g.step : Math.min(g.step, Math.max(g.px(WIDEST), g.rowHeight * 0.8, g.step * SPREAD));
 }
 
-/* Where the place-th letter of a row begins. */
+/* The x position of a row's n-th letter. */
 export function letterLeft(g, day, look, nth, bracket) {
   return look.view.layout === "split" ? g.x + (day.open + bracket.slot) * g.step : g.x + day.open * g.step + nth * pitchOf(g, look);
 }
 
-/* Where the prints of a row end: `places` of rowsOf. */
+/* The right end of a row's letters. `places`: from rowsOf. */
 export function endOfPrints(g, day, look, places) {
   if (look.view.layout !== "collapsed") return g.slot(day.open + day.facts.brackets[places.at(-1)].slot + 1);
   return Math.round(letterLeft(g, day, look, places.length, null));
 }
 
-/* The colour of a row's prints. */
+/* The colour of a row's letters. */
 export function inkOf(levels, row, size, colours) {
   if (row === Math.floor(levels.poc / size)) return colours.poc;
   const inside = row * size <= levels.vah && row * size + size > levels.val;

@@ -1,4 +1,4 @@
-/* The night before a session, in the gutter of its own: its range, and how many periods printed each row. */
+/* The overnight session before a regular one, in its own gutter: its range, and the number of periods at each row. */
 
 import { nightOf } from "../model.js";
 

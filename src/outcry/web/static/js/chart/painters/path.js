@@ -1,4 +1,4 @@
-/* How value came to lie where it lies: POC and value area as they stood at the end of each period, step by step. */
+/* The path of the value area: POC and value area at the end of each period, as steps. */
 
 export function paintPath(pen, g, day, look) {
   const { facts } = day;

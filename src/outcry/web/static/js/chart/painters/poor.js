@@ -23,7 +23,7 @@ export function paintPoor(pen, g, day, look) {
   context.globalAlpha = 1;
 }
 
-/* From the first to behind the last print of a row; no shorter than a saw can be seen. */
+/* From the first letter of a row to behind the last one; long enough to be visible. */
 function across(g, day, look, row) {
   const places = rowsOf(day.facts, g.size).get(row) ?? [];
   if (!places.length) return [g.slot(day.open), g.slot(day.open) + g.px(12)];

@@ -1,4 +1,4 @@
-/* Single prints: prices that one period alone traded, between wider rows. Hatched, behind the letters. */
+/* Single prints: prices traded in one period only, between wider rows. Hatched, behind the letters. */
 
 import { pitchOf } from "./letters.js";
 

@@ -1,4 +1,4 @@
-/* A session that nothing is heard of any more: grey from its last event on, and said. */
+/* A session without updates: grey from its last event on, with a label. */
 
 import { fill } from "../wording.js";
 import { PERIOD_S, wallClock } from "../model.js";

@@ -4,7 +4,7 @@
 import { FOOT, HEAD } from "./captions.js";
 
 const HEIGHT = 16;
-/* The last price's own, which has a ground. */
+/* Style of the last price, which has a background. */
 const TALL = 20;
 const LEAD = 16;
 const NARROW = 620;
@@ -31,7 +31,7 @@ export function tagsOf(lines, look) {
   return [...tags.values()];
 }
 
-/* How wide the place for tags is, in pixels of the page, on a pane so wide. */
+/* The width of the tags in pixels of the page, for a pane width. */
 export function gutterWidth(context, tags, look, paneWidth) {
   if (!tags.length) return 8;
   const wide = (font, text) => {
@@ -68,7 +68,7 @@ export function paintTags(frame) {
   context.globalAlpha = 1;
 }
 
-/* As its line is, to the pixel. */
+/* Aligned with its line to the pixel. */
 function inSight(at, { from, to }) {
   const y = Math.round(at) + 0.5;
   return y >= from && y <= to;
@@ -78,7 +78,7 @@ function chosen(tags, most) {
   return [...tags].sort((a, b) => a.rank - b.rank).slice(0, Math.max(1, most));
 }
 
-/* Where each goes: in order of price, none over another, as near to its own place as the others let it. */
+/* Positions of the tags: sorted by price, without overlap, as near to their lines as possible. */
 function spread(tags, g, { from, to }) {
   const blocks = [];
   for (const tag of [...tags].sort((a, b) => a.at - b.at || a.rank - b.rank)) {
@@ -154,7 +154,7 @@ function writeLast(frame, tag, left, y) {
   return tag.figure;
 }
 
-/* As much of a text as there is room for: what comes last is left out first. */
+/* Shorten a text to the available room, dropping its last parts first. */
 function fitted(context, text, room) {
   const parts = text.split(" · ");
   while (parts.length > 1 && context.measureText(parts.join(" · ")).width > room) parts.pop();

@@ -41,7 +41,7 @@ export function paintControl(pen, g, day, look) {
   notes.put("value", "poc", look.price(levels.poc));
 }
 
-/* Where the letters of a row end. */
+/* The right end of a row's letters. */
 function behindLetters(g, day, look, row) {
   const places = rowsOf(day.facts, g.size).get(row) ?? [];
   return places.length ? endOfPrints(g, day, look, places) : g.slot(day.open);

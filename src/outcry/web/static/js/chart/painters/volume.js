@@ -1,4 +1,4 @@
-/* Lots at each row, from the right edge of the session inwards; the row of the volume POC in gold. */
+/* Volume at each row, from the right edge of the session inwards; the volume POC is gold. */
 
 import { volumesOf } from "../model.js";
 
