@@ -1,7 +1,7 @@
-"""The OpenAPI 3.1 document, built from the endpoints' table and the answers' own types.
+"""OpenAPI 3.1 document, built from the endpoint table and the answer types.
 
-Rule kept: nothing is stated here that the code does not hold to; the test suite sends what the document
-allows and what it forbids, and compares the document with the copy kept in the repository.
+Rule kept: the document states only what the code does. Tests send allowed and forbidden requests, and compare the
+document with the copy in the repository.
 """
 
 import sys
@@ -292,12 +292,12 @@ def _error_schema() -> dict[str, Any]:
 
 
 def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Leave out titles that only repeat the name."""
+    """Drop titles that only repeat the name."""
     return {key: value for key, value in schema.items() if key != "title"}
 
 
 def page() -> bytes:
-    """Return the document as kept beside the tests: one member a line, so that a change can be read."""
+    """Return the document as JSON with one member per line, so that changes are readable in a diff."""
     return msgspec.json.format(msgspec.json.encode(build_document()), indent=2) + b"\n"
 
 

@@ -1,5 +1,5 @@
-"""What the OpenAPI document says of the event stream. OpenAPI has no words for events: they are named in the text, and
-their schemas stand with the others."""
+"""Event stream part of the OpenAPI document. OpenAPI cannot describe events, so the text names them and the schemas
+are listed with the others."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ server sends every alert since then, followed by a `snapshot` without those aler
 def stream_paths(
     headers: dict[str, Any], refusals: dict[str, Any], counted: dict[str, Any]
 ) -> dict[str, Any]:
-    """The two operations. `headers` of every response; `refusals` of the stream, `counted` of the ticket."""
+    """Return both operations. `headers`: of all responses; `refusals`: errors of the stream; `counted`: of the ticket."""
     return {
         STREAM: {"get": _stream_operation(headers, refusals)},
         TICKET: {"post": _ticket_operation(headers, counted)},

@@ -1,7 +1,7 @@
-"""Refusals as the wire sees them: the frozen codes, their statuses, and the one body they all have.
+"""HTTP errors: stable codes, their statuses, and the one body format of all errors.
 
-Rule kept: a code has one status, and both are part of the interface; wording follows the reader's language
-and is not.
+Rule kept: each code has one status, and both are part of the interface. The wording follows the reader's language and
+may change.
 """
 
 from collections.abc import Iterable, MutableMapping
@@ -45,7 +45,7 @@ _RESERVED = frozenset({"code", "message", "status", "request_id"})
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A refusal before it is worded. `details` are JSON values and travel in the body; `words` only fill the
+    """An error before it is put into words. `details` are JSON values sent in the body; `words` only fill the
     message."""
 
     code: str
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def status(self) -> int:
-        """The status of this code."""
+        """HTTP status of the code."""
         return STATUS[self.code]
 
 
@@ -67,17 +67,17 @@ UNAVAILABLE = Problem("upstream_unavailable", "upstream_unavailable")
 
 
 def unauthorized(reason: KeyRefusal) -> Problem:
-    """The problem of a request without a good key."""
+    """Build the error for a request without a valid key."""
     return Problem("unauthorized", f"unauthorized.{reason.value}", {"reason": reason.value}, (CHALLENGE,))
 
 
 def wrong_key(needed: Role) -> Problem:
-    """The problem of a good key that is for something else than what is asked with it."""
+    """Build the error for a valid key with the wrong role."""
     return Problem("forbidden", f"forbidden.needs_{needed}")
 
 
 def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
-    """The problem of a request over the limit; the header counts whole seconds, never less than one."""
+    """Build the error for a request over the rate limit. `Retry-After` is in whole seconds, at least one."""
     seconds = max(1, -(-retry_after_ms // 1000))
     message_id = "rate_limited.anonymous" if tier == ANONYMOUS else "rate_limited"
     headers = ((b"retry-after", b"%d" % seconds),)
@@ -86,37 +86,37 @@ def rate_limited(retry_after_ms: int, limit: int, tier: str) -> Problem:
 
 
 def too_many_streams(retry_after_ms: int, limit: int) -> Problem:
-    """The problem of a key that has all the streams open that it may have."""
+    """Build the error for a key with its maximum number of open streams."""
     headers = ((b"retry-after", b"%d" % -(-retry_after_ms // 1000)),)
     words = {"limit": limit}
     return Problem("rate_limited", "rate_limited.streams", {"retry_after_ms": retry_after_ms}, headers, words)
 
 
 def method_not_allowed(allowed: Iterable[str], message_id: str = "method_not_allowed") -> Problem:
-    """The problem of a known path asked with another method."""
+    """Build the error for a method that the path does not accept."""
     return Problem("method_not_allowed", message_id, {}, ((b"allow", allow(allowed).encode("ascii")),))
 
 
 def allow(methods: Iterable[str]) -> str:
-    """Write methods as the header `Allow` has them everywhere: in alphabetical order."""
+    """Return the value of the `Allow` header: methods in alphabetical order."""
     return ", ".join(sorted(set(methods)))
 
 
 def allowed_at(routes: Iterable[BaseRoute], scope: MutableMapping[str, Any]) -> set[str]:
-    """Return the methods that the routes of an address take together."""
+    """Return the methods accepted by all routes of a path."""
     found = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE]
     return {method for route in found for method in route.methods or ()}
 
 
 def problem_of(error: ServiceError) -> Problem:
-    """Translate a refusal of the services; one whose code nobody mapped is our own fault."""
+    """Translate a service error; an unmapped code becomes `internal_error`."""
     return Problem(error.code, error.message_id, error.details) if error.code in STATUS else INTERNAL
 
 
 def render(
     problem: Problem, catalogue: Catalogue, request_id: str, accept: str, accept_language: str
 ) -> tuple[Headers, bytes]:
-    """Word a problem for its reader: its own headers, those of its representation, and the body."""
+    """Return the headers and body of an error in the reader's language."""
     language = catalogue.choose(accept_language)
     message = catalogue.text(language, problem.message_id, problem.code, {**problem.details, **problem.words})
     body: dict[str, Any] = {
@@ -147,7 +147,7 @@ def render(
 def _as_problem(
     problem: Problem, catalogue: Catalogue, language: str, body: dict[str, Any]
 ) -> dict[str, Any]:
-    """Put the members of RFC 9457 before the flat ones, which stay."""
+    """Add the members of RFC 9457 before the flat ones."""
     return {
         "type": f"urn:outcry:error:{problem.code}",
         "title": catalogue.text(language, f"title.{problem.code}", problem.code, {}),

@@ -1,7 +1,6 @@
-"""The page about errors, made from the codes and the catalogues: `python -m outcry.http.errors_page >
-docs/errors.md`.
+"""Generate docs/errors.md from the error codes and the message catalogues.
 
-Rule kept: the page in the repository is what this returns; a test compares them.
+Usage: `python -m outcry.http.errors_page > docs/errors.md`. A test compares the file with this output.
 """
 
 import sys

@@ -1,13 +1,13 @@
-"""What a use case may refuse, each with a stable code and no word of HTTP.
+"""Errors that a use case raises on purpose. Each has a stable code and knows nothing of HTTP.
 
-`message_id` names the text in the message catalogue; `details` fill it and travel in the error body.
+`message_id` names the text in the message catalogue. `details` fill that text and are sent in the error body.
 """
 
 from typing import Any, ClassVar
 
 
 class ServiceError(Exception):
-    """A refusal. `code` is part of the interface and never changes; `details` are plain JSON values."""
+    """Base of all refusals. `code` is part of the interface and never changes; `details` are plain JSON values."""
 
     code: ClassVar[str]
 
@@ -24,43 +24,43 @@ class MissingSymbol(ServiceError):
 
 
 class InvalidParameter(ServiceError):
-    """A parameter is not of its form; details: `parameter`."""
+    """A parameter has an invalid value; details: `parameter`."""
 
     code = "invalid_parameter"
 
 
 class InvalidRequest(ServiceError):
-    """What was sent cannot be taken; details: `reason`, a stable code, and where it helps `event` and `next`."""
+    """A push is invalid; details: `reason` (a stable code) and, for some reasons, `event` and `next`."""
 
     code = "invalid_request"
 
 
 class Occupied(ServiceError):
-    """Another request is about the same thing just now; details: `retry_after_ms`."""
+    """Another request for the same resource is in progress; details: `retry_after_ms`."""
 
     code = "rate_limited"
 
 
 class UnknownSymbol(ServiceError):
-    """No product or contract goes by that name; details: `symbol`, `suggestions`."""
+    """No product or contract has this symbol; details: `symbol`, `suggestions`."""
 
     code = "unknown_symbol"
 
 
 class NotFound(ServiceError):
-    """The thing asked for does not exist."""
+    """The requested resource does not exist."""
 
     code = "not_found"
 
 
 class NoLicensedSource(ServiceError):
-    """No completed session is licensed to this key yet; details: `symbol`, `reasons`, and
-    `embargo_until` where there will be one."""
+    """No completed session is licensed to this key yet; details: `symbol`, `reasons` and, during an embargo,
+    `embargo_until`."""
 
     code = "no_licensed_source"
 
 
 class StoreUnavailable(ServiceError):
-    """The store did not answer, or not in time."""
+    """The data store did not respond in time."""
 
     code = "upstream_unavailable"
