@@ -27,7 +27,7 @@ server sends every alert since then, followed by a `snapshot` without those aler
 def stream_paths(
     headers: dict[str, Any], refusals: dict[str, Any], counted: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return both operations. `headers`: of all responses; `refusals`: errors of the stream; `counted`: of the ticket."""
+    """Return both operations. `headers`: of all responses; `refusals`, `counted`: errors of stream and ticket."""
     return {
         STREAM: {"get": _stream_operation(headers, refusals)},
         TICKET: {"post": _ticket_operation(headers, counted)},
