@@ -32,12 +32,3 @@ async def no_more_threads_than(before: int) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while threading.active_count() > before:
             await asyncio.sleep(0.01)
-
-
-def quick(took: Callable[[], float], limit_s: float) -> None:
-    """Assert that something is quick. All of it has to hold every time; for the time it took the best of three counts,
-    since what else the machine does is not the product's."""
-    took_s: list[float] = []
-    while len(took_s) < 3 and not (took_s and took_s[-1] < limit_s):
-        took_s.append(took())
-    assert min(took_s) < limit_s, took_s

@@ -284,7 +284,7 @@ def build_stage(
 
 
 @contextmanager
-def served(stage: Stage, *, fastpath: bool = True, **binding: Any) -> Iterator[Stage]:
+def served(stage: Stage, *, fastpath: bool = True, shutdown_s: int = 2, **binding: Any) -> Iterator[Stage]:
     """Run the stage's application on a free port of this machine until the block ends."""
     up = threading.Event()
 
@@ -292,7 +292,9 @@ def served(stage: Stage, *, fastpath: bool = True, **binding: Any) -> Iterator[S
         stage.port = port
         up.set()
 
-    server = build_server(stage.app, Binding(port=0, fastpath=fastpath, shutdown_s=2, **binding), started)
+    server = build_server(
+        stage.app, Binding(port=0, fastpath=fastpath, shutdown_s=shutdown_s, **binding), started
+    )
     thread = threading.Thread(target=server.run, name="server", daemon=True)
     thread.start()
     assert up.wait(10), "the server did not start"

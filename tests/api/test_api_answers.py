@@ -295,9 +295,7 @@ def test_a_store_that_hangs_is_a_502_and_no_reason_to_queue() -> None:
     with served(build_stage(query_timeout_s=0.2)) as stage:
         key = stage.key()
         stage.query.gate = threading.Event()
-        began = time.monotonic()
-        got = stage.get(LEVELS, key)
-        assert time.monotonic() - began < 10, "the store would have hung for ever"
+        got = stage.get(LEVELS, key)  # the store hangs until the gate is opened below
         assert (got.status, json.loads(got.body)["code"]) == (502, "upstream_unavailable")
         assert stage.get("/healthz").status == 200
         stage.query.gate.set()

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.api.stage import Stage, build_stage, served
 from tests.api.wire import Wire, plain
-from tests.within import quick
 
 from outcry.http.redaction import holds_key
 
@@ -202,6 +201,13 @@ def test_metrics_are_not_for_who_comes_through_a_proxy(stage: Stage) -> None:
         assert other.get("/metrics", headers={"Via": "1.1 a"}).status == 200
 
 
+def drip(wire: Wire) -> None:
+    """Send a byte now and then, for half a minute."""
+    for _ in range(600):
+        wire.send(b"a")
+        time.sleep(0.05)
+
+
 def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outcry.http.protocol.REQUEST_TIMEOUT_S", 0.5)
     with served(build_stage(), keep_alive_s=1) as stage:
@@ -215,15 +221,8 @@ def test_who_says_nothing_or_never_ends_is_hung_up_on(monkeypatch: pytest.Monkey
             with Wire(stage) as wire:
                 wire.send(first)
                 assert wire.closed_within(30), first
-        with Wire(stage) as wire:  # a byte now and then does not help
-            began = time.monotonic()
-            try:
-                while time.monotonic() - began < 30:
-                    wire.send(b"a")
-                    time.sleep(0.1)
-            except OSError:
-                pass
-            assert time.monotonic() - began < 25, "it went on for as long as it was sent to"
+        with Wire(stage) as wire, pytest.raises(OSError):  # noqa: PT011 - reset or a broken pipe
+            drip(wire)
 
 
 @settings(
@@ -249,12 +248,9 @@ def test_any_bytes(stage: Stage, head: bytes, tail: list[bytes]) -> None:
 
 @pytest.mark.parametrize("filler", ["+", "%20", "&key[", "[", "%2525", ";", "=", "&"])
 def test_no_query_takes_long_to_judge(filler: str) -> None:
-    """The judging runs before any limit: a pattern that goes back and forth would let one request stop all."""
+    """The judging runs before any limit: a pattern that backtracks would let one request stop all others. It would take
+    minutes of processor time."""
     query = b"key" + filler.encode() * (120_000 // len(filler)) + b"!"
-
-    def took() -> float:
-        started = time.thread_time()
-        holds_key(query)
-        return time.thread_time() - started
-
-    quick(took, 0.5)
+    started = time.thread_time()
+    holds_key(query)
+    assert time.thread_time() - started < 5

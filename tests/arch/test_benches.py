@@ -1,4 +1,7 @@
-"""Every bench runs, with the smallest sizes: one that fails makes this fail. What its figures say is not looked at."""
+"""Every bench runs with the smallest inputs. Its figures are not judged.
+
+`make test` runs those that take seconds; those that start services, engines or a browser are part of `make soak`.
+"""
 
 import re
 import subprocess
@@ -10,9 +13,12 @@ from bench.__main__ import BENCHES
 
 ROOT = Path(__file__).parents[2]
 FIGURE = re.compile(r"^\S.* {2,}-?[\d.,e+]+ \S", re.MULTILINE)
+SHORT = {"kernel", "fold", "http"}
 
 
-@pytest.mark.parametrize("name", BENCHES)
+@pytest.mark.parametrize(
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.soak) for name in BENCHES]
+)
 def test_a_bench_runs(name: str) -> None:
     call = [sys.executable, "-m", "bench", name, "--smoke"]
     done = subprocess.run(call, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from support.vendors import ibkr_frames as frames
 from tests.brokers.ibkr_play import ES, at, universe
+from tests.virtual_time import run_in_virtual_time
 
 from outcry.core.instruments import Contract
 from outcry.feeds.ibkr import contracts, faults, pace
@@ -101,19 +102,17 @@ def test_history_is_asked_for_sixty_times_in_ten_minutes(monkeypatch: pytest.Mon
 
     async def work() -> None:
         loop, paced = asyncio.get_running_loop(), pace.Pace(rush=200.0)
-        began_s = loop.time()
         for _ in range(pace.MOST_UNHURRIED):
             await paced.trades(urgent=False)
         for _ in range(pace.MOST - pace.MOST_UNHURRIED):
             await paced.trades(urgent=True)
         for _ in range(pace.MOST):
             await paced.bars()
-        at_once_s = loop.time() - began_s
+        assert loop.time() == pytest.approx(0.0, abs=1e-6)
         await paced.trades(urgent=False)
-        assert at_once_s < 2.5
-        assert loop.time() - began_s >= 3
+        assert loop.time() == pytest.approx(600 / 200.0, abs=0.1)
 
-    asyncio.run(work())
+    run_in_virtual_time(work())
 
 
 def test_messages_are_errors_a_person_can_act_on() -> None:

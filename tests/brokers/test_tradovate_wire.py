@@ -18,6 +18,7 @@ from tests.brokers.tradovate_stage import (
     past,
     run,
 )
+from tests.virtual_time import run_in_virtual_time
 
 from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tradovate import history, wire
@@ -199,15 +200,15 @@ def test_a_pause_between_requests_for_pages() -> None:
 
     async def work() -> None:
         pace = history.Pace(20.0)
-        began_s = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
         for _ in range(30):
             await pace.turn()
-        assert asyncio.get_running_loop().time() - began_s < 1.0
+        assert loop.time() == pytest.approx(0.0, abs=1e-6)
         for _ in range(50):
             await pace.turn()
-        assert asyncio.get_running_loop().time() - began_s > 1.5
+        assert loop.time() == pytest.approx(50 * 0.8 / 20.0, abs=0.05)
 
-    run(work)
+    run_in_virtual_time(work())
 
 
 @settings(max_examples=60, deadline=None)

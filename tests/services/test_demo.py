@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from time import process_time
 
 import pytest
 
@@ -107,12 +106,9 @@ def test_it_can_be_forgotten_by_its_name_and_written_again(
     assert write(store, reference, past, HE) == Written(20, ())
 
 
-def test_the_whole_universe_takes_seconds(store: SqlStore, reference: Reference, past: Past) -> None:
-    """About two of one processor, where this was written; the bound is wide, for slower ones."""
+def test_the_whole_universe_is_written(store: SqlStore, reference: Reference, past: Past) -> None:
     contracts = [
         reference.universe.front(p.root, UNTIL) for p in reference.universe.products.values() if not p.parent
     ]
-    begun = process_time()
     written = write(store, reference, past, *contracts)
     assert written.sessions == 20 * (32 + 29)
-    assert process_time() - begun < 8
