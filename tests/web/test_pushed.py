@@ -51,7 +51,7 @@ def test_an_alert_of_the_demonstration_arrives_at_its_receiver_signed(receiving:
 
     logged = _once(lambda: Read(ann.get(f"/account/webhooks/{webhook.id}")).text, "attempt 1")
     assert f"{receipt.message_id} Delivered" in logged
-    assert "What was answered received" in logged
+    assert "Response body received" in logged
     assert secret not in logged
     assert receiving.faults() == []
 
