@@ -1,0 +1,23 @@
+"""Print what the package that is imported says for the texts on standard input: for tests/arch/test_wheel.py."""
+
+import json
+import sys
+
+import outcry
+from outcry.http.messages import load_catalogue
+from outcry.web.language import Languages
+
+
+def main() -> None:
+    """Write the place of the package and its German as JSON."""
+    words, messages, asked = Languages.words("de"), load_catalogue(), json.load(sys.stdin)
+    said = {text: words(text) for text in asked["texts"]}
+    for one, many in asked["counted"]:
+        said |= {f"{one} {n}": words.ngettext(one, many, n) for n in (0, 1, 2)}
+    for code in asked["codes"]:
+        said |= {f"{code} {language}": messages.text(language, code, code, {}) for language in ("de", "en")}
+    json.dump({"at": outcry.__file__, "said": said}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
