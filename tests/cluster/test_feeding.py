@@ -97,7 +97,7 @@ async def kill_all_day(stage: Cluster, chance: random.Random, moments: int) -> N
     stage.equals_the_tape()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 def test_the_day_is_the_tape_whoever_is_killed(
     tmp_path: Path, embedded: tuple[list, list], seed: int
 ) -> None:

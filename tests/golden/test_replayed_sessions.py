@@ -93,7 +93,10 @@ async def begun(stepper: Stepper) -> None:
 
 @pytest.mark.parametrize(
     ("folder", "contract", "tick", "at_least"),
-    [("cme/minute/es", ES, 0.25, 2700), ("comex/minute/gc", GC, 0.1, 1000)],
+    [
+        ("cme/minute/es", ES, 0.25, 2700),
+        pytest.param("comex/minute/gc", GC, 0.1, 1000, marks=pytest.mark.soak),
+    ],
 )
 def test_every_minute_is_answered_with_the_levels_so_far(
     house: House, shared: Path, folder: str, contract: Contract, tick: float, at_least: int

@@ -118,7 +118,7 @@ def test_being_asked_for_less_costs_no_try(stage: Stage) -> None:
     assert [attempt.number for attempt in log] == list(range(1, len(log) + 1))
     assert sent_at(stage)[:11] == [*range(0, 271, 30), 275]
     assert log[-1].outcome == "pending"
-    stage.run_for(80 * H, M)
+    stage.run_for(80 * H, 10 * M)
     assert len(stage.log(row)) == 9 + 10
 
 
@@ -163,7 +163,7 @@ def test_what_is_sent_again_has_the_whole_schedule_before_it(stage: Stage) -> No
     change(stage, row, phase=SubscriptionPhase.ACTIVE, reason="")
     assert stage.outbox.resend_failed(row.user_id, row.id, 0, stage.clock.ns) == 3
     stage.sender.answer = lambda _: FAILED
-    stage.run_for(80 * H, M)
+    stage.run_for(80 * H, 10 * M)
     assert len(stage.log(row)) == 10
 
 
