@@ -91,7 +91,8 @@ def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> Non
         assert (said["code"], said["reason"]) == ("invalid_request", "quota")
         assert (said["used_bytes"], said["limit_bytes"]) == (1024 * KIB, 1024 * KIB)
         assert said["message"] == (
-            "Ihr Kontingent für gesendete Daten ist aufgebraucht. Bitten Sie den Betreiber um ein größeres."
+            "Ihr Kontingent von 1048576 Bytes für gesendete Daten ist aufgebraucht. Bitten Sie den Betreiber um ein "
+            "größeres."
         )
         assert send(step, key(step, "ingest-operator"))[0] == 200
         assert "a user's quota is used up" in step.log.getvalue().decode()
