@@ -163,8 +163,8 @@ def test_from_another_machine_with_a_key_made_for_it(shared: Path, tmp_path: Pat
         for key, arguments, said in (
             (read, (), "This API key can only read."),
             ("outcry_x", (), "unauthorized"),
-            ("", (), "set OUTCRY_KEY"),
-            (read, ("--owner", "ann@example.com"), "--owner needs the service's data folder"),
+            ("", (), "Set OUTCRY_KEY"),
+            (read, ("--owner", "ann@example.com"), "--owner needs access to the service's data folder"),
         ):
             refused = outcry(*played, *arguments, OUTCRY_KEY=key, **here)
             assert (refused.returncode, refused.stdout) == (1, "")
