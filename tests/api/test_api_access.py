@@ -201,8 +201,8 @@ def test_a_key_that_sends_trades_reads_nothing(stage: Stage) -> None:
         assert (got.status, code(got)) == (403, "forbidden")
         assert got.headers["x-api-tier"] == "pro"
         assert got.headers["x-ratelimit-remaining"] == str(120 - n)
-        assert "sending trades" in json.loads(got.body)["message"]
-    assert stage.get(LEVELS, key, headers={"accept-language": "de"}).body.count(b"Senden") == 1
+        assert "only send trades" in json.loads(got.body)["message"]
+    assert stage.get(LEVELS, key, headers={"accept-language": "de"}).body.count(b"nur Trades senden") == 1
     assert stage.get(LEVELS, key, "HEAD").status == 403
     assert stage.get("/api/nothing", key).status == 404
     assert stage.query.calls == []
