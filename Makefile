@@ -86,6 +86,7 @@ docs: $(READY)   ## regenerate the generated pages and the OpenAPI snapshot
 	$(BIN)/python tests/arch/settings_page.py > docs/settings.md
 	$(BIN)/python tests/arch/alerts_page.py > docs/alerts.md
 	$(BIN)/python tests/arch/connections_page.py > docs/connections.md
+	$(BIN)/python tests/arch/logs_page.py > docs/logs.md
 	$(BIN)/python -m outcry.http.errors_page > docs/errors.md
 	$(BIN)/python -m outcry.api.openapi > tests/api/openapi.json
 

@@ -326,5 +326,5 @@ def test_without_the_access_log_events_are_still_written() -> None:
         stage.query.failure = RuntimeError("boom")
         stage.get(LEVELS, stage.key())
     lines = [json.loads(line) for line in stage.log.getvalue().splitlines()]
-    assert [line["event"] for line in lines] == ["unexpected"]
+    assert [line["event"] for line in lines] == ["request_failed"]
     assert "boom" in lines[0]["exception"]

@@ -87,7 +87,7 @@ class FaultSuite:
             await stage.until(lambda: stage.row.phase is not LIVE, "a phase that shows it")
             await stage.until(lambda: not stage.live, "delayed answers")
             await stage.until(lambda: stage.row.phase is CONNECTING, "the link given up", 30)
-            lost = [told for told in stage.told[said:] if told.startswith("a feed was lost")]
+            lost = [told for told in stage.told[said:] if told.startswith("feed_lost")]
             assert "'code': 'link_silent'" in lost[0], lost
             stage.peer.freeze(on=False)
             await stage.until_phase(LIVE, 40)
@@ -222,7 +222,7 @@ async def live(stage: Stage) -> None:
 
 def apart(told: str) -> bool:
     """Whether this says that the vendor's clock is seconds ahead of ours."""
-    return told.startswith("clocks disagree") and "'milliseconds': -2" in told
+    return told.startswith("clock_drift") and "'drift_ms': -2" in told
 
 
 async def finish(stage: Stage) -> None:

@@ -82,7 +82,7 @@ def test_a_connection_that_cannot_be_begun_costs_no_other(tmp_path: Path) -> Non
         stage.user = stage.house.store.ensure_user("bob@example.com", 1)
         stage.connect()
         await stage.until_phase(LIVE)
-        assert any("cannot be begun" in said and "OSError" in said for said in stage.told)
+        assert any("connection_start_failed" in said and "OSError" in said for said in stage.told)
         assert "memory-broken" not in str(stage.told)
 
     run(tmp_path, work)

@@ -297,7 +297,7 @@ def test_a_feed_that_meets_a_fault_of_its_own_is_opened_again(tmp_path: Path) ->
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [1])
-        assert "a stream met a fault" in [event for event, _ in play.said]
+        assert "stream_failed" in [event for event, _ in play.said]
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -323,7 +323,7 @@ def test_a_feed_that_cannot_say_its_contracts_is_asked_again(tmp_path: Path) -> 
 
     async def test(play: Play) -> None:
         await play.until(lambda: ages(play.events("mine")) == [1])
-        assert [event for event, _ in play.said].count("a feed met a fault") == 3
+        assert [event for event, _ in play.said].count("feed_failed") == 3
 
     played(tmp_path, {"mine": feed}, test)
 
@@ -341,7 +341,7 @@ def test_a_spool_that_cannot_be_opened_is_opened_later(
 
     async def test(play: Play) -> None:
         await play.until(lambda: any(isinstance(event, Trades) for event in play.events("mine")))
-        assert [event for event, _ in play.said].count("a spool cannot be read") == 2
+        assert [event for event, _ in play.said].count("spool_unreadable") == 2
 
     monkeypatch.setattr(Spool, "line", busy)
     played(tmp_path, {"mine": Scripted({ES: [[trades(3)]]})}, test)
@@ -384,7 +384,7 @@ def test_a_full_disk_is_said_and_held_up_by_nothing(tmp_path: Path, monkeypatch:
         assert play._log.last(f"0/mine/{ES.key}") == line.end
         said = [event for event, _ in play.said if "spool" in event]
         assert said == [
-            "the spool cannot be written; what comes waits in memory", "the spool can be written again",
+            "spool_unwritable", "spool_writable",
         ]  # fmt: skip
 
     played(tmp_path, {"mine": Growing({ES: []})}, test)

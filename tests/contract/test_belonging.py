@@ -67,7 +67,7 @@ def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStre
         await asyncio.sleep(2.5)  # it looks again, and has nothing new to say
         assert not other.done()
         ((event, problem),) = told
-        assert event == "no part is taken in the cluster yet"
+        assert event == "cluster_not_joined"
         assert "OUTCRY_SECRET" in problem
         async with Link(bus.urls, say_nothing) as link:
             await link.up()

@@ -92,7 +92,7 @@ def test_a_fault_is_told_to_the_operator_and_not_to_who_asked(jetstream: JetStre
                 await other.ask("push.1", b"bad", 60)
             assert (refusal.value.code, refusal.value.details) == ("fault", {})
             assert await other.ask("push.1", b"", 60) == b"fine"
-        assert [event for event, _ in told] == ["a call could not be answered"]
+        assert [event for event, _ in told] == ["call_failed"]
         assert "what nobody foresaw" in str(told[0][1])
 
     run(main)
@@ -205,7 +205,7 @@ def test_a_push_of_four_mebibytes_goes_through_and_one_too_long_is_refused(jetst
             assert refusal.value.details == {"bytes": 9 * MIB, "most_bytes": 8 * MIB}
             with pytest.raises(CallRefused, match="fault"):
                 await other.ask("push.2", b"", 60)
-            assert [event for event, _ in told] == ["an answer is too long for the bus"]
+            assert [event for event, _ in told] == ["call_reply_too_large"]
             assert await other.ask("push.1", b"x", 60) == b"x"
 
     run(main)

@@ -319,7 +319,7 @@ def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again
         log._kept.add = usual  # type: ignore[method-assign]
         kept(log)
         assert not log.stuck
-        assert told == ["the log is not taken by the bus", "the log is taken by the bus again"]
+        assert told == ["nats_log_stalled", "nats_log_resumed"]
 
 
 def test_what_comes_while_a_message_is_on_its_way_goes_in_the_next(jetstream: JetStream) -> None:

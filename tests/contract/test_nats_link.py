@@ -43,10 +43,10 @@ def test_a_process_starts_before_the_bus_and_its_operator_is_told_once_each_way(
                 await link.request("x")
             await became(lambda: told)
             await asyncio.sleep(0.6)  # it is tried again, and not told again
-            assert [line.split(" {")[0] for line in told] == ["the bus is away"]
+            assert [line.split(" {")[0] for line in told] == ["nats_disconnected"]
             server.start(0)
             await became(lambda: link.connected)
-            assert [line.split(" {")[0] for line in told] == ["the bus is away", "the bus is back"]
+            assert [line.split(" {")[0] for line in told] == ["nats_disconnected", "nats_reconnected"]
 
     with JetStream() as server:
         server.kill(0)
@@ -161,6 +161,6 @@ def test_three_servers_keep_it_three_times(jetstream_cluster: JetStream) -> None
         async with Link(jetstream_cluster.urls.split(",")[0], told) as link:
             await link.up()
             assert len(told) == 1
-            assert "few are named" in told[0]
+            assert told[0].startswith("nats_servers_few")
 
     asyncio.run(run())

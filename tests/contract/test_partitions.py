@@ -182,7 +182,7 @@ def test_all_are_taken_up_beside_each_other_and_one_that_cannot_be_is_tried_agai
             one.gained, one.lost = gained, _nothing  # type: ignore[method-assign]
             one.start()
             await until(lambda: one.owned == ALL - {17}, "all but one are taken up")
-            assert [event for event, _ in one.told] == ["a partition cannot be taken up"]
+            assert [event for event, _ in one.told] == ["partition_not_acquired"]
             assert one.told[0][1]["partition"] == 17
             assert await until(lambda: one.owned == ALL, "it is, after a moment") > 0.5
             assert tries == 2

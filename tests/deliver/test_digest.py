@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default
@@ -12,11 +11,13 @@ import pytest
 from babel.messages.pofile import read_po
 from hypothesis import given
 from hypothesis import strategies as st
+from support.events import tell_into
 from tests.deliver.mailed import NOW_NS, READER, alert, parcel
 from tests.deliver.test_mail import Taken, server
 from tests.services.memory_identity import HandClock
 from tests.within import within
 
+from outcry.base.log_events import Tell, discard
 from outcry.core.structure.machine import AlertType
 from outcry.deliver import digest, digest_letter
 from outcry.deliver.digest import MailSender
@@ -37,16 +38,16 @@ def end_of(_row: SubscriptionRow) -> str:
     return END
 
 
-def sender(port: int, report: Callable[[str], object] = lambda said: None) -> MailSender:
+def sender(port: int, tell: Tell = discard) -> MailSender:
     url = f"smtp://127.0.0.1:{port}"
-    return MailSender(smtp_server(url), "Outcry <outcry@example.com>", SITE, end_of, HandClock(), report)
+    return MailSender(smtp_server(url), "Outcry <outcry@example.com>", SITE, end_of, HandClock(), tell)
 
 
 def sent(
     port: int, given: Parcel, *, address: str = "ann@example.com", said: list[str] | None = None
 ) -> Sent:
-    report = said.append if said is not None else print
-    return asyncio.run(sender(port, report).send(given, address, ()))
+    tell = tell_into(said) if said is not None else discard
+    return asyncio.run(sender(port, tell).send(given, address, ()))
 
 
 def parts(source: bytes) -> tuple[EmailMessage, str, str]:
@@ -189,7 +190,7 @@ def test_what_the_server_answers_decides(
         assert done.excerpt == refused[4:]
         # the operator is told what is the operator's to mend; a mailbox is its owner's
         where = f"127.0.0.1:{port} returned {status}"
-        assert said == ([f"a mail (alerts) could not be sent: {where}"] if verdict is Verdict.LATER else [])
+        assert said == ([f"email_failed kind=alerts problem={where}"] if verdict is Verdict.LATER else [])
     assert taken.mails == []
 
 
@@ -199,17 +200,17 @@ def test_a_wrong_password_is_the_operators_to_mend() -> None:
     taken, said = Taken(), list[str]()
     with server(taken, authenticator=_authenticate, auth_require_tls=False) as port:
         url = smtp_server(f"smtp://outcry:wrong@127.0.0.1:{port}")
-        mails = MailSender(url, "outcry@example.com", SITE, end_of, HandClock(), said.append)
+        mails = MailSender(url, "outcry@example.com", SITE, end_of, HandClock(), tell_into(said))
         done = asyncio.run(mails.send(parcel(ES), "ann@example.com", ()))
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", 535)
-    assert said == [f"a mail (alerts) could not be sent: 127.0.0.1:{port} rejected the user name or password"]
+    assert said == [f"email_failed kind=alerts problem=127.0.0.1:{port} rejected the user name or password"]
 
 
 def test_a_server_that_is_away_is_tried_later() -> None:
     said: list[str] = []
     done = sent(1, parcel(ES), said=said)
     assert (done.verdict, done.code, done.status) == (Verdict.LATER, "mail_failed", None)
-    assert said == ["a mail (alerts) could not be sent: connection to 127.0.0.1:1 failed: SMTPConnectError"]
+    assert said == ["email_failed kind=alerts problem=connection to 127.0.0.1:1 failed: SMTPConnectError"]
 
 
 def test_a_server_that_says_nothing_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

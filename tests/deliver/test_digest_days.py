@@ -6,6 +6,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from support.events import tell_into
 from tests.deliver.test_mail import Taken, server
 from tests.services.delivery_stage import Stage, staged
 
@@ -28,7 +29,8 @@ class Days:
         self.stage, self.taken, self.said = stage, taken, list[str]()
         mails = MailSender(
             smtp_server(f"smtp://127.0.0.1:{port}"), "outcry@example.com", "https://outcry.example.com",
-            lambda row: f"https://outcry.example.com/digest/unsubscribe?token={row.id}", stage.clock, self.said.append,
+            lambda row: f"https://outcry.example.com/digest/unsubscribe?token={row.id}", stage.clock,
+            tell_into(self.said),
         )  # fmt: skip
         stage.sender = mails  # type: ignore[assignment]
         self._worker: Dispatcher = stage.worker("mail")

@@ -151,9 +151,7 @@ def test_an_address_given_to_somebody_else_there_does_not_open_the_account(
     there.claims = {"sub": "the next who was given the address"}
     with refusal(Reason.NOT_INVITED):
         come(stage, there)
-    assert stage.reports == [
-        f"the address of user {user.id} is another person's at the OpenID provider than it was"
-    ]
+    assert stage.reports == [f"openid_subject_changed user_id={user.id}"]
     token = stage.identity.reset_link(None, user.id, HERE).partition("=")[2]
     stage.identity.reset(token, PASSWORD, HERE)  # by whoever the operator gave the link to
     assert signed(come(stage, there)).user.id == user.id
@@ -275,7 +273,7 @@ def test_a_refused_token_is_reported_with_the_claim_that_is_wrong(
     with refusal(Reason.SIGN_IN_SERVICE):
         come(stage, there)
     assert stage.reports == [
-        "sign-in by the OpenID provider failed: the ID token is invalid: InvalidClaimError (nonce)"
+        "openid_sign_in_failed problem=the ID token is invalid: InvalidClaimError (nonce)"
     ]
 
 
@@ -527,9 +525,7 @@ def test_a_provider_that_is_not_there_is_reported_without_a_secret(
     other = IdentityStage(openid=away)
     with refusal(Reason.SIGN_IN_SERVICE):
         other.identity.begin_openid("/")
-    assert other.reports == [
-        "sign-in by the OpenID provider failed: 127.0.0.1 did not answer: ClientConnectorError"
-    ]
+    assert other.reports == ["openid_sign_in_failed problem=127.0.0.1 did not answer: ClientConnectorError"]
     there.raw["/token"] = b"null"
     with refusal(Reason.SIGN_IN_SERVICE):
         come(stage, there)

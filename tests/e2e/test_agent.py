@@ -89,7 +89,7 @@ def test_a_growing_file_is_pushed_and_an_end_is_a_clean_one(tmp_path: Path) -> N
         assert agent.returncode == 0
         assert stage.told()[-1] == "agent_stopped"
         lines = [json.loads(line) for line in said.splitlines()]
-        assert [line["event"] for line in lines if "contract" in line] == ["catching up", "live", "stopped"]
+        assert [line["phase"] for line in lines if "contract" in line] == ["catching_up", "live", "stopped"]
         assert stage.key not in said
         known = len(stage.prices())
         add(stage.file, ticks(6001.0, 6001.25, ago_s=200))
@@ -112,8 +112,9 @@ def test_a_service_that_is_away_is_waited_for(tmp_path: Path) -> None:
         assert agent.stderr is not None
         said: list[str] = []
         for line in agent.stderr:
-            said.append(json.loads(line)["event"])
-            if {"live", "the service does not take what is sent"} <= set(said):
+            event = json.loads(line)
+            said.append(event.get("phase", event["event"]))
+            if {"live", "push_rejected"} <= set(said):
                 break
         add(stage.file, ticks(6000.75, ago_s=300))
         with serving(tmp_path / "data", port=int(address.rpartition(":")[2])) as later:
@@ -129,15 +130,15 @@ def test_check_says_what_is_missing(tmp_path: Path) -> None:
         stage = Stage(tmp_path / "agent", service)
         done = stage.check()
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "missing" not in done.stdout
+        assert "failed" not in done.stdout
         reading = service.house.keys.create("ann@example.com", "free", 0)
         done = stage.check(OUTCRY_KEY=reading)
         assert done.returncode == 1
-        assert "make one for pushing" in done.stdout
+        assert "Create a key for pushing" in done.stdout
         stage.file.unlink()
         done = stage.check()
         assert done.returncode == 1
-        assert "the file is not there" in done.stdout
+        assert "The file does not exist" in done.stdout
         assert stage.events == []  # nothing was sent
     done = stage.check()
     assert done.returncode == 1

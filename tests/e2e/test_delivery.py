@@ -234,7 +234,7 @@ def test_what_was_answered_while_nothing_can_be_written_is_sent_once(stage: Stag
     stage.fire(1)
     until(lambda: len(stage.receipts()) == 1, "it is on its way")
     with written(stage):
-        until(lambda: b"the outbox cannot be written" in stage.said.read_bytes(), "the log says so")
+        until(lambda: b"outbox_unwritable" in stage.said.read_bytes(), "the log says so")
         stage.sink.manner = Manner.WELL
     until(lambda: stage.outcomes() == ["delivered"], "it is recorded")
     stage.fire(2)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from argon2 import PasswordHasher
+from support.events import tell_into
 from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
 
 from outcry.bus.inprocess import SlidingLog
@@ -40,7 +41,7 @@ class IdentityStage:
             self.store, self.browsers, SlidingLog(self.clock.now_ns), self.clock, SECRET, self.post,
             SITE if self.post else "", later=self._later, openid=self.openid,
         )  # fmt: skip
-        self.identity.report_to(self.reports.append)
+        self.identity.report_to(tell_into(self.reports))
         if not self.costly:
             cheap = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
             self.identity._passwords._hasher = cheap

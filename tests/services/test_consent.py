@@ -5,6 +5,7 @@ import string
 from dataclasses import replace
 
 import pytest
+from support.events import tell_into
 from tests.deliver.mailed import SUBSCRIPTION
 from tests.services.memory_identity import HandClock
 
@@ -72,7 +73,7 @@ class Desk:
         self.kept, self.post, self.clock, self.said = Kept(*rows), Post(), HandClock(), list[str]()
         self.links = ConsentLinks(b"a key of the tests", SITE, self.clock)
         self.consent = MailConsent(self.kept, self.links, self.post, *limiters(self.clock))  # type: ignore[arg-type]
-        self.consent.report_to(self.said.append)
+        self.consent.report_to(tell_into(self.said))
 
     def token(self, purpose: Purpose, row: SubscriptionRow = ROW) -> str:
         link = self.links.confirm(row) if purpose == "confirm" else self.links.unsubscribe(row)
@@ -336,7 +337,7 @@ def test_a_question_that_cannot_be_mailed_is_told_to_the_operator() -> None:
     desk = Desk(ROW)
     desk.post.broken = True
     assert desk.consent.ask(ROW, "en") == "mail_failed"
-    assert desk.said == ["a mail (digest) could not be sent: mail.example.com:587 answered 451"]
+    assert desk.said == ["email_failed kind=digest problem=mail.example.com:587 answered 451"]
 
 
 def test_without_mail_nobody_is_asked() -> None:

@@ -182,7 +182,7 @@ def test_mail_that_fails_is_told_the_operator_and_the_person_not_the_one_who_ask
     box(stage).broken = True
     stage.identity.send_link(MEMBER, BROWSER, HERE)
     assert stage.reports == [
-        "a mail (sign_in) could not be sent: the mail server at mail.example.com does not answer"
+        "email_failed kind=sign_in problem=the mail server at mail.example.com does not answer"
     ]
     assert stage.events(user)[-1] == "mail_failed"
 

@@ -130,7 +130,7 @@ def test_a_damaged_snapshot_is_reported_and_the_log_is_read_instead(noon: House,
         database.commit()
     volume, said = lots(noon)
     assert volume == 840
-    assert ["a snapshot is damaged: the log is read instead" in line for line in said] == [True]
+    assert ["snapshot_damaged" in line for line in said] == [True]
 
 
 def test_a_snapshot_of_another_stream_or_position_is_no_snapshot(noon: House) -> None:

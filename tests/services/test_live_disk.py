@@ -159,14 +159,14 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
         clock.now_s += 0.2
         assert reason(staged) == "log_stalled"
         assert log.stuck
-        await until(lambda: any("a stream cannot be logged" in said for said in staged.told))
+        await until(lambda: any("log_stalled" in said for said in staged.told))
         assert staged.board.alert_seq == len(before)
         assert [row.key for row in staged.live.alerts([0])] == before
         disk.refuses = 0
         disk.thawed.set()
         await staged.engine.kept(staged.engine.runners[KEY].key)
         assert reason(staged) == "live"
-        await until(lambda: any("a stream is logged again" in said for said in staged.told))
+        await until(lambda: any("log_resumed" in said for said in staged.told))
         await staged.engine.drained()
         return whole(staged)
 

@@ -85,7 +85,7 @@ def test_what_was_logged_is_there_after_a_restart_and_the_overlap_counts_once(ho
 
     async def before(staged: Stage) -> None:
         staged.engine.attach(0, ScriptFeed([first, [1e9]]))
-        while "was lost" not in " ".join(staged.told):
+        while "feed_lost" not in " ".join(staged.told):
             await asyncio.sleep(0.01)
 
     async def after(staged: Stage) -> int:
@@ -438,8 +438,8 @@ def test_drift_is_the_least_delay(house: House) -> None:
         runner = staged.engine.runners[f"0/script/{ES.key}"]
         assert runner.health.drift_ns == 700_000_000
         await asyncio.sleep(0.3)  # it is told once, at the next look
-        assert [told for told in staged.told if "clocks" in told] == [
-            "clocks disagree {'stream': '0/script/ESU2024', 'milliseconds': 700}"
+        assert [told for told in staged.told if "clock" in told] == [
+            "clock_drift {'stream': '0/script/ESU2024', 'drift_ms': 700}"
         ]
 
     run(house, work)
@@ -591,7 +591,7 @@ def test_a_fault_in_one_stream_is_told_and_tried_again(house: House) -> None:
             [CAUGHT, Trades(rows((OPEN, 22_000))), Ended(OPEN + 1)],
         )
         assert sum(view(staged).ladder.volume) == 1
-        assert any("a stream met a fault" in told for told in staged.told)
+        assert any("stream_failed" in told for told in staged.told)
 
     run(house, work)
 

@@ -39,7 +39,7 @@ def test_a_stream_whose_log_is_away_as_its_feed_comes_is_taken_up_once_it_is_bac
         def away(key: str, first: int) -> Iterator[Frame]:
             asked.append(key)
             if len(asked) < 3:
-                raise StoreBusy("the bus is away")
+                raise StoreBusy("nats_disconnected")
             return read(key, first)
 
         staged.log.read = away  # type: ignore[method-assign]
@@ -76,7 +76,7 @@ def test_a_stream_that_is_still_being_taken_up_is_let_go_with_the_others(house: 
 
     async def work(staged: Stage) -> tuple[bool, set[str], dict[str, object]]:
         def away(_key: str) -> int:
-            raise StoreBusy("the bus is away")
+            raise StoreBusy("nats_disconnected")
 
         staged.log.last = away  # type: ignore[method-assign]
         following = staged.engine.attach_contract(0, ScriptFeed([DAY]), ES)
@@ -209,7 +209,7 @@ def test_snapshots_go_on_after_one_that_could_not_be_taken(house: House) -> None
         def away() -> tuple[str, int, bytes]:
             tries.append(1)
             if len(tries) < 3:
-                raise StoreBusy("the bus is away")
+                raise StoreBusy("nats_disconnected")
             return take()
 
         runner.saved_position = 0

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.events import tell_into
 from tests.services.delivery_stage import BEGIN_NS, Stage, staged
 
 from outcry.core.units import NANOS_PER_SECOND
@@ -43,7 +44,7 @@ def said() -> list[str]:
 
 
 def notices(stage: Stage, said: list[str], post: Post | None) -> OwnerNotices:
-    return OwnerNotices(SqlIdentityStore(stage.database), post, stage.clock, f"{URL}/", said.append)
+    return OwnerNotices(SqlIdentityStore(stage.database), post, stage.clock, f"{URL}/", tell_into(said))
 
 
 def claimed(stage: Stage, language: str = "en") -> Parcel:
@@ -107,7 +108,7 @@ def test_a_mail_that_fails_is_told_to_the_operator_and_changes_nothing(stage: St
     post.problem = MailFailed("the server is away")
     notices(stage, said, post).switched_off(parcel, "gone")
     assert len(SqlIdentityStore(stage.database).audit(parcel.subscription.user_id, None, 10)) == 1
-    assert said == ["a mail about a webhook could not be sent: the server is away"]
+    assert said == ["email_failed kind=webhook_off problem=the server is away"]
 
 
 def test_where_the_store_is_busy_a_mail_goes_all_the_same(
@@ -121,4 +122,4 @@ def test_where_the_store_is_busy_a_mail_goes_all_the_same(
     monkeypatch.setattr(SqlIdentityStore, "note", busy)
     notices(stage, said, post).warned(parcel, 72)
     assert len(post.mails) == 1
-    assert said == ["an owner cannot be told of a webhook: database is locked"]
+    assert said == ["owner_notice_failed problem=database is locked"]

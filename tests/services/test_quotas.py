@@ -55,7 +55,7 @@ def test_a_user_is_admitted_up_to_the_quota_and_warned_from_eighty_percent_on() 
     for _ in range(2):
         assert stand.refusal() == {"reason": "quota", "used_bytes": 1000, "limit_bytes": 1000}
     events = [(event, details["used_bytes"]) for event, details in stand.told]
-    assert events == [("a user's quota is nearly used up", 800), ("a user's quota is used up", 1000)]
+    assert events == [("push_quota_warning", 800), ("push_quota_exceeded", 1000)]
     stand.later(10)
     stand.admit()
     stand.later(1000)

@@ -234,7 +234,7 @@ def test_a_check_that_comes_to_no_end_says_so(
     scripted.check_fails, scripted.findings = problem, None
     ann.send(f"{PLACE}/check")
     assert "did not finish" in checked(ann)
-    faults = [fault for fault in stage.faults() if "a check met a fault" in fault]
+    faults = [fault for fault in stage.faults() if "broker_check_failed" in fault]
     assert bool(faults) == isinstance(problem, RuntimeError)
     stage.log.truncate(0)
     stage.log.seek(0)

@@ -95,7 +95,7 @@ def test_a_used_up_quota_refuses_pushes_of_that_user_only(tmp_path: Path) -> Non
             "größeres."
         )
         assert send(step, key(step, "ingest-operator"))[0] == 200
-        assert "a user's quota is used up" in step.log.getvalue().decode()
+        assert "push_quota_exceeded" in step.log.getvalue().decode()
 
 
 def test_nothing_is_pushed_into_the_reserve_while_reading_goes_on(tmp_path: Path) -> None:

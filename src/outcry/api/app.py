@@ -20,6 +20,7 @@ from outcry.api.probes import PROBES, build_probes
 from outcry.api.query import Query
 from outcry.api.tickets import Tickets
 from outcry.api.uses import Uses
+from outcry.base.log_events import LogEvent, tell_to
 from outcry.core.instruments import Universe
 from outcry.http.auth import Door, PageDoor
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
@@ -138,7 +139,7 @@ class Application:
         self.hub.start()
         self._uses.start()
         for background in self._beside:
-            await background.start(self.edge.journal.warning)
+            await background.start(tell_to(self.edge.journal))
 
     def drain(self) -> None:
         """End the streams: a server that stops would wait for them."""
@@ -238,9 +239,9 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
 
     def on_change(error: BaseException | None) -> None:
         if error is None:
-            journal.info("store answers")
+            journal.info(LogEvent.DATABASE_AVAILABLE)
         else:
-            journal.error("store does not answer", exc_info=error)
+            journal.error(LogEvent.DATABASE_UNAVAILABLE, exc_info=error)
 
     pulse = Pulse(look, services.clock, on_change, services.board, services.frozen)
     services.query.frozen = services.frozen

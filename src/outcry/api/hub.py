@@ -14,6 +14,7 @@ from outcry.api.follower import Follower
 from outcry.api.lookup import LiveSide, Lookup
 from outcry.api.query import Query
 from outcry.api.tickets import Tickets
+from outcry.base.log_events import LogEvent
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.http.edge import Edge
 from outcry.ports.live import AlertRow
@@ -108,7 +109,7 @@ class Hub:
             try:
                 await job()
             except Exception as error:  # noqa: BLE001 - a supervisor: one fault must not end all streams
-                self._edge.journal.error("unexpected in streams", exc_info=error)
+                self._edge.journal.error(LogEvent.EVENT_STREAM_FAILED, exc_info=error)
                 await asyncio.sleep(_REST_S)
             due_s = max(due_s + each_s, monotonic() - each_s)
             await asyncio.sleep(max(0.0, due_s - monotonic()))

@@ -12,6 +12,7 @@ from time import monotonic
 from outcry.api.follower import Follower, error_event
 from outcry.api.hub import KEEP_ALIVE_S, PATIENCE_S, TICK_S, Hub
 from outcry.api.stream import Opened
+from outcry.base.log_events import LogEvent
 from outcry.http.edge import TRANSPORT, Edge, Receive, Send, fixed_headers
 from outcry.http.limits import varying_headers
 from outcry.http.requests import Asked as Request
@@ -44,7 +45,7 @@ async def tell(
     except Exception as error:  # noqa: BLE001 - the last supervisor before the wire
         path, query = request.shown
         edge.journal.error(
-            "unexpected", request_id=request.request_id, path=path, query=query, exc_info=error
+            LogEvent.REQUEST_FAILED, request_id=request.request_id, path=path, query=query, exc_info=error
         )
         if transport is not None:
             transport.abort()  # a stream cut off is one to come back to

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from outcry.base.log_events import LogEvent
 from outcry.client.agent import Agent
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
@@ -60,9 +61,9 @@ def words_of(code: str) -> str:
 def as_json(clock: Clock) -> Callable[..., None]:
     """Return a function that writes events to standard error as JSON lines."""
 
-    def tell(event: str, **details: object) -> None:
+    def tell(event: LogEvent, **details: object) -> None:
         at = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
-        line = {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "event": event, **details}
+        line = {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "level": event.level, "event": event, **details}
         print(json.dumps(line, default=str), file=sys.stderr, flush=True)
 
     return tell
@@ -71,14 +72,15 @@ def as_json(clock: Clock) -> Callable[..., None]:
 def as_lines(clock: Clock) -> Callable[..., None]:
     """Return a function that writes events to standard error as readable lines."""
 
-    def tell(event: str, **details: object) -> None:
+    def tell(event: LogEvent, **details: object) -> None:
         at = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
         whose = " ".join(str(details.pop(name)) for name in ("feed", "contract") if name in details)
         code = str(details.pop("code", ""))
         problem = str(details.pop("problem", ""))
+        phase = str(details.pop("phase", "")).replace("_", " ")
         said = [
             whose,
-            event,
+            phase or event.meaning,
             words_of(code) if code else "",
             problem if not code or code not in WORDS else "",
         ]

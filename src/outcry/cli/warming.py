@@ -6,6 +6,7 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from outcry.base.log_events import LogEvent
 from outcry.http.logs import Journal
 from outcry.ports.store import StoreBusy
 from outcry.services.warming import Warmed, warm
@@ -32,10 +33,10 @@ def warm_up(house: House, journal: Journal) -> None:
                 lambda done, of: bar.update(task, completed=done, total=of),
             )  # fmt: skip
         except StoreBusy as problem:
-            journal.warning("answers_not_prepared", reason=str(problem))
+            journal.warning(LogEvent.ANSWERS_NOT_PREPARED, reason=str(problem))
             return
     took_s = time.monotonic() - began_s
-    journal.info("answers_prepared", products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
+    journal.info(LogEvent.ANSWERS_PREPARED, products=warmed.done, of=warmed.of, seconds=round(took_s, 1))
     if warmed.of:
         sys.stderr.write(_line(warmed, took_s) + "\n")  # one write, because log lines share this stream
         sys.stderr.flush()

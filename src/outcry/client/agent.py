@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from outcry.accounts.licences import OPERATOR
+from outcry.base.log_events import LogEvent
 from outcry.client.carrying import SYNC_S, Carrying, Market, end_all
 from outcry.client.outward import Carrier
 from outcry.client.spool import Spool
@@ -65,7 +66,7 @@ class Agent(Carrying):
             try:
                 wanted = await feeds[key.feed].contracts() if key.feed in feeds else []
             except Exception as problem:  # noqa: BLE001 - a supervisor: what cannot be told is left for the next start
-                self.tell("a feed met a fault", feed=key.feed, problem=repr(problem))
+                self.tell(LogEvent.FEED_FAILED, feed=key.feed, problem=repr(problem))
                 continue
             if key.contract not in wanted:
                 self._begin(self._clear(key, caps))

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
+from outcry.base.log_events import LogEvent
 from outcry.client.carrying import Carrying, Market, end_all
 from outcry.client.following import Follower
 from outcry.client.over_calls import OverCalls
@@ -114,7 +115,7 @@ class CarriedStreams(Carrying):
     def stands(self, key: StreamKey, follower: Follower) -> None:
         """An operator hears of what the engine would tell, too, and of no more."""
         if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
-            event = "a feed was lost" if seen.phase == "lost" else "a feed refuses"
+            event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
             self.tell(event, stream=key.text, code=seen.code, problem=seen.text)
 
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:

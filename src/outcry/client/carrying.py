@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from outcry.base.log_events import LogEvent
 from outcry.client.following import Follower
 from outcry.client.outward import Carrier, Outward
 from outcry.client.spool import Spool
@@ -77,7 +78,7 @@ class Carrying:
                 try:
                     contracts = await feed.contracts()
                 except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
-                    self.tell("a feed met a fault", feed=name, problem=repr(problem))
+                    self.tell(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
                     await pauses.rest()
                     continue
                 pauses.begin()
@@ -124,7 +125,7 @@ class Carrying:
                 self.disk = str(problem)
                 self.lost(follower, "lost", "no_room", str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell("a stream met a fault", **self.named(key), problem=repr(problem))
+                self.tell(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
                 pauses.begin()
@@ -133,7 +134,7 @@ class Carrying:
     def lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
         """Nothing comes of a contract, and why."""
         try:
-            follower.tell(phase, code, text)
+            follower.report(phase, code, text)
         except OSError as problem:  # there is no room to say so: it is shown here all the same
             self.disk = str(problem)
 
@@ -144,7 +145,7 @@ class Carrying:
         try:
             line = await asyncio.to_thread(self.spool.line, key, caps)
         except (LogDamaged, OSError) as problem:
-            self.tell("a spool cannot be read", **self.named(key), problem=str(problem))
+            self.tell(LogEvent.SPOOL_UNREADABLE, **self.named(key), problem=str(problem))
             return None
         self._news[key] = asyncio.Event()
         self._carrying[key] = asyncio.create_task(self.outward.carry(key, line, self._news[key]))
@@ -169,7 +170,7 @@ class Carrying:
         try:
             await asyncio.to_thread(self.spool.forget, key)
         except OSError as problem:
-            self.tell("a spool cannot be removed", **self.named(key), problem=str(problem))
+            self.tell(LogEvent.SPOOL_NOT_REMOVED, **self.named(key), problem=str(problem))
 
     async def close(self) -> None:
         """Carry nothing any more; the spool stays."""
@@ -184,7 +185,7 @@ class Carrying:
             try:
                 await asyncio.to_thread(self._sync)
             except Exception as problem:  # noqa: BLE001 - a supervisor: what is on disk is looked after again
-                self.tell("the spool met a fault", problem=repr(problem))
+                self.tell(LogEvent.SPOOL_FAILED, problem=repr(problem))
 
     def _sync(self) -> None:
         try:
@@ -192,13 +193,13 @@ class Carrying:
             self.spool.sync()
         except OSError as problem:
             if not self.disk:
-                self.tell("the spool cannot be written; what comes waits in memory", problem=str(problem))
+                self.tell(LogEvent.SPOOL_UNWRITABLE, problem=str(problem))
             self.disk = str(problem)
             return
         if gone:
-            self.tell("the spool is full: the oldest was let go, and is told as a gap", pieces=gone)
+            self.tell(LogEvent.SPOOL_TRIMMED, batches=gone)
         if self.disk and not any(line.unsaved for line in list(self.spool.lines.values())):
-            self.tell("the spool can be written again")
+            self.tell(LogEvent.SPOOL_WRITABLE)
             self.disk = ""
 
     # -- what it says
@@ -211,14 +212,14 @@ class Carrying:
         """How a contract stands has changed."""
         seen = follower.seen
         details = {"code": seen.code, "problem": seen.text} if seen.code else {}
-        self.tell(seen.phase.replace("_", " "), **self.named(key), **details)
+        self.tell(LogEvent.FEED_STATUS_CHANGED, **self.named(key), phase=seen.phase, **details)
 
     def _reached(self) -> None:
         reached = self.outward.reached
         if reached.code == "ok":
-            self.tell("the service takes what is sent")
+            self.tell(LogEvent.PUSH_ACCEPTED)
         else:
-            self.tell("the service does not take what is sent", code=reached.code, problem=reached.text)
+            self.tell(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
 
 
 def _told_caps(caps: FeedCaps) -> FeedCaps:

@@ -99,8 +99,8 @@ class Follower:
                     return True
         return False
 
-    def tell(self, phase: str, code: str, text: str = "") -> None:
-        """Nothing comes, and why: for whoever looks here, and for the service."""
+    def report(self, phase: str, code: str, text: str = "") -> None:
+        """Show and push that the feed brings nothing, and why."""
         text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
         self._show(phase, code, text)
         if self._told is None or self._told.subscribed or self._told.code != code:
@@ -123,7 +123,7 @@ class Follower:
             case Status():
                 self.seen.subscribed = event.subscribed
                 if not event.subscribed:
-                    self.tell("lost", event.code, event.text)
+                    self.report("lost", event.code, event.text)
                 elif self._caught_up or self._told is None or self._told.subscribed:
                     self._say(event)  # else once nothing is missing
                     if self._caught_up:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from email.errors import MessageError
 from email.message import EmailMessage
 
+from outcry.base.log_events import LogEvent, Tell
 from outcry.deliver.digest_letter import Letter, Links, letter_of
 from outcry.deliver.mail import HandedOver, Outcome, SmtpServer, hand_over, new_message
 from outcry.ports.clock import Clock
@@ -31,14 +32,14 @@ _VERDICTS = {
 
 class MailSender:
     """Implements `ports.sender.Sender` for e-mail. `mail_from`: the address mail comes from; `site`: what links begin
-    with; `unsubscribe`: makes the link that ends a subscription; `report`: writes to the operator's log."""
+    with; `unsubscribe`: makes the link that ends a subscription; `tell`: writes to the operator's log."""
 
     def __init__(
         self, server: SmtpServer, mail_from: str, site: str, unsubscribe: Callable[[SubscriptionRow], str],
-        clock: Clock, report: Callable[[str], object],
+        clock: Clock, tell: Tell,
     ) -> None:  # fmt: skip
         self._server, self._from, self._site = server, mail_from, site.rstrip("/")
-        self._unsubscribe, self._clock, self._report = unsubscribe, clock, report
+        self._unsubscribe, self._clock, self._tell = unsubscribe, clock, tell
         self._places = asyncio.Semaphore(AT_A_TIME)
 
     async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
@@ -66,7 +67,7 @@ class MailSender:
         done = await hand_over(self._server, message, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]
         if verdict is Verdict.LATER:
-            self._report(f"a mail (alerts) could not be sent: {done.reason}")
+            self._tell(LogEvent.EMAIL_FAILED, kind="alerts", problem=done.reason)
         return Sent(
             verdict, code, done.status,
             took_ms=round((time.perf_counter() - began) * 1000), phases_ms=done.phases_ms, excerpt=_excerpt(done),

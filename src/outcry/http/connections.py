@@ -17,6 +17,7 @@ except ModuleNotFoundError:  # not on Windows, where there is no such limit
     resource = None
 
 from outcry.accounts.clients import network
+from outcry.base.log_events import LogEvent
 from outcry.http.errors import Problem
 from outcry.http.logs import Journal
 
@@ -59,7 +60,7 @@ class Connections:
             return _FULL
         client = network(address)
         if self._most and self._open[client] >= self._most and not self._is_spared(address):
-            self._log("too_many_connections", client=client, limit=self._most)
+            self._log(LogEvent.TOO_MANY_CONNECTIONS, client=client, limit=self._most)
             words = {"limit": self._most}
             headers = ((b"retry-after", b"5"), _CLOSE)
             return Problem(
@@ -101,7 +102,7 @@ class Connections:
 
     def exhausted(self) -> None:
         """Log that descriptors run out."""
-        self._log("out_of_descriptors", limit=self.descriptors, reserve=self.reserve)
+        self._log(LogEvent.OUT_OF_DESCRIPTORS, limit=self.descriptors, reserve=self.reserve)
 
     def _is_spared(self, address: str) -> bool:
         """Whether an address may have as many as it needs; only asked of those that have the most."""
@@ -112,7 +113,7 @@ class Connections:
         mapped = getattr(found, "ipv4_mapped", None) or found
         return any(mapped in each for each in self._uncapped)
 
-    def _log(self, event: str, **values: object) -> None:
+    def _log(self, event: LogEvent, **values: object) -> None:
         self._unlogged[event] += 1
         now_s = self._now_s()
         if now_s >= self._silent_until_s.get(event, now_s):

@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import Any, cast
 
 from outcry.accounts.tiers import ApiTier
+from outcry.base.log_events import LogEvent
 from outcry.http.auth import Caller, Door, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
 from outcry.http.limits import standing_bytes, standing_headers, varying_headers, written
@@ -90,7 +91,9 @@ class Edge:
     def failed(self, asked: Asked, route: str, error: Exception, caller: Caller | None = None) -> Reply:
         """Log an unexpected exception and return the reply that says nothing of it."""
         path, query = asked.shown
-        self.journal.error("unexpected", request_id=asked.request_id, path=path, query=query, exc_info=error)
+        self.journal.error(
+            LogEvent.REQUEST_FAILED, request_id=asked.request_id, path=path, query=query, exc_info=error
+        )
         caller = caller or anonymous(asked.client)
         return self.refuse(asked, route, caller, self.uncounted(caller), INTERNAL)
 

@@ -7,6 +7,8 @@ import threading
 from collections import deque
 from typing import BinaryIO
 
+from outcry.base.log_events import LogEvent
+
 #: Bytes of lines that wait to be written, at most.
 MOST_WAITING_BYTES = 8 << 20
 #: How long the end of the process waits for lines under way.
@@ -57,7 +59,10 @@ class LogWriter:
                 self._waiting_bytes = self._dropped = 0
                 self._writing = True
             if dropped:
-                data += b'{"level":"warning","event":"log lines were dropped","lines":%d}\n' % dropped
+                data += b'{"level":"warning","event":"%b","lines":%d}\n' % (
+                    LogEvent.LOG_LINES_DROPPED.encode(),
+                    dropped,
+                )
             try:
                 self._stream.write(data)
                 self._stream.flush()

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 import structlog
 
+from outcry.base.log_events import LogEvent
 from outcry.http.redaction import REDACTED
 from outcry.http.requests import Asked
 from outcry.ports.clock import Clock
@@ -30,16 +31,16 @@ _LONGEST_QUERY = 128
 class Journal(Protocol):
     """A logger of events."""
 
-    def info(self, event: str, **values: Any) -> None:
-        """Worth knowing."""
+    def info(self, event: LogEvent, **values: Any) -> None:
+        """Write an event that needs no action."""
         ...
 
-    def warning(self, event: str, **values: Any) -> None:
-        """Worth a look."""
+    def warning(self, event: LogEvent, **values: Any) -> None:
+        """Write an event that may need action."""
         ...
 
-    def error(self, event: str, **values: Any) -> None:
-        """Worth repairing."""
+    def error(self, event: LogEvent, **values: Any) -> None:
+        """Write an event that needs action."""
         ...
 
 
@@ -89,7 +90,7 @@ class AccessLog:
         if known is None:
             path, query = asked.shown
             fields = {
-                "event": "request",
+                "event": LogEvent.REQUEST,
                 "method": asked.method,
                 "path": path,
                 "query": query,
@@ -152,6 +153,11 @@ class JournalHandler(logging.Handler):
         """Write one record; its traceback goes to the log, never to a client."""
         write = self._journal.error if record.levelno >= logging.ERROR else self._journal.info
         if record.exc_info:
-            write(record.getMessage(), logger=record.name, exc_info=record.exc_info)
+            write(
+                LogEvent.LIBRARY_MESSAGE,
+                message=record.getMessage(),
+                logger=record.name,
+                exc_info=record.exc_info,
+            )
         else:
-            write(record.getMessage(), logger=record.name)
+            write(LogEvent.LIBRARY_MESSAGE, message=record.getMessage(), logger=record.name)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Literal
 
+from outcry.base.log_events import LogEvent, Tell, discard
 from outcry.ports.delivery import SubscriptionRow
 from outcry.ports.limiter import PromptLimiter
 from outcry.ports.mailer import Mailer, MailFailed
@@ -37,9 +38,9 @@ class MailConsent:
     ) -> None:  # fmt: skip
         self._subscriptions, self._links, self._mailer = subscriptions, links, mailer
         self._hourly, self._weekly, self._lock = hourly, weekly, Lock()
-        self._report: Callable[[str], object] = lambda _text: None
+        self._report: Tell = discard
 
-    def report_to(self, report: Callable[[str], object]) -> None:
+    def report_to(self, report: Tell) -> None:
         """Tell of mail that could not be sent in the operator's log."""
         self._report = report
 
@@ -58,7 +59,7 @@ class MailConsent:
         try:
             self._mailer.send(mail)
         except MailFailed as failure:
-            self._report(f"a mail (digest) could not be sent: {failure}")
+            self._report(LogEvent.EMAIL_FAILED, kind="digest", problem=str(failure))
             return "mail_failed"
         return "asked"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from outcry.accounts.licences import OPERATOR
+from outcry.base.log_events import LogEvent
 from outcry.core.instruments import Contract
 from outcry.services.live.recorder import Tell
 from outcry.services.pushing import Usage, refused
@@ -92,8 +93,8 @@ class Quotas:
         if said != self._told.get(owner, ""):
             self._told[owner] = said
             if said:
-                event = "a user's quota is used up" if said == "over" else "a user's quota is nearly used up"
+                event = LogEvent.PUSH_QUOTA_EXCEEDED if said == "over" else LogEvent.PUSH_QUOTA_WARNING
                 self._tell(
-                    event, user=owner, used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes,
+                    event, user_id=owner, used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes,
                     streams=usage.streams, limit_streams=usage.limit_streams,
                 )  # fmt: skip

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from outcry.base.log_events import LogEvent
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
 from outcry.http.errors import STATUS, allow, allowed_at
@@ -96,7 +97,7 @@ def _endpoint(desk: Desk, handler: Handler) -> Callable[[Request], Awaitable[Res
         except ServiceError as refusal:
             return await _error(desk, visit, STATUS.get(refusal.code, 500))
         except Exception as error:  # noqa: BLE001 - the user gets an error page, the log the details
-            desk.services.journal.error("unexpected in a page", path=request.url.path, exc_info=error)
+            desk.services.journal.error(LogEvent.PAGE_FAILED, path=request.url.path, exc_info=error)
             return await _error(desk, visit, 500)
 
     return answer

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from starlette.responses import Response
 
 from outcry.accounts.audit import Event
+from outcry.base.log_events import LogEvent
 from outcry.ports.connections import Finding
 from outcry.ports.store import StoreBusy
 from outcry.services.errors import StoreUnavailable
@@ -33,7 +34,7 @@ async def check(desk: Desk, visit: Visit) -> Response:
         except (StoreBusy, StoreUnavailable):
             return None
         except Exception as problem:  # noqa: BLE001 - nobody waits for it; the log gets it, the page that it was lost
-            desk.services.journal.error("a check met a fault", broker=row.broker, exc_info=problem)
+            desk.services.journal.error(LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem)
             return None
 
     async def tell(findings: Sequence[Finding] | None) -> None:
@@ -42,7 +43,7 @@ async def check(desk: Desk, visit: Visit) -> Response:
         try:
             await note(desk, visit, user, Event.CONNECTION_CHECKED, row, code=code)
         except (StoreBusy, StoreUnavailable):
-            desk.services.journal.warning("a check is not in the user's log", broker=row.broker)
+            desk.services.journal.warning(LogEvent.BROKER_CHECK_NOT_RECORDED, broker=row.broker)
 
     begun = desk.checks.begin((user.id, row.id), look, desk.now_ns, tell)
     return desk.to(visit, f"{place}#check" if begun else f"{place}?done=under_way")

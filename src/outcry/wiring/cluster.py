@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from outcry.base.log_events import LogEvent
 from outcry.bus.nats.belonging import until_ours
 from outcry.bus.nats.calls import NatsCalls
 from outcry.bus.nats.latest import JetStreamLatest
@@ -93,7 +94,7 @@ class ClusterSide:
         assert self._loop is not None, "what is counted together is counted while the process serves"
         return self._loop
 
-    def _say(self, event: str, **details: object) -> object:
+    def _say(self, event: LogEvent, **details: object) -> object:
         return self._tell(event, **details)
 
     # -- beside the answers
@@ -104,7 +105,7 @@ class ClusterSide:
         self._loop = asyncio.get_running_loop()
         if self._roles & {"web", "deliver"} and not self._house.settings.public_url:
             tell(
-                "OUTCRY_PUBLIC_URL is not set: links in what is sent lead to this process",
+                LogEvent.PUBLIC_URL_MISSING,
                 links=self._house.pages,
             )
         self._running = self._loop.create_task(self._run(), name="cluster")
@@ -150,7 +151,7 @@ class ClusterSide:
                 await part()
             except Exception as problem:  # noqa: BLE001 - a supervisor: one part's fault does not end the others
                 self._faulty_until_s[name] = monotonic() + _FAULTY_S
-                self._say("a part met a fault and begins anew", part=name, problem=repr(problem))
+                self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 return  # it met the fault as it ended
             await asyncio.sleep(_AGAIN_S)

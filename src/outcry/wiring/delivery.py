@@ -4,6 +4,7 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
+from outcry.base.log_events import LogEvent
 from outcry.deliver.address import read_rule
 from outcry.deliver.delivery import Delivery
 from outcry.deliver.discord import DiscordSender
@@ -49,8 +50,8 @@ def delivery_of(
         wishes = user.preferences
         return Reader(user.email, wishes.language, wishes.time_zone, wishes.digest_hour)
 
-    def report(said: str) -> None:
-        dispatcher.tell(said)
+    def report(event: LogEvent, **fields: object) -> object:
+        return dispatcher.tell(event, **fields)
 
     mails = mail_sender_of(settings, links, clock, report)
     if mails is not None:

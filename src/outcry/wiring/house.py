@@ -19,6 +19,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from outcry.accounts.licences import OPERATOR
+from outcry.base.log_events import LogEvent
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.live import FanOut, Snapshots, TradeLog
@@ -217,7 +218,7 @@ class House:
         def measure(owner: int) -> int:
             return bytes_in(folder / LOG_FOLDER / str(owner), folder / "tape" / f"user-{owner}")
 
-        def tell(event: str, **details: object) -> object:
+        def tell(event: LogEvent, **details: object) -> object:
             return engine.tell(event, **details)
 
         limits = Limits(self.settings.push_quota_mib * 2**20, self.settings.push_streams)

@@ -1,8 +1,8 @@
 """External services from the settings: the mail server and the OpenID provider."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from outcry.base.log_events import Tell
 from outcry.ports.clock import Clock
 from outcry.ports.mailer import Mailer
 from outcry.ports.openid import OpenIdProvider
@@ -23,16 +23,14 @@ def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
     return SmtpMailer(_server(settings), _sender(settings), clock)
 
 
-def mail_sender_of(
-    settings: Settings, links: ConsentLinks, clock: Clock, report: Callable[[str], object]
-) -> Sender | None:
+def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, tell: Tell) -> Sender | None:
     """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
     from outcry.deliver.digest import MailSender  # noqa: PLC0415
 
     return MailSender(
-        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, report
+        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, tell
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from outcry.accounts.licences import Scope
+from outcry.base.log_events import tell_to
 from outcry.bus.inprocess import SlidingLog
 from outcry.deliver.delivery import Delivery
 from outcry.http.auth import PageDoor
@@ -63,8 +64,8 @@ class People:
         from outcry.web.supplies import PageServices  # noqa: PLC0415
 
         house = self.house
-        self.identity.report_to(journal.warning)
-        self.consent.report_to(journal.warning)
+        self.identity.report_to(tell_to(journal))
+        self.consent.report_to(tell_to(journal))
         return build_pages(
             PageServices(
                 query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,

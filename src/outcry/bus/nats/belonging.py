@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from contextlib import suppress
 
+from outcry.base.log_events import LogEvent
 from outcry.bus.nats.kept import Kept, Overtaken
 from outcry.bus.nats.link import BusRefused, Link
 from outcry.ports.calls import BusDown
@@ -35,7 +36,7 @@ async def until_ours(link: Link, mark: str, tell: Tell) -> None:
             problem = str(fault)
         if problem != told:
             told = problem
-            tell("no part is taken in the cluster yet", problem=problem)
+            tell(LogEvent.CLUSTER_NOT_JOINED, problem=problem)
         await asyncio.sleep(_RETRY_S)
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 import msgspec
 from nats.aio.msg import Msg
 
+from outcry.base.log_events import LogEvent
 from outcry.bus.nats.hearing import hearing
 from outcry.bus.nats.link import Link, bus_errors
 from outcry.ports.calls import Answerer, BusDown, CallRefused, NobodyServes
@@ -95,11 +96,11 @@ class NatsCalls:
         except CallRefused as refusal:
             await self._refuse(message, refusal)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault is no other's
-            self._tell("a call could not be answered", call=name, problem=repr(problem))
+            self._tell(LogEvent.CALL_FAILED, call=name, problem=repr(problem))
             await self._refuse(message, CallRefused("fault"))
         else:
             if len(said) > self._link.max_bytes:
-                self._tell("an answer is too long for the bus", call=name, bytes=len(said))
+                self._tell(LogEvent.CALL_REPLY_TOO_LARGE, call=name, size_bytes=len(said))
                 await self._refuse(message, CallRefused("fault"))
             else:
                 await self._reply(message, said)

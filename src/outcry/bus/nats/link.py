@@ -17,6 +17,7 @@ from nats.errors import Error, SlowConsumerError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
+from outcry.base.log_events import LogEvent
 from outcry.bus.nats.client import LastingClient
 from outcry.ports.calls import BusDown, NobodyServes
 from outcry.services.live.recorder import Tell
@@ -146,7 +147,7 @@ class Link:
         self, token: str, subject: str, body: bytes, timeout_s: float, headers: dict[str, str] | None
     ) -> Msg:
         if not self._up.is_set():
-            raise BusDown("the bus is away")
+            raise BusDown(LogEvent.NATS_DISCONNECTED)
         answer = self._waiting[token] = asyncio.get_running_loop().create_future()
         try:
             with bus_errors():
@@ -197,7 +198,7 @@ class Link:
                 await self.api(f"STREAM.UPDATE.{name}", {**known["config"], **differs})
             except BusRefused as problem:
                 self._tell(
-                    "the bus keeps a stream otherwise than wanted",
+                    LogEvent.NATS_STREAM_DIFFERS,
                     stream=name,
                     differs=sorted(differs),
                     problem=str(problem),
@@ -242,12 +243,12 @@ class Link:
     async def _on_back(self) -> None:
         if self._away:
             self._away = False
-            self._tell("the bus is back")
+            self._tell(LogEvent.NATS_RECONNECTED)
         self._up.set()
         if self._client.clustered and self._replicas() < _REPLICAS and not self._said_few:
             self._said_few = True
             self._tell(
-                "of a cluster of buses few are named in OUTCRY_CLUSTER: what is kept is on no more of them",
+                LogEvent.NATS_SERVERS_FEW,
                 named=self._replicas(),
             )
         for call in self.on_back:
@@ -255,13 +256,15 @@ class Link:
 
     async def _on_error(self, problem: Exception) -> None:
         if isinstance(problem, SlowConsumerError):
-            self._tell("a message of the bus was dropped: too many wait", subject=problem.subject)
+            self._tell(LogEvent.NATS_MESSAGE_DROPPED, subject=problem.subject)
         elif self._up.is_set() and not isinstance(problem, Error | OSError | TimeoutError):
-            self._tell("a message of the bus met a fault", problem=repr(problem))
+            self._tell(LogEvent.NATS_MESSAGE_FAILED, problem=repr(problem))
         elif not self._away:
             self._away = True
             servers = ",".join(self._client.addresses)
-            self._tell("the bus is away", servers=servers, problem=str(problem) or type(problem).__name__)
+            self._tell(
+                LogEvent.NATS_DISCONNECTED, servers=servers, problem=str(problem) or type(problem).__name__
+            )
 
     def _fail_waiting(self) -> None:
         for waiting in self._waiting.values():

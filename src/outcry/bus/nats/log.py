@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from itertools import count
 from time import monotonic
 
+from outcry.base.log_events import LogEvent
 from outcry.bus.checks import check_repeat
 from outcry.bus.nats import asking, messages
 from outcry.bus.nats.asking import Asking
@@ -283,7 +284,7 @@ class JetStreamLog:
         except Overtaken:
             self._lose(stream)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-            self._tell("a log met a fault", stream=stream.key, problem=repr(problem))
+            self._tell(LogEvent.NATS_LOG_FAILED, stream=stream.key, problem=repr(problem))
             self._lose(stream)
 
     def _take(self, stream: Standing) -> bool:
@@ -314,12 +315,12 @@ class JetStreamLog:
             except (BusDown, BusRefused) as problem:
                 if not self._stuck and self._thread.link.connected:
                     self._stuck = True
-                    self._tell("the log is not taken by the bus", stream=stream.key, problem=str(problem))
+                    self._tell(LogEvent.NATS_LOG_STALLED, stream=stream.key, problem=str(problem))
                 await pauses.rest()
             else:
                 if self._stuck:
                     self._stuck = False
-                    self._tell("the log is taken by the bus again")
+                    self._tell(LogEvent.NATS_LOG_RESUMED)
                 return seq
 
     def _acknowledge(self, stream: Standing, seq: int) -> None:

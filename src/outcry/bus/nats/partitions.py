@@ -15,6 +15,7 @@ from contextlib import suppress
 import msgspec
 from nats.aio.msg import Msg
 
+from outcry.base.log_events import LogEvent
 from outcry.bus.nats.hearing import hearing
 from outcry.bus.nats.link import BusRefused, Link, answered, bus_errors
 from outcry.bus.nats.presence import NatsPresence
@@ -216,7 +217,7 @@ class NatsPartitions:
             except (BusDown, BusRefused) as problem:
                 if told != str(problem):
                     told = str(problem)
-                    self._tell("partitions cannot be shared out yet", set=self._name, problem=told)
+                    self._tell(LogEvent.PARTITIONS_NOT_ASSIGNED, role=self._name, problem=told)
                 self._to_prepare.set()
                 await asyncio.sleep(_RETRY_S)
 

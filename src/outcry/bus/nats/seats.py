@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from outcry.base.log_events import LogEvent
 from outcry.ports.partitions import Turn
 from outcry.services.live.recorder import Tell
 
@@ -134,7 +135,7 @@ class Seat:
                 self._open = True
                 await over
         except Exception as problem:  # noqa: BLE001 - a supervisor: one partition's fault is no other's
-            duties.tell("a partition cannot be taken up", partition=self.number, problem=repr(problem))
+            duties.tell(LogEvent.PARTITION_NOT_ACQUIRED, partition=self.number, problem=repr(problem))
             self.barred_until_s = time.monotonic() + _BARRED_S
             self.leave()
         finally:
@@ -145,9 +146,7 @@ class Seat:
         try:
             await duties.lost(self.number)
         except Exception as problem:  # noqa: BLE001 - as above: it is others' whatever went wrong
-            duties.tell(
-                "a partition was not let go as it should", partition=self.number, problem=repr(problem)
-            )
+            duties.tell(LogEvent.PARTITION_NOT_RELEASED, partition=self.number, problem=repr(problem))
 
     async def _over_by(self, at_s: float) -> bool:
         with suppress(TimeoutError):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Protocol
 
+from outcry.base.log_events import LogEvent
 from outcry.core.units import NANOS_PER_HOUR
 from outcry.ports.outbox import Done, Parcel
 from outcry.services.dispatch.lanes import WARNED_AFTER_NS
@@ -76,7 +77,7 @@ class Announcements:
                 self._thread.start()
             self._change.notify_all()
         if dropped:
-            self._tell("an owner is not told how a webhook fares", problem="too many are to be told at once")
+            self._tell(LogEvent.OWNER_NOTICE_DROPPED)
 
     def _run(self) -> None:
         while True:
@@ -90,4 +91,4 @@ class Announcements:
             try:
                 telling()
             except Exception as problem:  # noqa: BLE001 - a supervisor: the others are told all the same
-                self._tell("an owner cannot be told how a webhook fares", problem=repr(problem))
+                self._tell(LogEvent.OWNER_NOTICE_FAILED, problem=repr(problem))

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from outcry.base.log_events import LogEvent
 from outcry.core.units import NANOS_PER_SECOND
 from outcry.ports.clock import Clock
 from outcry.ports.delivery import Target
@@ -142,7 +143,7 @@ class Dispatcher:
                 lambda: parts.outbox.claim(parts.worker, parts.clock.now_ns(), LEASE_NS, room, slow_room)
             )
         except StoreBusy as problem:
-            self.tell("the outbox cannot be read", problem=str(problem))
+            self.tell(LogEvent.OUTBOX_UNREADABLE, problem=str(problem))
             self._at_once = max(_FEWEST, self._at_once // 2)  # it may be slow, not away
             await asyncio.sleep(_RETRY_S)
             return False
@@ -186,7 +187,7 @@ class Dispatcher:
             if parcel.entries:
                 await self._attempt(parcel)
         except Exception as problem:  # noqa: BLE001 - a supervisor: its lease runs out, and it is tried again
-            self.tell("a message could not be worked on", message_id=parcel.message_id, problem=repr(problem))
+            self.tell(LogEvent.MESSAGE_FAILED, message_id=parcel.message_id, problem=repr(problem))
 
     async def _without_rest(self, parcel: Parcel) -> Parcel:
         """A mail with those of its entries whose time has come. The others are put back before anything is sent: what
@@ -223,14 +224,14 @@ class Dispatcher:
         try:
             return await sender.send(parcel, address, secrets)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one message's fault stops no other
-            self.tell("a sender broke", target=target.value, problem=repr(problem))
+            self.tell(LogEvent.SENDER_FAILED, target=target.value, problem=repr(problem))
             return Sent(Verdict.LATER, "our_fault")
 
     def _unsendable(self, target: Target) -> Sent:
         """What came of a message that nothing here can send: mail, where its server was taken out of the settings."""
         if target not in self._missing:
             self._missing.add(target)
-            self.tell("messages wait that nothing is set up to send", target=target.value)
+            self.tell(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
         return Sent(Verdict.LATER, "mail_not_set_up")
 
     # -- beside it
@@ -242,7 +243,7 @@ class Dispatcher:
             try:
                 await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
             except Exception as problem:  # noqa: BLE001 - a supervisor: delivering does not depend on it
-                self.tell("the log of deliveries cannot be cleared", problem=str(problem))
+                self.tell(LogEvent.DELIVERY_LOG_NOT_CLEANED, problem=str(problem))
             await asyncio.sleep(_SWEEP_S)
 
     async def _attend_on(self) -> None:
@@ -255,10 +256,10 @@ class Dispatcher:
             except StoreBusy:
                 freed = 0
             except Exception as problem:  # noqa: BLE001 - a supervisor: leases run out all the same
-                self.tell("who else delivers cannot be known", problem=repr(problem))
+                self.tell(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
                 freed = 0
             if freed:
-                self.tell("messages of a worker that ended go on", messages=freed)
+                self.tell(LogEvent.MESSAGES_RECLAIMED, messages=freed)
                 self._woken.set()
             await asyncio.sleep(_ATTEND_S)
 
@@ -273,10 +274,10 @@ class Dispatcher:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._recording.write()
         except TimeoutError:
-            self.tell("what was delivered last is not recorded; it goes again under the same ids")
+            self.tell(LogEvent.DELIVERY_RESULTS_PENDING_AT_STOP)
         await asyncio.to_thread(self._announcements.settle, _PATIENCE_S)
 
-    def _tell(self, event: str, **details: object) -> None:
+    def _tell(self, event: LogEvent, **details: object) -> None:
         self.tell(event, **details)  # whatever that is by then
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

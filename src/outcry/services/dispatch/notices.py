@@ -3,9 +3,10 @@
 Rule kept: what is said of an address is what may be shown of it; a mail that cannot be sent changes nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from outcry.accounts.audit import Event
+from outcry.base.log_events import LogEvent, Tell
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore
 from outcry.ports.mailer import Mailer, MailFailed
@@ -37,7 +38,7 @@ class OwnerNotices:
 
     def __init__(
         self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,
-        tell: Callable[[str], object],
+        tell: Tell,
     ) -> None:  # fmt: skip
         self._store, self._mailer, self._clock = store, mailer, clock
         self._public_url, self._tell = public_url.rstrip("/"), tell
@@ -59,7 +60,7 @@ class OwnerNotices:
         try:
             self._store.note(row.user_id, event.value, kept, "", "", self._clock.now_ns())
         except StoreBusy as problem:
-            self._tell(f"an owner cannot be told of a webhook: {problem}")
+            self._tell(LogEvent.OWNER_NOTICE_FAILED, problem=str(problem))
 
     def _mail(self, parcel: Parcel, about: About, **facts: str) -> None:
         if self._mailer is None:
@@ -71,4 +72,4 @@ class OwnerNotices:
                 letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts)
             )
         except MailFailed as problem:
-            self._tell(f"a mail about a webhook could not be sent: {problem}")
+            self._tell(LogEvent.EMAIL_FAILED, kind=about, problem=str(problem))

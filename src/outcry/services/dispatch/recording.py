@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from itertools import count
 
+from outcry.base.log_events import LogEvent
 from outcry.ports.outbox import Outbox
 from outcry.ports.store import StoreBusy
 from outcry.services.dispatch.announcements import Announcements
@@ -53,13 +54,13 @@ class Recording:
             try:
                 await self._in_thread(lambda: self._record(numbers))
             except StoreBusy as problem:
-                self._tell("the outbox cannot be written", problem=str(problem))
+                self._tell(LogEvent.OUTBOX_UNWRITABLE, problem=str(problem))
                 refusals += await self._writable()
                 if refusals >= most_refusals:
                     break
                 await asyncio.sleep(_RETRY_S)
             except Exception as problem:  # noqa: BLE001 - a supervisor: one message's fault stops no other
-                self._tell("what became of messages cannot be kept", problem=repr(problem))
+                self._tell(LogEvent.DELIVERY_RESULTS_FAILED, problem=repr(problem))
                 break
             else:
                 return
@@ -68,7 +69,7 @@ class Recording:
                 await self._write([number], 1)
         elif numbers[0] in self._waiting:
             message_id = self._waiting.pop(numbers[0]).done.parcel.message_id
-            self._tell("what became of a message is not kept; it is sent again", message_id=message_id)
+            self._tell(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:
         """By the thread of the outbox: so what is cancelled half-way is written, and not written again."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from outcry.accounts.audit import Event
 from outcry.accounts.emails import read_email, spellings
+from outcry.base.log_events import LogEvent, Tell, discard
 from outcry.core.units import NANOS_PER_DAY
 from outcry.ports.clock import Clock
 from outcry.ports.identity import IdentityStore, UserRow, Ways
@@ -55,7 +56,7 @@ class Ground:
         self._store, self._browsers, self._clock = store, browsers, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid
         self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
-        self._report: Callable[[str], object] = _say_nothing
+        self._report: Tell = discard
         self._after_set_up: Callable[[], object] = lambda: None
         self._passwords = Passwords()
         self._tries = Tries(limiter)
@@ -63,7 +64,7 @@ class Ground:
         self._links = Links(store, clock, secret, public_url)
         self._codes = SecondFactor(store, clock, secret)
 
-    def report_to(self, report: Callable[[str], object]) -> None:
+    def report_to(self, report: Tell) -> None:
         """Tell of what went wrong afterwards, when nobody waited for it: in the operator's log."""
         self._report = report
 
@@ -161,7 +162,7 @@ class Ground:
             try:
                 work()
             except Exception as error:  # noqa: BLE001 - nobody waits for it, so nobody else would hear of it
-                self._report(f"what follows a step of an account was not done: {type(error).__name__}")
+                self._report(LogEvent.ACCOUNT_TASK_FAILED, problem=type(error).__name__)
 
         self._later(doing)
 
@@ -177,7 +178,7 @@ class Ground:
         try:
             self._mailer.send(mail)
         except MailFailed as failure:
-            self._report(f"a mail ({about}) could not be sent: {failure}")
+            self._report(LogEvent.EMAIL_FAILED, kind=about, problem=str(failure))
             if user is not None:
                 self.note(user, Event.MAIL_FAILED, Origin(), about=about)
             return False
@@ -203,10 +204,6 @@ class Ground:
             or user.openid is not None
             or bool(self._store.passkeys(user.id))
         )
-
-
-def _say_nothing(_text: str) -> None:
-    """For those who keep no log."""
 
 
 def address_of(text: str) -> str:

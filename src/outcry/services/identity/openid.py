@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from outcry.accounts.audit import Event
+from outcry.base.log_events import LogEvent
 from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.ports.identity import SessionRow, TokenRow, UserRow
 from outcry.ports.openid import OpenIdAnswer, OpenIdFailed, OpenIdProvider, OpenIdRequest
@@ -112,9 +113,7 @@ class OpenId(People):
         if user.disabled_ns is not None:
             raise Refused(Reason.DISABLED)
         if user.openid is not None and user.openid.startswith(f"{answer.issuer} "):
-            self._report(
-                f"the address of user {user.id} is another person's at the OpenID provider than it was"
-            )
+            self._report(LogEvent.OPENID_SUBJECT_CHANGED, user_id=user.id)
             raise Refused(Reason.NOT_INVITED)
         return user if self._has_way_in(user) else None
 
@@ -168,7 +167,7 @@ class OpenId(People):
         return self._openid
 
     def _failed(self, failure: OpenIdFailed) -> Refused:
-        self._report(f"sign-in by the OpenID provider failed: {failure}")
+        self._report(LogEvent.OPENID_SIGN_IN_FAILED, problem=str(failure))
         return Refused(Reason.SIGN_IN_SERVICE)
 
 

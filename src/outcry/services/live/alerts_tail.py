@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
+from outcry.base.log_events import LogEvent
 from outcry.ports.calls import Calls
 from outcry.ports.live import AlertRow, LiveStore, StreamKey
 from outcry.ports.store import StoreBusy
@@ -93,7 +94,7 @@ class AlertsTail:
             except StoreBusy as problem:
                 if not self._busy:
                     self._busy = True
-                    self._tell("the store is busy: new alerts are not shown yet", problem=str(problem))
+                    self._tell(LogEvent.ALERTS_DELAYED, problem=str(problem))
                 await asyncio.sleep(LOOK_S)
             else:
                 self._busy = False

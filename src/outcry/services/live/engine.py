@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
+from outcry.base.log_events import LogEvent
 from outcry.core.calendar import Calendar, Session
 from outcry.core.instruments import Contract, Universe
 from outcry.core.opening import Opening
@@ -46,7 +47,6 @@ DRIFT_S = 5.0
 GOOD_SESSION_S = 60.0
 #: How often a feed is asked which contracts it brings: a roll adds one.
 CONTRACTS_S = 60.0
-_LOG_STALLED, _LOG_WRITTEN = "a stream cannot be logged", "a stream is logged again"
 #: A feed lost for so long does not hold up the sessions that ended meanwhile.
 LOST_FOR_GOOD_S = 3600.0
 
@@ -147,7 +147,7 @@ class Engine:
                 if not runner.stream.own_clock and runner.expired:
                     await self._let_go(runner)
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell("a stream could not be recovered", stream=text, problem=repr(problem))
+                self.tell(LogEvent.STREAM_RECOVERY_FAILED, stream=text, problem=repr(problem))
         return taken
 
     async def hand_over(self, names: Iterable[str]) -> None:
@@ -293,7 +293,7 @@ class Engine:
         if self._feeds.get(task.get_name()) is task:
             del self._feeds[task.get_name()]
         if not task.cancelled() and task.exception() is not None:
-            self.tell("stopped by a fault", part=task.get_name(), problem=repr(task.exception()))
+            self.tell(LogEvent.BACKGROUND_TASK_FAILED, task=task.get_name(), problem=repr(task.exception()))
 
     def counted(self) -> dict[str, int]:
         """Rows taken since the start, and those set aside: what became of them, and how many."""
@@ -349,7 +349,7 @@ class Engine:
             try:
                 return await self._begun(key, feed)
             except (StoreBusy, OSError) as problem:
-                self.tell("a stream cannot be taken up yet", stream=key.text, problem=str(problem))
+                self.tell(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
             await pauses.rest()
 
     async def _follow(self, runner: Runner, feed: Feed) -> None:
@@ -364,17 +364,17 @@ class Engine:
                     return
             except FeedRefused as problem:
                 runner.refused(problem.code, loop.time(), login=isinstance(problem, LoginRefused))
-                self.tell("a feed refuses", stream=key.text, code=problem.code, problem=str(problem))
+                self.tell(LogEvent.FEED_REJECTED, stream=key.text, code=problem.code, problem=str(problem))
                 return
             except FeedLost as problem:
                 runner.lost_code = problem.code
-                self.tell("a feed was lost", stream=key.text, code=problem.code, problem=str(problem))
+                self.tell(LogEvent.FEED_LOST, stream=key.text, code=problem.code, problem=str(problem))
             except LogTakenOver:
                 raise
             except OSError as problem:
-                self.tell(_LOG_STALLED, stream=key.text, problem=str(problem))
+                self.tell(LogEvent.LOG_STALLED, stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell("a stream met a fault", stream=key.text, problem=repr(problem))
+                self.tell(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
                 if runner.logged.torn:
                     self._drop(key)
                     runner = await self._begun_by_and_by(key, feed)
@@ -384,7 +384,7 @@ class Engine:
 
     def taken_over(self, key: StreamKey) -> None:
         """Another process has taken a stream up: know nothing of it any more."""
-        self.tell("a stream was taken up by another process", stream=key.text)
+        self.tell(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
         self._drop(key)
         self.on_taken_over(key)
 
@@ -474,7 +474,11 @@ class Engine:
                     continue  # let go of meanwhile
                 runner.stand(now_s)
                 if (problem := runner.log_trouble()) is not None:
-                    self.tell(_LOG_STALLED if problem else _LOG_WRITTEN, stream=runner.name, problem=problem)
+                    self.tell(
+                        LogEvent.LOG_STALLED if problem else LogEvent.LOG_RESUMED,
+                        stream=runner.name,
+                        problem=problem,
+                    )
                 if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
                     self._beside(f"settle {runner.name}", runner.settle)
                 elif runner.stream.amended and not runner.logged.looked_back:
@@ -482,7 +486,7 @@ class Engine:
                 elif self._is_over(runner):
                     self._beside(f"forget {runner.name}", partial(self._let_go, runner))
                 if looked and (drift_ns := runner.drifted()) is not None:
-                    self.tell("clocks disagree", stream=runner.name, milliseconds=drift_ns // NANOS_PER_MS)
+                    self.tell(LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
 
 

@@ -12,6 +12,7 @@ from time import monotonic
 
 import msgspec
 
+from outcry.base.log_events import LogEvent
 from outcry.core.live import LiveView
 from outcry.ports.calls import BusDown, Calls
 from outcry.ports.clock import Clock
@@ -131,7 +132,7 @@ class Mirror:
         """As in a rolling upgrade: what the channel said last cannot be believed any more."""
         if latest.key not in self._puzzled:
             self._puzzled.add(latest.key)
-            self._tell("a stream's state cannot be read", stream=latest.key, problem=repr(problem))
+            self._tell(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
         if (known := self._known.get(latest.key)) is not None:
             self._change(latest.key, known, latest.order, msgspec.structs.replace(known.state, by=""))
 

@@ -8,8 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
+from outcry.base.log_events import LogEvent, Tell
 from outcry.ports.live import AlertRow, FanOut, LiveStore, LogDamaged, LogTakenOver, Snapshots, TradeLog
 from outcry.ports.store import StoreBusy
 from outcry.services.live.board import Board
@@ -26,16 +27,8 @@ PATIENCE_S = 5.0
 ALERTS_SHOWN = 10_000
 
 
-class Tell(Protocol):
-    """Where the engine says what an operator should know: words that stay the same, and details."""
-
-    def __call__(self, event: str, **details: object) -> object:
-        """Say it."""
-        ...
-
-
-def say_nothing(event: str, **details: object) -> None:
-    """For who does not want to know."""
+def say_nothing(event: LogEvent, **details: object) -> None:
+    """Discard an event, for parts without a log."""
 
 
 #: To whom alerts go that are recorded now. It blocks, and may raise `StoreBusy`.
@@ -113,7 +106,7 @@ class Recorder:
                     [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
                 )
             except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, no alert is let go
-                self.tell("alerts could not be recorded", problem=repr(problem))
+                self.tell(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
                 self._fired = fired + self._fired
                 self._some.set()
                 await asyncio.sleep(RETRY_S / self._rush)
@@ -163,7 +156,7 @@ class Recorder:
         try:
             return _Taken(runner, needed_from, runner.logged.snapshot())
         except (StoreBusy, OSError, LogDamaged) as problem:
-            self.tell("a snapshot could not be taken", stream=runner.name, problem=str(problem))
+            self.tell(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
             return None
 
     async def store_pending(self, runner: Runner) -> None:
@@ -171,7 +164,7 @@ class Recorder:
         try:
             await runner.store_pending()
         except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-            self.tell("what has ended cannot be stored", stream=runner.name, problem=repr(problem))
+            self.tell(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
     async def keep_synced(self) -> None:
         """Put the log on the disk each second. Never ends."""
@@ -186,7 +179,7 @@ class Recorder:
                 kept = [runner for runner in runners if await _is_kept(runner.kept())]
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
-            self.tell("alerts are still to be recorded; whoever takes the streams up does it")
+            self.tell(LogEvent.ALERTS_PENDING_AT_STOP)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -202,7 +195,7 @@ class Recorder:
                 await self._save_one(one)
             except (StoreBusy, OSError) as problem:
                 self.tell(
-                    "a snapshot could not be kept; the next start reads the log",
+                    LogEvent.SNAPSHOT_NOT_STORED,
                     stream=one.runner.name,
                     problem=str(problem),
                 )
@@ -218,7 +211,7 @@ class Recorder:
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
         except (StoreBusy, OSError) as problem:
-            self.tell("the log cannot be written to the disk", problem=str(problem))
+            self.tell(LogEvent.LOG_WRITE_FAILED, problem=str(problem))
             return False
         return True
 
@@ -228,7 +221,7 @@ class Recorder:
             try:
                 return await self._in_thread(thread or self._store_thread, work)
             except StoreBusy as problem:
-                self.tell("the store is busy", problem=str(problem))
+                self.tell(LogEvent.STORE_BUSY, problem=str(problem))
                 await asyncio.sleep(RETRY_S / self._rush)
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from outcry.base.log_events import LogEvent
 from outcry.core.calendar import Calendar
 from outcry.core.instruments import Universe
 from outcry.ports.feed import Feed
@@ -55,7 +56,7 @@ class Recovery:
             try:
                 return await self._taken_up(key)
             except StoreBusy as problem:
-                self._recorder.tell("a log cannot be read yet", stream=key.text, problem=str(problem))
+                self._recorder.tell(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
             except LogTakenOver:  # whoever had it may have had something on the way yet
                 tries -= 1
                 if not tries:
@@ -71,13 +72,13 @@ class Recovery:
             lost = await self.patiently(lambda: self._log.salvage(key.text, position, _lost))
             if not lost:
                 raise
-            self._recorder.tell("the log of a stream is damaged", stream=key.text, problem=str(problem))
+            self._recorder.tell(LogEvent.LOG_DAMAGED, stream=key.text, problem=str(problem))
             for line in lost:
-                self._recorder.tell("the log of a stream was salvaged", stream=key.text, lost=line)
+                self._recorder.tell(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
             runner = await self._read(key)
             await self._note_lost(runner)
         for line in await self.patiently(lambda: self._log.said(key.text)):
-            self._recorder.tell("the end of a log was set aside", stream=key.text, lost=line)
+            self._recorder.tell(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
         return runner
 
     async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
@@ -88,9 +89,7 @@ class Recovery:
         try:
             return found[0], unsealed(key.text, *found)
         except SnapshotDamaged as problem:
-            self._recorder.tell(
-                "a snapshot is damaged: the log is read instead", stream=key.text, problem=str(problem)
-            )
+            self._recorder.tell(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
             return None
 
     async def _note_lost(self, runner: Runner) -> None:
@@ -120,7 +119,7 @@ class Recovery:
             if last and not plays_back(snapshot[1]):
                 raise LogDamaged(f"the log ends at entry {last}, the snapshot is of entry {snapshot[0]}")
             self._recorder.tell(
-                "the log of a stream is older than its snapshot: it begins anew, the log was renamed",
+                LogEvent.LOG_OLDER_THAN_SNAPSHOT,
                 stream=key.text,
             )
             await self.begin_anew(key)
@@ -140,9 +139,7 @@ class Recovery:
         except (LogDamaged, ValueError, LookupError) as problem:
             if not feed.run:
                 raise
-            self._recorder.tell(
-                "a stream could not be recovered: it begins anew", stream=key.text, problem=repr(problem)
-            )
+            self._recorder.tell(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
             await self.begin_anew(key)
             return await self.runner(key)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from outcry.base.log_events import LogEvent
 from outcry.core.instruments import Contract
 from outcry.ports.feed import Feed
 from outcry.services.live.engine import Engine
@@ -60,7 +61,7 @@ class LiveService:
 
     def _started(self, starting: asyncio.Task[None]) -> None:
         if not starting.cancelled() and starting.exception() is not None:
-            self.engine.tell("the live side could not start", problem=repr(starting.exception()))
+            self.engine.tell(LogEvent.LIVE_START_FAILED, problem=repr(starting.exception()))
 
     @property
     def failed(self) -> bool:

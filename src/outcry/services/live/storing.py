@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from outcry.base.log_events import LogEvent
 from outcry.ports.files import FileRefused
 from outcry.ports.live import LogTakenOver, TradeLog
 from outcry.ports.store import StoreBusy
@@ -55,29 +56,29 @@ class Storing:
                 await loop.run_in_executor(self._thread, work)
             except (StoreBusy, TapeInUse) as problem:
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
-                    self._say("what has ended is not stored yet", runner, what, problem)
+                    self._say(LogEvent.SESSION_NOT_STORED_YET, runner, what, problem)
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
             except LogTakenOver:
                 runner.logged.close()
                 raise
             except FileRefused as problem:  # nor ever will: it is let go
-                self._say("what has ended is refused by the store", runner, what, problem)
+                self._say(LogEvent.SESSION_REJECTED, runner, what, problem)
                 return True
             except (
                 OSError
             ) as problem:  # a full disk: what comes next is measured against what could not be stored
                 if not told:
-                    self._say("what has ended cannot be stored", runner, what, problem)
+                    self._say(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
                 told = True
                 if loop.time() - began_s > PATIENCE_S and not stream.own_clock:
                     return False
                 await asyncio.sleep(RETRY_S / self._rush)
             except TapeDamaged as problem:
-                self._say("what has ended cannot be stored", runner, what, problem)
+                self._say(LogEvent.SESSION_STORE_FAILED, runner, what, problem)
                 return False
             else:
                 return True
 
-    def _say(self, event: str, runner: Runner, what: str, problem: Exception) -> None:
+    def _say(self, event: LogEvent, runner: Runner, what: str, problem: Exception) -> None:
         self._tell()(event, stream=runner.name, what=what, problem=str(problem))

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
+from outcry.base.log_events import LogEvent
 from outcry.ports.live import StreamKey, TradeLog
 from outcry.ports.partitions import Partitions, partition_of_stream
 from outcry.services.live.engine import Engine
@@ -84,7 +85,7 @@ class Worker:
 
     def _tell(self) -> None:
         self._engine.tell(
-            "partitions are served", partitions=len(self._served), streams=len(self._engine.here)
+            LogEvent.PARTITIONS_SERVED, partitions=len(self._served), streams=len(self._engine.here)
         )
 
     def _streams(self, partition: int) -> Sequence[str]:

@@ -1,0 +1,1 @@
+"""Shared basics without domain knowledge."""
