@@ -9,7 +9,7 @@ from setuptools.command.build_py import build_py
 SOURCE = Path(__file__).parent / "src"
 sys.path.insert(0, str(SOURCE))
 
-from outcry.http.words import compile_tree  # noqa: E402 - found by the line above
+from outcry.base.translations import compile_tree  # noqa: E402 - found by the line above
 
 
 class BuildWithTranslations(build_py):

@@ -47,29 +47,29 @@ from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
 from support.engines.postgres import Postgres
 
-from outcry.accounts import keys as form
-from outcry.bus.nats.calls import NatsCalls
-from outcry.bus.nats.link import Link
-from outcry.bus.nats.log import JetStreamLog
-from outcry.bus.nats.thread import LinkThread
-from outcry.client import carrying
-from outcry.client.carried import CarriedStreams
-from outcry.core.instruments import Contract
-from outcry.ports.calls import BusDown, CallRefused
-from outcry.ports.feed import CaughtUp, Event, Trades
-from outcry.ports.live import StreamKey
-from outcry.ports.records import Quality, Rows
-from outcry.services.feeding.asking import Carried, push_name
-from outcry.services.feeding.owners import Owners
-from outcry.services.live.archive import Archive
-from outcry.services.live.board import Board
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.services.live.recorder import say_nothing
-from outcry.services.pushing import Origin, Push, write_push
-from outcry.settings import read_settings
-from outcry.store.reference import load_reference
-from outcry.wiring import House, open_house
-from outcry.wiring.feeding import own_spool
+from outcry.access import key_format as form
+from outcry.agent import carrying
+from outcry.app import House, open_house
+from outcry.app.feeding import own_spool
+from outcry.app.settings import read_settings
+from outcry.cluster.calls import BusDown, CallRefused
+from outcry.cluster.carried import CarriedStreams
+from outcry.cluster.feeding.asking import Carried, push_name
+from outcry.cluster.feeding.owners import Owners
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.log import JetStreamLog
+from outcry.cluster.nats.thread import LinkThread
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.model import StreamKey
+from outcry.live.recorder import say_nothing
+from outcry.live.registry import Board
+from outcry.market.instruments import Contract
+from outcry.trades.feed import CaughtUp, Event, Trades
+from outcry.trades.push_format import Origin, Push, write_push
+from outcry.trades.records import Quality, Rows
+from outcry.trades.reference_tables import load_reference
 
 #: Rows of an event, and events of a push.
 BATCH, EVENTS = 256, 8

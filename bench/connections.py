@@ -26,22 +26,22 @@ import uvloop
 from bench.measuring import Figure, Size, Unavailable
 from bench.vendor import RATES, Ahead
 
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.connections.model import ConnectionPhase
+from outcry.connections.parts import Parts
+from outcry.connections.service import BrokerConnections
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.supervisor import Supervisor
 from outcry.feeds.adapters import adapters
 from outcry.http.server import collect_rarely
-from outcry.ports.connections import ConnectionPhase
-from outcry.ports.live import FanOut
-from outcry.ports.records import Rows
-from outcry.services.connections.parts import Parts
-from outcry.services.connections.service import BrokerConnections
-from outcry.services.connections.supervisor import Supervisor
-from outcry.services.live.archive import Archive
-from outcry.services.live.columns import Columns
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.services.live.entries import Day
-from outcry.services.live.logged import LoggedStream
-from outcry.settings import Settings
-from outcry.store.connections import SqlConnectionStore
-from outcry.wiring import House, open_house
+from outcry.live.archive import Archive
+from outcry.live.columns import Columns
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.entries import Day
+from outcry.live.logged import LoggedStream
+from outcry.live.model import FanOut
+from outcry.trades.records import Rows
 
 #: Wednesday 18 November 2026, 10:05 in New York: the regular session is open.
 MARKET_NS = int(datetime(2026, 11, 18, 15, 5, tzinfo=UTC).timestamp()) * 1_000_000_000

@@ -23,8 +23,8 @@ from bench.endpoints import DOMAIN
 from bench.measuring import Figure, Size, within
 from bench.outbound import SECRET, Endpoints, Worker, endpoints, resolve
 
-from outcry.deliver.signing import signed
-from outcry.deliver.trust import system_trust
+from outcry.delivery.signing import signed
+from outcry.delivery.trust import system_trust
 
 HOSTS, AT_ONCE = 250, 256
 WARM_HOSTS = 20

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from bench.market import MIDDLE_TICKS, ROWS, regular_session, trades
 from bench.measuring import Figure, Size, in_turn, pinned
 
-from outcry.core.engine import SessionFold
-from outcry.core.ladder import bracket_windows
+from outcry.market.fold import SessionFold
+from outcry.market.ladder import bracket_windows
 
 
 def run(size: Size) -> Iterator[Figure]:

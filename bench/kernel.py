@@ -8,10 +8,10 @@ import numpy as np
 from bench.market import TICK_E9, Trades, regular_session, trades
 from bench.measuring import Figure, Size, Unavailable, in_turn, pinned
 
-from outcry.core.kernels import BulkFold
-from outcry.core.ladder import bracket_windows
-from outcry.core.profile import SessionProfile, profile_of
-from outcry.core.units import PRICE_SCALE
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import bracket_windows
+from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.units import PRICE_SCALE
 
 
 def run(size: Size) -> Iterator[Figure]:

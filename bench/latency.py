@@ -24,8 +24,8 @@ from bench.measuring import Figure, Size, Unavailable
 from bench.tape import FEEDS, STREAMS
 from numpy.typing import NDArray
 
-from outcry.settings import read_settings
-from outcry.wiring import open_house
+from outcry.app import open_house
+from outcry.app.settings import read_settings
 
 RATE = 50_000
 BEAT_MS = 10

@@ -16,7 +16,7 @@ import numpy as np
 import uvloop
 from bench.paced import BASE_NS
 
-from outcry.accounts.tiers import streams_allowed
+from outcry.access.tiers import streams_allowed
 
 PATIENCE_S = 60.0
 _TIME = b'"updatedAt":"'

@@ -31,14 +31,14 @@ from bench.tape import (
     sent,
 )
 
-from outcry.core.instruments import Contract
-from outcry.core.live import LiveSession
-from outcry.core.opening import Opening
-from outcry.ports.feed import LIVE_TRADE
-from outcry.ports.records import Rows
-from outcry.settings import read_settings
-from outcry.store.reference import load_reference
-from outcry.wiring import House, open_house
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
+from outcry.market.instruments import Contract
+from outcry.market.live_session import LiveSession
+from outcry.market.opening import Opening
+from outcry.trades.feed import LIVE_TRADE
+from outcry.trades.records import Rows
+from outcry.trades.reference_tables import load_reference
 
 BATCH = 256
 LIMIT_S = 120.0

@@ -15,9 +15,9 @@ import numpy as np
 import zstandard
 from numpy.typing import NDArray
 
-from outcry.core.calendar import SessionKind
-from outcry.core.units import NANOS_PER_MINUTE
-from outcry.store.reference import load_reference
+from outcry.market.calendar import SessionKind
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.trades.reference_tables import load_reference
 
 ROWS = 400  # the range of the walk, in ticks
 MIDDLE_TICKS = 19_200  # 4,800 points of an ES

@@ -15,28 +15,28 @@ import msgspec
 from bench.endpoints import CERTIFICATE, DOMAIN, Taken, number_of
 from sqlalchemy import text
 
-from outcry.accounts.licences import Audience
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.deliver.address import read_rule
-from outcry.deliver.egress import Egress
-from outcry.deliver.endpoint import HttpsSender
-from outcry.deliver.names import NameService
-from outcry.deliver.trust import system_trust
+from outcry.access.licences import Audience
+from outcry.app import SystemClock
+from outcry.base.encryption import Seal
+from outcry.database import schema
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.database.migrate import migrate
+from outcry.delivery.address import read_rule
+from outcry.delivery.dispatcher import Dispatcher, Parts
+from outcry.delivery.egress import Egress
+from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.model import Target
+from outcry.delivery.names import NameService
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import EntryPhase, Parcel
+from outcry.delivery.signing_secrets import place_of
+from outcry.delivery.trust import system_trust
 from outcry.http.server import collect_rarely
-from outcry.ports.delivery import Target
-from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import EntryPhase, Parcel
-from outcry.services.dispatch.dispatcher import Dispatcher, Parts
-from outcry.services.sealing import Seal
-from outcry.services.signing_secrets import place_of
-from outcry.store import schema
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.live import SqlLiveStore
-from outcry.store.migrate import migrate
-from outcry.store.outbox import SqlOutbox
-from outcry.store.sql import SqlStore
-from outcry.wiring import SystemClock
+from outcry.live.model import AlertRow, FanOut
+from outcry.live.store import SqlLiveStore
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.sessions.store import SqlStore
 
 SECRET = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
 #: Subscriptions made in one transaction, and how long all their lanes may take.

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from bench.tape import CAPS, Gate, first_hour
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
-from outcry.ports.feed import CaughtUp, Cursor, Event, Trades
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.trades.feed import CaughtUp, Cursor, Event, Trades
+from outcry.trades.records import Quality, Rows
 
 #: 2024-05-15 12:01 in New York: every product played is in regular hours, and no bar ends for four minutes.
 BASE_NS = 1_715_788_860 * NANOS_PER_SECOND

@@ -24,10 +24,10 @@ from bench.market import write_recording
 from bench.measuring import Figure, Size, Unavailable, installed_command
 from support.engines.ports import free_ports
 
-from outcry.accounts import keys as form
-from outcry.ports.files import ReadOptions
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.access import key_format as form
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
+from outcry.recordings.file_model import ReadOptions
 
 KEYS = 3_500  # fewer than the fast path remembers, and at 600 a minute each more than two rounds use up
 CONNECTIONS = 32

@@ -18,11 +18,11 @@ import uvloop
 from bench.paced import BASE_NS, PacedFeed, Zero
 from bench.tape import EVERYTHING, FEEDS, contracts, regular_hours
 
-from outcry.core.instruments import Contract
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.http.server import Binding, serve
-from outcry.ports.feed import Cursor, Feed
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Feed
 
 
 class Task(msgspec.Struct, kw_only=True):

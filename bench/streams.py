@@ -23,8 +23,8 @@ from bench.serving import pss_bytes
 from bench.tape import PRODUCTS, contracts, lay_out
 from support.engines.ports import free_ports
 
-from outcry.accounts.tiers import streams_allowed
-from outcry.store.reference import load_reference
+from outcry.access.tiers import streams_allowed
+from outcry.trades.reference_tables import load_reference
 
 READERS = 1_000
 A_SECOND = 4

@@ -13,19 +13,19 @@ from pathlib import Path
 
 import numpy as np
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_HOUR
+from outcry.access.licences import Grant, Scope
+from outcry.access.model import GrantRow
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
-from outcry.ports.feed import Backfill, CaughtUp, Cursor, Ended, Event, FeedCaps, Resume, Trades
-from outcry.ports.records import Quality, Rows
-from outcry.ports.store import GrantRow
-from outcry.services.demo import write_history
-from outcry.settings import read_settings
-from outcry.store.reference import Reference
-from outcry.wiring import House, open_house
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_HOUR
+from outcry.sessions.demo_history import write_history
+from outcry.trades.feed import Backfill, CaughtUp, Cursor, Ended, Event, FeedCaps, Resume, Trades
+from outcry.trades.records import Quality, Rows
+from outcry.trades.reference_tables import Reference
 
 SEED = 1848
 DAY = date(2024, 5, 15)

@@ -14,10 +14,10 @@ from importlib import import_module
 import numpy as np
 from support.vendors.peer import FakePeer
 
-from outcry.core.instruments import Contract
-from outcry.ports.records import TRADE, Rows
-from outcry.services.connections.wanted import wanted_by
-from outcry.store.reference import load_reference
+from outcry.connections.wanted import wanted_by
+from outcry.market.instruments import Contract
+from outcry.trades.records import TRADE, Rows
+from outcry.trades.reference_tables import load_reference
 
 #: Trades a second of each contract while the market is busy: five of the most traded products.
 RATES = {"ES": 12.0, "NQ": 12.0, "CL": 4.0, "GC": 4.0, "ZN": 3.0}

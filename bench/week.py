@@ -22,14 +22,14 @@ import uvloop
 from bench.measuring import Figure, Size, within
 from bench.tape import SEED
 
-from outcry.core.calendar import SessionKind
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.market import Market as Invented
-from outcry.services.live.archive import Archive
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.market.calendar import SessionKind
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 ROOTS = ("ES", "NQ", "CL", "GC", "ZN", "6E", "ZC", "LE")
 #: No product's front changes in these weeks.

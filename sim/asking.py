@@ -16,8 +16,8 @@ import aiohttp
 import msgspec
 from sim.stage import Worker
 
-from outcry.ports.store import StoreBusy
-from outcry.wiring import House
+from outcry.app import House
+from outcry.database.errors import StoreBusy
 
 #: Requests of each replica a second.
 EACH_S = 6.0

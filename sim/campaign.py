@@ -21,13 +21,13 @@ from sim.tails import fired, followed
 from sim.telling import Teller
 from support.engines.ports import free_ports
 
-from outcry.accounts.licences import OPERATOR
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.delivery import Target
-from outcry.ports.store import StoreBusy
-from outcry.services.datasets import Datasets, Terms
-from outcry.services.subscriptions import Wish
-from outcry.wiring import House, open_house
+from outcry.access.licences import OPERATOR
+from outcry.app import House, open_house
+from outcry.database.errors import StoreBusy
+from outcry.delivery.model import Target
+from outcry.delivery.subscriptions import Wish
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.sessions.datasets import Datasets, Terms
 
 #: Hours that a recording holds, in seconds, about.
 _RECORDED_S = 165_000.0

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 from sim.market import Play
 
-from outcry.accounts.licences import OPERATOR
-from outcry.feeds.files.scid import SOURCE
+from outcry.access.licences import OPERATOR
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.feeds.pace import FreePace
-from outcry.ports.store import RecordingRow
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.recordings.formats.scid import SOURCE
+from outcry.sessions.store_model import RecordingRow
 
 
 @dataclass

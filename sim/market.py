@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 from support.recordings import MemoryRecording
 
-from outcry.core.calendar import Session
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.feeds.files.scid import EPOCH_US, HEADER, RECORD
 from outcry.feeds.pace import Pace
 from outcry.feeds.replay import ReplayFeed
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market as Invented
-from outcry.ports.records import TRADE, Batch, Quality, Rows
-from outcry.services.demo import write_history
-from outcry.store.reference import Reference
-from outcry.store.sql import SqlStore
+from outcry.market.calendar import Session
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.recordings.formats.scid import EPOCH_US, HEADER, RECORD
+from outcry.sessions.demo_history import write_history
+from outcry.sessions.store import SqlStore
+from outcry.trades.records import TRADE, Batch, Quality, Rows
+from outcry.trades.reference_tables import Reference
 
 #: Products of the operator's recordings and of users', apart: what is measured against what is then no question of
 #: whose session is stored first.

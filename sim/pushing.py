@@ -18,11 +18,12 @@ from typing import Any
 import uvloop
 from sim.market import Play
 
+from outcry.agent import pusher
+from outcry.app import SystemClock
 from outcry.cli.playing import Player
-from outcry.client import ApiError, Unreachable, pusher
+from outcry.client import ApiError, Unreachable
 from outcry.feeds.pace import pace_of
-from outcry.store.reference import Reference, load_reference
-from outcry.wiring import SystemClock
+from outcry.trades.reference_tables import Reference, load_reference
 
 # Where nothing was ever taken a replay gives up soon, for its address may be wrong; here it is not.
 pusher.FIRST_PATIENCE_S = pusher.PATIENCE_S

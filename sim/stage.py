@@ -23,7 +23,7 @@ from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
 from support.engines.postgres import Postgres
 
-from outcry.settings import Settings, read_settings
+from outcry.app.settings import Settings, read_settings
 
 _OUTCRY = Path(sys.executable).with_name("outcry")
 NODES = 3

@@ -15,16 +15,16 @@ import aiohttp
 from sim.market import GrowingFile
 from sim.stage import Stage, Worker
 
-from outcry.accounts.licences import OPERATOR
-from outcry.bus.nats.log import JetStreamLog
-from outcry.bus.nats.thread import LinkThread
-from outcry.feeds.files.scid import SOURCE
-from outcry.ports.live import StreamKey
-from outcry.services.live.logged import LoggedStream
-from outcry.services.live.outgoing import alert_row
-from outcry.services.live.recorder import say_nothing
-from outcry.services.live.stream import Outcome
-from outcry.wiring import House
+from outcry.access.licences import OPERATOR
+from outcry.app import House
+from outcry.cluster.nats.log import JetStreamLog
+from outcry.cluster.nats.thread import LinkThread
+from outcry.live.alert_row import alert_row
+from outcry.live.logged import LoggedStream
+from outcry.live.model import StreamKey
+from outcry.live.recorder import say_nothing
+from outcry.live.stream import Outcome
+from outcry.recordings.formats.scid import SOURCE
 
 
 async def followed(files: Sequence[GrowingFile], stage: Stage, house: House, key: str) -> list[str]:

@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from outcry.core.daytype import day_type
-from outcry.core.ladder import Bracket, Ladder, letter
-from outcry.core.profile import SessionProfile, levels_of, profile_of
+from outcry.market.day_type import day_type
+from outcry.market.ladder import Bracket, Ladder, letter
+from outcry.market.profile import SessionProfile, levels_of, profile_of
 
 HALF_HOUR = timedelta(minutes=30)
 Json = dict[str, Any]

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, sync_playwright
 
-from outcry.web.chartview import ROWS, view_of
-from outcry.web.desk import POLICY
 from outcry.web.language import LANGUAGES, Words
+from outcry.web.page_context import POLICY
 from outcry.web.static import StaticFiles
-from outcry.web.templates import Templates
+from outcry.web.symbol.chart_view import ROWS, view_of
+from outcry.web.template_engine import Templates
 
 PAGE = """<!doctype html>
 <html lang="{{ language }}" dir="{{ direction }}" data-theme="{{ theme }}">

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outcry.ports.files import ReadCounts
-from outcry.ports.records import Batch
+from outcry.recordings.file_model import ReadCounts
+from outcry.trades.records import Batch
 
 
 @dataclass

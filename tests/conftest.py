@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from sqlalchemy import Engine, PoolProxiedConnection
 
-from outcry.store.database import open_engine, sqlite_url
-from outcry.store.migrate import current, migrate
+from outcry.database.database import open_engine, sqlite_url
+from outcry.database.migrate import current, migrate
 
 # Temporary files go to memory where there is room: a disk takes 5 to 20 ms for each flush, and tests flush thousands of
 # times. Set TMPDIR to have them elsewhere.
@@ -65,7 +65,7 @@ def copied_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
             template.backup(_driver(connection.connection))
         return True
 
-    with patch("outcry.wiring.house.migrate", copy):
+    with patch("outcry.app.service.migrate", copy):
         yield
     template.close()
 

@@ -32,16 +32,17 @@ from tests.live_views import (
     alert_row,
 )
 
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.levels import Dated
-from outcry.core.live import LiveView
-from outcry.core.snapshot import dump
-from outcry.ports.live import AlertRow
-from outcry.ports.records import Quality
-from outcry.ports.store import GrantRow, KeyRow, SessionRow
-from outcry.services.live.board import Board
+from outcry.access.model import GrantRow, KeyRow
+from outcry.live.model import AlertRow
+from outcry.live.registry import Board
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.levels import Dated
+from outcry.market.live_session import LiveView
+from outcry.market.snapshot import dump
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.records import Quality
 
 HOUR = 3600 * 10**9
 OPERATOR = 0

@@ -9,24 +9,24 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.bias import Bias, BiasReading, Votes
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.levels import Carried, Dated
-from outcry.core.live import LiveView
-from outcry.core.opening import Opening, Prior
-from outcry.core.playbook import Condition, LevelKind, LevelLine, ScenarioState, Status
-from outcry.core.profile import SessionProfile
-from outcry.core.snapshot import dump
-from outcry.core.structure.machine import AlertType
-from outcry.ports.live import AlertRow, StreamKey
-from outcry.ports.records import Quality
-from outcry.ports.store import SessionRow
-from outcry.services.live.board import Board, Channel, Standing
-from outcry.services.query import Query
-from outcry.store.reference import load_reference
+from outcry.access.licences import Grant, Scope
+from outcry.answers.query import Query
+from outcry.live.model import AlertRow, StreamKey
+from outcry.live.registry import Board, Channel, Standing
+from outcry.market.alerts.machine import AlertType
+from outcry.market.bias import Bias, BiasReading, Votes
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.levels import Carried, Dated
+from outcry.market.live_session import LiveView
+from outcry.market.opening import Opening, Prior
+from outcry.market.playbook import Condition, LevelKind, LevelLine, ScenarioState, Status
+from outcry.market.profile import SessionProfile
+from outcry.market.snapshot import dump
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 ESH26 = Contract("ES", 2026, 3)
 ESM26 = Contract("ES", 2026, 6)

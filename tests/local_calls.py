@@ -5,8 +5,8 @@ from contextlib import aclosing, asynccontextmanager
 
 from tests.contract.local_latest import LocalLatest
 
-from outcry.ports.calls import BusDown
-from outcry.ports.latest import Latest, Order
+from outcry.cluster.calls import BusDown
+from outcry.cluster.latest import Latest, Order
 
 
 class Bus:

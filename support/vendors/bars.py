@@ -1,6 +1,6 @@
 """Bars computed from trades one at a time, independently of the code under test."""
 
-from outcry.ports.records import Rows
+from outcry.trades.records import Rows
 
 
 def bars_by_hand(rows: Rows, length_ns: int) -> list[tuple[int, ...]]:

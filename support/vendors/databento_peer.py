@@ -45,9 +45,9 @@ from databento_dbn import (
     TradeMsg,
 )
 
-from outcry.core.instruments import Contract
 from outcry.feeds.databento.adapter import ADAPTER
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.trades.records import Quality, Rows
 
 KEY = "db-0a1B2c3D4e5F6g7H8i9J0k1L2m3N4"
 LETTERS = "FGHJKMNQUVXZ"

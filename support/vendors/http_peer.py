@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 import numpy as np
 from aiohttp import WSMsgType, web
 
-from outcry.core.instruments import Contract
-from outcry.ports.records import Rows
+from outcry.market.instruments import Contract
+from outcry.trades.records import Rows
 
 LETTERS = "FGHJKMNQUVXZ"
 Send = Callable[[], Awaitable[None]]

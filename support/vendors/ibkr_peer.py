@@ -15,9 +15,9 @@ import numpy as np
 from support.vendors import ibkr_frames as frames
 from support.vendors.ibkr_visit import SECOND_NS, Visit, second
 
-from outcry.core.instruments import Contract
 from outcry.feeds.ibkr.adapter import ADAPTER
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.trades.records import Quality, Rows
 
 #: A pause in trading that ends a page: it holds no two sessions.
 _PAUSE_S = 15 * 60

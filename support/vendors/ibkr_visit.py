@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from support.vendors import ibkr_frames as frames
 
-from outcry.core.instruments import Contract
+from outcry.market.instruments import Contract
 
 if TYPE_CHECKING:
     from support.vendors.ibkr_peer import IbkrPeer

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from aiohttp import web
 from support.vendors.http_peer import LETTERS, HttpPeer, Line, price_text
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import Adapter
 from outcry.feeds.massive.adapter import ADAPTER
-from outcry.ports.adapters import Adapter
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.trades.records import Quality, Rows
 
 KEY = "mSv_k3y_4711_never_told"
 MS = 1_000_000

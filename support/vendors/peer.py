@@ -8,9 +8,9 @@ is subscribed. It speaks the vendor's protocol on a real socket, from the vendor
 from collections.abc import Mapping
 from typing import Protocol
 
-from outcry.core.instruments import Contract
-from outcry.ports.adapters import Adapter
-from outcry.ports.records import Quality, Rows
+from outcry.connections.adapters import Adapter
+from outcry.market.instruments import Contract
+from outcry.trades.records import Quality, Rows
 
 
 class FakePeer(Protocol):

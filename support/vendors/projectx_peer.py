@@ -10,10 +10,10 @@ from aiohttp import web
 from support.vendors.bars import bars_by_hand
 from support.vendors.http_peer import LETTERS, HttpPeer, Line, price_text
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import Adapter
 from outcry.feeds.projectx.adapter import ADAPTER
-from outcry.ports.adapters import Adapter
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.trades.records import Quality, Rows
 
 USER, KEY = "ann_of_topstep", "pX+k3y/4711_never_told="
 SECOND = 1_000_000_000

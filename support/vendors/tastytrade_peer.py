@@ -18,9 +18,9 @@ import numpy as np
 from aiohttp import WSMsgType, web
 from support.vendors.dxlink_frames import wrong_with, wrong_with_event
 
-from outcry.core.instruments import Contract
 from outcry.feeds.tastytrade.adapter import ADAPTER
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.trades.records import Quality, Rows
 
 CLIENT_SECRET, REFRESH_TOKEN = "tt-client-secret-0123456789", "tt.refresh-token.9876543210"
 MS, MINUTE = 1_000_000, 60_000_000_000

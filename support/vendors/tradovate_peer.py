@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from aiohttp import WSMsgType, web
 
-from outcry.core.instruments import Contract
-from outcry.core.units import price_text
 from outcry.feeds.tradovate.adapter import ADAPTER
-from outcry.ports.records import Quality, Rows
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract
+from outcry.market.units import price_text
+from outcry.trades.records import Quality, Rows
+from outcry.trades.reference_tables import load_reference
 
 MS = 1_000_000
 TOKEN_LIFE_S = 80 * 60

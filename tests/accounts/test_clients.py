@@ -2,7 +2,7 @@
 
 import pytest
 
-from outcry.accounts.clients import network
+from outcry.access.client_address import network
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from outcry.accounts.emails import is_email, read_email, spellings
+from outcry.people.email_address import is_email, read_email, spellings
 
 
 @pytest.mark.parametrize(

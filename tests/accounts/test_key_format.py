@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.accounts.keys import compose, is_well_formed, prefix
+from outcry.access.key_format import compose, is_well_formed, prefix
 
 SECRETS = st.integers(0, 2**256 - 1)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.accounts.licences import OPERATOR, Grant, Scope, resolve
-from outcry.accounts.tiers import requests_allowed
+from outcry.access.licences import OPERATOR, Grant, Scope, resolve
+from outcry.access.tiers import requests_allowed
 
 HOUR = 3600 * 10**9
 CLOSE = 1_700_000_000 * 10**9

@@ -12,20 +12,20 @@ from typing import Any
 import msgspec
 from tests.api.stage import FakeFound, FakeQuery, MemoryAccounts, Stage, build_stage
 
-from outcry.accounts.licences import Scope
+from outcry.access.licences import Scope
+from outcry.access.model import GrantRow
+from outcry.answers.live_answers import Rendered
+from outcry.answers.query import Watched
 from outcry.api.examples import ANSWERS
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract, Universe, UnknownName
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.live import AlertRow, StreamKey
-from outcry.ports.store import GrantRow
-from outcry.services.answers import DatedLevel, LevelsAnswer, Playbook, PlaybookLevel
-from outcry.services.errors import NoLicensedSource, UnknownSymbol
-from outcry.services.live.board import Board, Channel, Standing
-from outcry.services.living import Rendered
-from outcry.services.query import Watched
-from outcry.store.reference import load_reference
+from outcry.base.errors import NoLicensedSource, UnknownSymbol
+from outcry.live.model import AlertRow, StreamKey
+from outcry.live.registry import Board, Channel, Standing
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract, Universe, UnknownName
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.reference_tables import load_reference
+from outcry.wire.answers import DatedLevel, LevelsAnswer, Playbook, PlaybookLevel
 
 UNIVERSE = load_reference().universe
 DAY = date(2026, 1, 2)

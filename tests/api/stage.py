@@ -11,18 +11,19 @@ from typing import Any, Generic, TypeVar
 
 from tests.within import seconds_until
 
-from outcry.accounts.licences import Scope
+from outcry.access.keys import KeyRing, Licences
+from outcry.access.licences import Scope
+from outcry.access.local_limiter import SlidingLog
+from outcry.access.model import GrantRow, KeyRow, Role, Tier
+from outcry.answers.live_answers import Living
+from outcry.answers.query import Watched
 from outcry.api.app import Application, Options, Services, create_app
 from outcry.api.examples import ANSWERS
-from outcry.bus.inprocess import SlidingLog
+from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol
+from outcry.database.errors import StoreBusy
 from outcry.http.server import Binding, build_server
-from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy, Tier
-from outcry.services.accounts import KeyRing, Licences
-from outcry.services.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
-from outcry.services.errors import NoLicensedSource, NotFound, UnknownSymbol
-from outcry.services.live.board import Board
-from outcry.services.living import Living
-from outcry.services.query import Watched
+from outcry.live.registry import Board
+from outcry.wire.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
 
 SECOND = 1_000_000_000
 START_NS = 1_767_366_245_123_000_000  # 2026-01-02T15:04:05.123Z

@@ -7,9 +7,9 @@ import pytest
 from tests.api.stage import SECOND, SERVER_SECRET, Got, Stage, build_stage, known, served
 from tests.within import seconds_until
 
+from outcry.access.keys import KeyRing
+from outcry.access.model import GrantRow
 from outcry.api.endpoints import ENDPOINTS
-from outcry.ports.store import GrantRow
-from outcry.services.accounts import KeyRing
 
 LEVELS = "/api/levels?symbol=ES"
 ALWAYS = {

@@ -9,7 +9,7 @@ import pytest
 from tests.api.stage import SECOND, Stage, build_stage, served
 from tests.within import seconds_until
 
-from outcry.ports.store import StoreBusy
+from outcry.database.errors import StoreBusy
 
 LEVELS = "/api/levels?symbol=ES"
 #: interface.md, "Levels answer".

@@ -7,7 +7,7 @@ import pytest
 from tests.api.stage import Stage
 
 from outcry.client import ApiError, Client, Unreachable
-from outcry.services.answers import LevelsAnswer
+from outcry.wire.answers import LevelsAnswer
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from outcry.answers.streaming import Quote, State
 from outcry.api.examples import ANSWERS
 from outcry.cli.reading import told_once
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, Unreachable
 from outcry.client.stream import Place, StreamEvent, follow, read_events
-from outcry.services.answers import LevelsAnswer
-from outcry.services.streaming import Quote, State
+from outcry.wire.answers import LevelsAnswer
 
 ALERT: Any = ANSWERS["AlertsHistoryAnswer"]
 LEVELS = msgspec.json.encode(ANSWERS["LevelsAnswer"])

@@ -15,10 +15,10 @@ from tests.api.stage import Stage, build_stage, served
 import outcry
 from outcry.api.endpoints import ENDPOINTS
 from outcry.api.openapi import build_document, page
+from outcry.base.errors import ServiceError
 from outcry.http.errors import STATUS
 from outcry.http.errors_page import page as errors_page
 from outcry.http.messages import LOCALE_FOLDER, load_catalogue
-from outcry.services.errors import ServiceError
 
 HERE = Path(__file__).parent
 SOURCE = Path(outcry.__file__).parent

@@ -8,7 +8,7 @@ from time import monotonic_ns
 from tests.api.stage import FakeQuery, MemoryAccounts, build_stage, served
 from tests.within import seconds_until
 
-from outcry.http.log_writer import LogWriter
+from outcry.base.log_writer import LogWriter
 
 LEVELS = "/api/levels?symbol=ES"
 

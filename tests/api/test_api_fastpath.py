@@ -10,7 +10,7 @@ from tests.api.stage import SECOND, SERVER_SECRET, Stage, build_stage, known, se
 from tests.api.wire import Wire, plain
 from tests.within import seconds_until
 
-from outcry.services.accounts import KeyRing
+from outcry.access.keys import KeyRing
 
 MASKS = [
     (rb"x-request-id: [0-9a-f]{12}-[0-9a-f]{8}", b"x-request-id: ID"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.api.stage import Stage, build_stage, served
 from tests.api.wire import Wire, plain
 
-from outcry.http.redaction import holds_key
+from outcry.base.redaction import holds_key
 
 
 def raw(stage: Stage, data: bytes, patience_s: float = 2.0) -> bytes:

@@ -15,14 +15,16 @@ import numpy as np
 import pytest
 from tests.api.stage import Got, Stage, build_stage, served
 
+from outcry.access.keys import Licences
+from outcry.access.local_limiter import SlidingLog
+from outcry.agent import pusher
+from outcry.agent.pusher import Pusher
 from outcry.api.app import Options, Services, create_app
-from outcry.bus.inprocess import SlidingLog
-from outcry.client import ApiError, Unreachable, pusher
-from outcry.client.pusher import Pusher
-from outcry.core.instruments import Contract
+from outcry.client import ApiError, Unreachable
 from outcry.feeds import inlet, pushed
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
@@ -35,10 +37,9 @@ from outcry.ports.feed import (
     Resume,
     Trades,
 )
-from outcry.ports.records import Quality
-from outcry.services.accounts import Licences
-from outcry.services.pushing import MEDIA_TYPE, MOST_BODY_BYTES, Push, write_push
-from outcry.store.reference import load_reference
+from outcry.trades.push_format import MEDIA_TYPE, MOST_BODY_BYTES, Push, write_push
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 UNIVERSE = load_reference().universe
 ES, NQ = Contract("ES", 2013, 12), Contract("NQ", 2013, 12)

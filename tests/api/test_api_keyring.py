@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts
 
-from outcry.accounts import keys as form
-from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.store import GrantRow, KeyRow, Role, StoreBusy
-from outcry.services.accounts import GRACES_NS, KeyFault, KeyRefusal, KeyRefused, KeyRing, Licences
+from outcry.access import key_format as form
+from outcry.access.keys import GRACES_NS, KeyFault, KeyRefusal, KeyRefused, KeyRing, Licences
+from outcry.access.model import GrantRow, KeyRow, Role
+from outcry.database.errors import StoreBusy
+from outcry.market.units import NANOS_PER_DAY
 
 ROLES: list[dict[str, Role]] = [{}, {"role": "read"}, {"role": "ingest"}]
 EVERYONE = GrantRow(0, "everyone", "completed", (), None, None, 0, None)

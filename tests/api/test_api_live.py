@@ -16,9 +16,9 @@ from tests.api.wire import Wire, plain
 from tests.live_views import LIVE, REFERENCE, VIEW, MemoryAlerts, MemorySessions, Shown, alert_row
 from tests.within import seconds_until
 
-from outcry.ports.store import GrantRow
-from outcry.services.live.board import Board
-from outcry.services.query import Query
+from outcry.access.model import GrantRow
+from outcry.answers.query import Query
+from outcry.live.registry import Board
 
 LEVELS = "/api/levels?symbol=ES"
 PAUSE_S = 0.01  # five times as long as an answer may be old

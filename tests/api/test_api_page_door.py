@@ -9,10 +9,10 @@ from tests.api.livestage import Market
 from tests.api.stage import SERVER_SECRET, HandClock, known, served
 from tests.services.memory_identity import MemoryIdentity
 
-from outcry.accounts.licences import VISITOR, Scope
+from outcry.access.licences import VISITOR, Scope
 from outcry.http.auth import LOCAL_COOKIE, PAGE_STREAMS, PageDoor
-from outcry.ports.identity import UserRow
-from outcry.services.identity.browsers import IDLE_NS, LONGEST_NS, Browsers, Origin
+from outcry.people.browsers import IDLE_NS, LONGEST_NS, Browsers, Origin
+from outcry.people.model import UserRow
 
 DAY_NS = 24 * 3600 * 1_000_000_000
 

@@ -19,11 +19,11 @@ from tests.api.livestage import DAY, LIVE, Ear, Event, Market, make_alert
 from tests.api.stage import SECOND, known, served
 from tests.within import within
 
-from outcry.accounts.tiers import streams_allowed
+from outcry.access.tiers import streams_allowed
 from outcry.api import hub as hub_module
 from outcry.api import telling
 from outcry.api.examples import ANSWERS
-from outcry.services.live.board import Standing
+from outcry.live.registry import Standing
 
 CLOSED = Standing(live=False, reason="closed", market_ns=0, trade_date=DAY)
 

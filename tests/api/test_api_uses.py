@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from tests.api.stage import SECOND, SERVER_SECRET, START_NS, HandClock, MemoryAccounts, build_stage, served
 
+from outcry.access.keys import KeyRing
+from outcry.access.local_limiter import SlidingLog
 from outcry.api import uses
 from outcry.api.uses import Uses
-from outcry.bus.inprocess import SlidingLog
-from outcry.ports.store import StoreBusy
-from outcry.services.accounts import KeyRing
-from outcry.services.identity.browsers import NOTED_NS, Browsers, Origin
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.identity import SqlIdentityStore
+from outcry.database import migrate as migration
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.database.errors import StoreBusy
+from outcry.people.browsers import NOTED_NS, Browsers, Origin
+from outcry.people.store import SqlIdentityStore
 
 
 class BusyOnce(MemoryAccounts):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outcry.http.negotiation import best_language
+from outcry.base.negotiation import best_language
 
 
 @pytest.mark.parametrize(

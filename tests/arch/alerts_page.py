@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from types import ModuleType
 
-from outcry.core.structure import ib_break, naked_poc, poor, va_accept, va_reject, va_test
-from outcry.core.structure.edge import LEAST_ARM_TICKS, TOLERANCE_TICKS
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_MINUTE
-from outcry.services.alerts import PRICE_PARAMS
+from outcry.answers.alerts import PRICE_PARAMS
+from outcry.market.alerts import ib_break, naked_poc, poor, va_accept, va_reject, va_test
+from outcry.market.alerts.edge import LEAST_ARM_TICKS, TOLERANCE_TICKS
+from outcry.market.alerts.machine import AlertType
+from outcry.market.units import NANOS_PER_MINUTE
 
 #: The families in the order in which one event fires them.
 FAMILIES: dict[str, ModuleType] = {

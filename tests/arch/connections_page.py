@@ -4,10 +4,10 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 
+from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from outcry.connections.lifecycle import RESTING, TRANSITIONS, Sign
+from outcry.connections.model import ConnectionPhase
 from outcry.feeds.link import MOST_REFUSALS
-from outcry.ports.connections import ConnectionPhase
-from outcry.services.connections.lifecycle import RESTING, TRANSITIONS, Sign
-from outcry.services.live.pausing import FIRST_PAUSE_S, LONGEST_PAUSE_S
 
 _PHASES = {
     ConnectionPhase.CONNECTING: "The service is connecting, or reconnecting after a lost connection.",

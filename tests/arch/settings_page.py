@@ -11,8 +11,8 @@ from typing import Annotated, get_args, get_origin
 import msgspec
 from cyclopts import App
 
+from outcry.app.settings import Settings
 from outcry.cli import app
-from outcry.settings import Settings
 
 _HEAD = """# Settings and commands
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from outcry.settings import ROLES, Settings, read_settings
+from outcry.app.settings import ROLES, Settings, read_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SYSTEMD = DEPLOY / "systemd"

@@ -13,8 +13,8 @@ from tests.arch.alerts_page import page as alerts_page
 from tests.arch.connections_page import page as connections_page
 from tests.arch.settings_page import commands, meanings, page
 
-from outcry.core.methods import PRESETS
-from outcry.settings import BadSettings, Settings, read_settings
+from outcry.app.settings import BadSettings, Settings, read_settings
+from outcry.market.methods import PRESETS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -17,9 +17,9 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "outcry"
 RUFF = Path(sys.executable).parent / "ruff"
 
-KERNELS = SOURCES / "core" / "kernels.py"
-PURE = sorted([*(SOURCES / "core").rglob("*.py"), *(SOURCES / "accounts").rglob("*.py")])
-EXACT = sorted((SOURCES / "core").rglob("*.py"))
+KERNELS = SOURCES / "market" / "kernels.py"
+PURE = sorted((SOURCES / "market").rglob("*.py"))
+EXACT = sorted((SOURCES / "market").rglob("*.py"))
 
 #: What of the standard library is a calculation. zoneinfo reads tables, which are data (decision 0002).
 CALCULATIONS = {
@@ -132,7 +132,7 @@ CLOCKS = {
 
 
 @pytest.mark.parametrize(("sample", "banned"), CLOCKS.items(), ids=lambda value: value.splitlines()[-1])
-@pytest.mark.parametrize("name", ["src/outcry/core/x.py", "src/outcry/services/x.py"])
+@pytest.mark.parametrize("name", ["src/outcry/market/x.py", "src/outcry/live/x.py"])
 def test_ruff_refuses_what_reads_the_present(sample: str, banned: str, name: str) -> None:
     said = ruff(f'"""X."""\n\n{sample}', name)
     assert "TID251" in said
@@ -141,7 +141,7 @@ def test_ruff_refuses_what_reads_the_present(sample: str, banned: str, name: str
 
 def test_ruff_refuses_naive_times() -> None:
     assert "DTZ001" in ruff(
-        '"""X."""\n\nimport datetime as d\n\nA = d.datetime(2024, 1, 2)\n', "src/outcry/core/x.py"
+        '"""X."""\n\nimport datetime as d\n\nA = d.datetime(2024, 1, 2)\n', "src/outcry/market/x.py"
     )
 
 
@@ -152,4 +152,4 @@ def test_the_present_is_read_in_one_place() -> None:
         for line in path.read_text().splitlines()
         if "TID251" in line
     ]
-    assert [line.partition(":")[0] for line in escapes] == ["wiring/house.py"], escapes
+    assert [line.partition(":")[0] for line in escapes] == ["app/service.py"], escapes

@@ -12,11 +12,11 @@ import numpy as np
 from support.vendors.peer import FakePeer
 from tests.within import within
 
-from outcry.core.instruments import Contract
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import Bars, Cursor, Event, Feed, FeedLost, Trades
-from outcry.ports.records import TRADE, Rows
-from outcry.store.reference import load_reference
+from outcry.connections.adapters import Kit
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Bars, Cursor, Event, Feed, FeedLost, Trades
+from outcry.trades.records import TRADE, Rows
+from outcry.trades.reference_tables import load_reference
 
 SECOND = 1_000_000_000
 MS = 1_000_000

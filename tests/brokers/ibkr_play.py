@@ -12,20 +12,12 @@ import numpy as np
 from support.vendors.ibkr_peer import IbkrPeer
 from tests.within import no_more_threads_than, within
 
-from outcry.core.instruments import Contract, Universe
+from outcry.connections.adapters import Kit
 from outcry.feeds.ibkr.adapter import ADAPTER
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import (
-    CaughtUp,
-    Cursor,
-    Event,
-    Feed,
-    FeedLost,
-    Replaced,
-    Trades,
-)
-from outcry.ports.records import TRADE, Rows
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import CaughtUp, Cursor, Event, Feed, FeedLost, Replaced, Trades
+from outcry.trades.records import TRADE, Rows
+from outcry.trades.reference_tables import load_reference
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from tests.within import within
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.model import Broker, BrokerField
 from outcry.feeds.link import Link, Rejected
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.connections import Broker, BrokerField
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
@@ -26,7 +26,7 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.records import Quality, Rows
+from outcry.trades.records import Quality, Rows
 
 KEY = "memory-key-0123456789"
 CAPS = FeedCaps(

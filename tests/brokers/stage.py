@@ -13,24 +13,24 @@ import numpy as np
 from support.vendors.bars import bars_by_hand
 from support.vendors.peer import FakePeer
 
-from outcry.accounts.licences import Scope
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.ports.connections import ConnectionPhase, ConnectionRow
-from outcry.ports.live import FanOut
-from outcry.ports.records import TRADE, Quality, Rows
-from outcry.ports.store import SessionRow
-from outcry.services.answers import LevelsAnswer
-from outcry.services.connections.parts import Parts, Rules
-from outcry.services.connections.service import BrokerConnections
-from outcry.services.connections.supervisor import Supervisor
-from outcry.services.errors import NoLicensedSource
-from outcry.services.live import health
-from outcry.services.live.archive import Archive
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.settings import Settings
-from outcry.store.connections import SqlConnectionStore
-from outcry.wiring import House, open_house
+from outcry.access.licences import Scope
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.base.errors import NoLicensedSource
+from outcry.connections.model import ConnectionPhase, ConnectionRow
+from outcry.connections.parts import Parts, Rules
+from outcry.connections.service import BrokerConnections
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.supervisor import Supervisor
+from outcry.live import health
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.model import FanOut
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.records import TRADE, Quality, Rows
+from outcry.wire.answers import LevelsAnswer
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND

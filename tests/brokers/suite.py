@@ -14,7 +14,7 @@ from support.vendors.peer import FakePeer
 from tests.brokers.stage import BEGIN_NS, MINUTE, SECOND, Stage, staged
 from tests.within import within
 
-from outcry.ports.connections import CheckStep, ConnectionPhase
+from outcry.connections.model import CheckStep, ConnectionPhase
 
 CONNECTING, CATCHING_UP = ConnectionPhase.CONNECTING, ConnectionPhase.CATCHING_UP
 LIVE, DEGRADED = ConnectionPhase.LIVE, ConnectionPhase.DEGRADED

@@ -20,20 +20,13 @@ from support.vendors.tastytrade_peer import (
 )
 from tests.within import within
 
-from outcry.core.instruments import Contract, Universe
+from outcry.connections.adapters import Kit
 from outcry.feeds.tastytrade import series
 from outcry.feeds.tastytrade.adapter import ADAPTER
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import (
-    CaughtUp,
-    Cursor,
-    Event,
-    Feed,
-    FeedLost,
-    Trades,
-)
-from outcry.ports.records import TRADE, Rows
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import CaughtUp, Cursor, Event, Feed, FeedLost, Trades
+from outcry.trades.records import TRADE, Rows
+from outcry.trades.reference_tables import load_reference
 
 SECOND = 1_000_000_000
 NOW = int(datetime(2026, 11, 18, 15, 0, tzinfo=UTC).timestamp()) * SECOND

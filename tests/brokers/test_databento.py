@@ -15,14 +15,14 @@ from databento_dbn import Action, ErrorCode, Side, TradeMsg
 from support.vendors.databento_peer import KEY, DatabentoPeer
 from tests.within import no_more_threads_than, within
 
-from outcry.core.instruments import Contract, Universe
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.databento import session as sessions
 from outcry.feeds.databento.adapter import ADAPTER
 from outcry.feeds.databento.gateway import login_problem
 from outcry.feeds.databento.rows import BAD_TS_RECV, NO_PRICE, RECORD, live_rows, received_until_ns
 from outcry.feeds.databento.symbols import symbol_of
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import (
     LIVE_TRADE,
     CaughtUp,
     Cursor,
@@ -37,8 +37,8 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.records import TRADE, Quality, Rows
-from outcry.store.reference import load_reference
+from outcry.trades.records import TRADE, Quality, Rows
+from outcry.trades.reference_tables import load_reference
 
 SECOND = 1_000_000_000
 MINUTE, HOUR = 60 * SECOND, 3600 * SECOND

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from support.vendors.databento_peer import KEY, DatabentoPeer
 
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
+from outcry.app import open_house
+from outcry.app.settings import Settings
 from outcry.feeds.databento.past import parts_of
-from outcry.ports.records import TRADE, Quality, Rows
-from outcry.settings import Settings
-from outcry.store.reference import load_reference
-from outcry.wiring import open_house
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.trades.records import TRADE, Quality, Rows
+from outcry.trades.reference_tables import load_reference
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 SECOND = 1_000_000_000

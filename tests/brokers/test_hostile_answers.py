@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from outcry.core.instruments import Contract
 from outcry.feeds import bodies, exact
 from outcry.feeds.databento import history
 from outcry.feeds.ibkr.tws import _Receiver, _StrictDecoder
@@ -30,8 +29,9 @@ from outcry.feeds.tastytrade.symbols import read_future
 from outcry.feeds.tradovate import wire
 from outcry.feeds.tradovate.login import Entries as TradovateEntries
 from outcry.feeds.tradovate.login import Login
-from outcry.ports.feed import FeedLost
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract
+from outcry.trades.feed import FeedLost
+from outcry.trades.reference_tables import load_reference
 
 HUGE = "1E999980"
 ES = Contract("ES", 2026, 12)

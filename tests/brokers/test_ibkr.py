@@ -4,16 +4,8 @@ from tests.brokers.ibkr_play import ES, MINUTE, NOW, SECOND, Play, Reader, at, r
 
 from outcry.feeds.ibkr.adapter import ADAPTER
 from outcry.feeds.ibkr.history import planned
-from outcry.ports.feed import (
-    Bars,
-    FeedLost,
-    Gap,
-    Heartbeat,
-    Replaced,
-    RowFlag,
-    Trades,
-)
-from outcry.ports.records import Quality
+from outcry.trades.feed import Bars, FeedLost, Gap, Heartbeat, Replaced, RowFlag, Trades
+from outcry.trades.records import Quality
 
 
 def test_bars_come_first_and_trades_take_their_place() -> None:

@@ -6,8 +6,8 @@ from support.vendors.ibkr_peer import IbkrPeer
 from tests.brokers.stage import BEGIN_NS, MINUTE, Stage, at
 from tests.brokers.suite import LIVE, FaultSuite, finish, live
 
-from outcry.ports.connections import ConnectionPhase
-from outcry.ports.records import Quality
+from outcry.connections.model import ConnectionPhase
+from outcry.trades.records import Quality
 
 
 class TestIbkrFaults(FaultSuite):

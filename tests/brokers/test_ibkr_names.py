@@ -8,15 +8,12 @@ from support.vendors import ibkr_frames as frames
 from tests.brokers.ibkr_play import ES, at, universe
 from tests.virtual_time import run_in_virtual_time
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.ibkr import contracts, faults, pace
 from outcry.feeds.ibkr.adapter import ADAPTER
 from outcry.feeds.ibkr.tws import price_e9
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import (
-    FeedLost,
-    FeedRefused,
-)
+from outcry.market.instruments import Contract
+from outcry.trades.feed import FeedLost, FeedRefused
 
 
 def _listed(root: str, con_id: int, month: str = "202612") -> contracts.Found:

@@ -9,14 +9,7 @@ from support.vendors import ibkr_frames as frames
 from tests.brokers.ibkr_play import ES, MINUTE, NOW, NQ, SECOND, Play, run, tape_of, walk
 
 from outcry.feeds.ibkr import channel
-from outcry.ports.feed import (
-    Cursor,
-    Event,
-    FeedLost,
-    FeedRefused,
-    Heartbeat,
-    Status,
-)
+from outcry.trades.feed import Cursor, Event, FeedLost, FeedRefused, Heartbeat, Status
 
 
 @pytest.mark.parametrize(

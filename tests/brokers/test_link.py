@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 from tests.within import within
 
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.base.backoff import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from outcry.feeds.link import GOOD_SESSION_S, Link, Rejected
 from outcry.feeds.tokens import Token, Tokens
-from outcry.ports.feed import FeedLost, FeedRefused, LoginRefused
-from outcry.services.live.pausing import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
 MANY = 50
 

@@ -24,7 +24,7 @@ from tests.brokers.following import (
     until,
 )
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.channel import Channel, Lag, Switchboard
 from outcry.feeds.link import Rejected
 from outcry.feeds.massive import feed
@@ -41,8 +41,8 @@ from outcry.feeds.massive.protocol import (
 )
 from outcry.feeds.massive.symbols import ticker_of
 from outcry.feeds.massive.told import Told
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     CaughtUp,
     FeedLost,
     FeedRefused,
@@ -53,8 +53,8 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.records import Quality
-from outcry.store.reference import load_reference
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 HOUR = 3600 * SECOND
 SINCE_NS = NOW_NS - HOUR

@@ -22,7 +22,7 @@ from tests.brokers.following import (
     until,
 )
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.projectx import rest
 from outcry.feeds.projectx.adapter import ADAPTER
 from outcry.feeds.projectx.firms import FIRMS
@@ -37,8 +37,8 @@ from outcry.feeds.projectx.protocol import (
     trade_rows,
 )
 from outcry.feeds.projectx.symbols import chosen, id_of, quoted_alike
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     CaughtUp,
     FeedLost,
     FeedRefused,
@@ -48,8 +48,8 @@ from outcry.ports.feed import (
     Status,
     VolumeCounter,
 )
-from outcry.ports.records import Quality, Rows
-from outcry.store.reference import load_reference
+from outcry.trades.records import Quality, Rows
+from outcry.trades.reference_tables import load_reference
 
 HOUR = 3600 * SECOND
 SINCE_NS = NOW_NS - HOUR

@@ -16,7 +16,7 @@ from tests.brokers.following import ES, NOW_NS, SECOND, desk, run, tape, until
 from tests.brokers.redirecting import RedirectingPeer
 
 from outcry.feeds.adapters import adapters
-from outcry.ports.feed import CaughtUp
+from outcry.trades.feed import CaughtUp
 
 HOUR = 3600 * SECOND
 #: Adapters that speak HTTP or WebSocket somewhere.

@@ -10,13 +10,13 @@ from tests.brokers.memory_peer import CAPS, MemoryPeer
 from tests.brokers.stage import ES, Stage, staged
 from tests.within import within
 
-from outcry.core.instruments import Contract
+from outcry.connections import attempts, supervisor
+from outcry.connections.model import CheckStep, ConnectionPhase, ConnectionRefused
+from outcry.connections.parts import Rules
+from outcry.database.errors import StoreBusy
 from outcry.feeds.pushed import PushedFeed
-from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRefused
-from outcry.ports.feed import Feed
-from outcry.ports.store import StoreBusy
-from outcry.services.connections import attempts, supervisor
-from outcry.services.connections.parts import Rules
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Feed
 
 LIVE, FAILED = ConnectionPhase.LIVE, ConnectionPhase.FAILED
 

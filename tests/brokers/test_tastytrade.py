@@ -35,7 +35,7 @@ from tests.brokers.tastytrade_desk import (
     walk,
 )
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.tastytrade import stream as streams
 from outcry.feeds.tastytrade.adapter import ADAPTER
 from outcry.feeds.tastytrade.rest import Entries, Streamer
@@ -46,18 +46,9 @@ from outcry.feeds.tastytrade.symbols import (
     streamed_contract,
     streamed_symbol,
 )
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import (
-    Bars,
-    CaughtUp,
-    Gap,
-    Heartbeat,
-    Repaired,
-    RowFlag,
-    Status,
-    Trades,
-)
-from outcry.ports.records import Quality
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Bars, CaughtUp, Gap, Heartbeat, Repaired, RowFlag, Status, Trades
+from outcry.trades.records import Quality
 
 # -- what contracts are called
 

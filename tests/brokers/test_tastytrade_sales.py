@@ -31,13 +31,7 @@ from tests.brokers.tastytrade_desk import (
 from outcry.feeds.tastytrade import channel as channels
 from outcry.feeds.tastytrade import events, series
 from outcry.feeds.tastytrade import stream as streams
-from outcry.ports.feed import (
-    Amend,
-    CaughtUp,
-    Cursor,
-    FeedLost,
-    Heartbeat,
-)
+from outcry.trades.feed import Amend, CaughtUp, Cursor, FeedLost, Heartbeat
 
 # -- what becomes of sales
 

@@ -18,14 +18,10 @@ from tests.brokers.tastytrade_desk import (
     universe,
 )
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import Kit
 from outcry.feeds.tastytrade.adapter import ADAPTER
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import (
-    FeedLost,
-    FeedRefused,
-    LoginRefused,
-)
+from outcry.market.instruments import Contract
+from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
 # -- what goes wrong
 

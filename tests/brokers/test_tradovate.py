@@ -18,9 +18,9 @@ from tests.brokers.tradovate_stage import (
     staged,
 )
 
-from outcry.core.instruments import Contract, Universe
 from outcry.feeds.tradovate.adapter import REACH_NS
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import (
     CaughtUp,
     Cursor,
     FeedLost,
@@ -33,8 +33,8 @@ from outcry.ports.feed import (
     Trades,
     VolumeCounter,
 )
-from outcry.ports.records import Quality
-from outcry.store.reference import load_reference
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 
 @pytest.fixture(scope="module")

@@ -20,19 +20,15 @@ from tests.brokers.tradovate_stage import (
 )
 from tests.virtual_time import run_in_virtual_time
 
-from outcry.core.instruments import Contract, Universe
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.tradovate import history, wire
 from outcry.feeds.tradovate.adapter import ADAPTER, FIELDS
 from outcry.feeds.tradovate.present import Present
 from outcry.feeds.tradovate.symbols import name_of
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import (
-    LIVE_TRADE,
-    FeedLost,
-    Heartbeat,
-)
-from outcry.ports.records import Rows
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import LIVE_TRADE, FeedLost, Heartbeat
+from outcry.trades.records import Rows
+from outcry.trades.reference_tables import load_reference
 
 
 @pytest.fixture(scope="module")

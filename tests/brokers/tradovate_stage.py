@@ -11,19 +11,11 @@ import numpy as np
 from support.vendors.tradovate_peer import TradovatePeer
 from tests.within import no_more_threads_than, within
 
-from outcry.core.instruments import Contract, Universe
+from outcry.connections.adapters import Kit
 from outcry.feeds.tradovate.adapter import ADAPTER
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import (
-    LIVE_TRADE,
-    CaughtUp,
-    Cursor,
-    Event,
-    Feed,
-    FeedLost,
-    Trades,
-)
-from outcry.ports.records import TRADE, Rows
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import LIVE_TRADE, CaughtUp, Cursor, Event, Feed, FeedLost, Trades
+from outcry.trades.records import TRADE, Rows
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND

@@ -11,13 +11,13 @@ import pytest
 from tests.brokers.memory_peer import KEY as SECRET
 from tests.brokers.memory_peer import MemoryAdapter, MemoryPeer
 
-from outcry.accounts.keys import compose
+from outcry.access.key_format import compose
+from outcry.app import SystemClock
 from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
 from outcry.cli.agent_example import example
 from outcry.cli.agent_feeds import BadConfig, Means
-from outcry.ports.adapters import Adapter
-from outcry.store.reference import load_reference
-from outcry.wiring import SystemClock
+from outcry.connections.adapters import Adapter
+from outcry.trades.reference_tables import load_reference
 
 INGEST = compose(12345)
 UNIVERSE = load_reference().universe

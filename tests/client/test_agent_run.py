@@ -14,15 +14,16 @@ from rich.console import Console
 from tests.e2e.test_replay_command import Service as Stage
 from tests.e2e.test_replay_command import serving
 
-from outcry.bus.log import FileLog
+from outcry.agent.agent import Agent, Source
+from outcry.agent.carrying import Market
+from outcry.agent.over_http import OverHttp, Service
+from outcry.agent.spool import Spool
+from outcry.agent.spooled import SpooledLine
 from outcry.cli.agent_words import table
-from outcry.client.agent import Agent, Source
-from outcry.client.carrying import Market
-from outcry.client.over_http import OverHttp, Service
-from outcry.client.spool import Spool
-from outcry.client.spooled import SpooledLine
-from outcry.core.instruments import Contract
-from outcry.ports.feed import (
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     OVERLAP_NS,
     Backfill,
@@ -39,9 +40,8 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.live import StreamKey
-from outcry.ports.records import Quality
-from outcry.store.reference import load_reference
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 REFERENCE = load_reference()
 SECOND = 1_000_000_000

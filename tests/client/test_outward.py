@@ -2,11 +2,11 @@
 
 import asyncio
 
+from outcry.agent.outward import Outward
+from outcry.agent.sender import Later
 from outcry.client.errors import ApiError, Unreachable
-from outcry.client.outward import Outward
-from outcry.client.sender import Later
-from outcry.core.instruments import Contract
-from outcry.ports.live import StreamKey
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
 
 ES = StreamKey(1, "a", Contract("ES", 2024, 9))
 NQ = StreamKey(1, "a", Contract("NQ", 2024, 9))

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from support.certificates import certificate
 
+from outcry.agent.pusher import _Line
+from outcry.agent.sender import LONGEST_PAUSE_S, Sender, settle
 from outcry.cli.agent_words import WORDS
 from outcry.client.errors import ApiError, Unreachable
-from outcry.client.pusher import _Line
-from outcry.client.sender import LONGEST_PAUSE_S, Sender, settle
-from outcry.core.instruments import Contract
-from outcry.ports.feed import LIVE_TRADE, Backfill, FeedCaps, Resume, Trades
+from outcry.market.instruments import Contract
+from outcry.trades.feed import LIVE_TRADE, Backfill, FeedCaps, Resume, Trades
 
 ES = Contract("ES", 2026, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)

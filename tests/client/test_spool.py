@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outcry.bus.log import FileLog
-from outcry.client import spooled
+from outcry.agent import spooled
+from outcry.agent.spool import Spool
+from outcry.agent.spooled import SpooledLine
 from outcry.client.errors import Unreachable
-from outcry.client.spool import Spool
-from outcry.client.spooled import SpooledLine
-from outcry.core.instruments import Contract
-from outcry.ports.feed import (
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Amend,
     Backfill,
@@ -30,10 +31,9 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.live import StreamKey
-from outcry.ports.records import BAR, Quality
-from outcry.services.pushing import Again, Push
-from outcry.store.reference import load_reference
+from outcry.trades.push_format import Again, Push
+from outcry.trades.records import BAR, Quality
+from outcry.trades.reference_tables import load_reference
 
 ES = Contract("ES", 2026, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False)

@@ -13,28 +13,28 @@ from tests.brokers.memory_peer import MemoryAdapter, MemoryFeed, MemoryPeer
 from tests.brokers.stage import RUSH, PeerClock
 from tests.within import within
 
-from outcry.bus.nats.calls import NatsCalls
-from outcry.bus.nats.link import Link
-from outcry.client.carried import CarriedStreams
-from outcry.client.carrying import Market as Traded
-from outcry.core.instruments import Contract
+from outcry.agent.carrying import Market as Traded
+from outcry.app import House
+from outcry.app.feeding import own_spool
+from outcry.cluster.calls import Answerer, BusDown, Calls, NobodyServes
+from outcry.cluster.carried import CarriedStreams
+from outcry.cluster.feeding.owners import Owners
+from outcry.cluster.feeding.taking import Taking
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.link import Link
+from outcry.cluster.shared_connections import DistantConnections, SharedConnections
+from outcry.connections.adapters import Adapter, Kit
+from outcry.connections.parts import Parts, Rules
+from outcry.connections.service import BrokerConnections
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.supervisor import Supervisor
 from outcry.feeds.pushed import PushedFeeds
-from outcry.ports.adapters import Adapter, Kit
-from outcry.ports.calls import Answerer, BusDown, Calls, NobodyServes
-from outcry.ports.feed import Cursor, Event, Feed, Trades
-from outcry.ports.live import FanOut
-from outcry.ports.partitions import PARTITIONS, Turn
-from outcry.services.connections.parts import Parts, Rules
-from outcry.services.connections.service import BrokerConnections
-from outcry.services.connections.shared import DistantConnections, SharedConnections
-from outcry.services.connections.supervisor import Supervisor
-from outcry.services.feeding.owners import Owners
-from outcry.services.feeding.taking import Taking
-from outcry.services.live.archive import Archive
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.store.connections import SqlConnectionStore
-from outcry.wiring import House
-from outcry.wiring.feeding import own_spool
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.model import FanOut
+from outcry.live.partitions import PARTITIONS, Turn
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Event, Feed, Trades
 
 
 class PunctualFeed(MemoryFeed):

@@ -12,12 +12,16 @@ from tests.brokers.stage import ES, MINUTE, NQ, OPEN_NS, SECOND, Stage, staged
 from tests.cluster.feeding_stage import Cluster, FeedsProcess, LocalCalls, PunctualPeer, clustered
 from tests.within import within
 
-from outcry.accounts.licences import OPERATOR
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
+from outcry.access.licences import OPERATOR
+from outcry.base.errors import InvalidRequest, StoreUnavailable
+from outcry.cluster.feeding.owners import Owners, PassedOn
+from outcry.connections.model import CheckStep, ConnectionPhase
 from outcry.feeds import inlet
-from outcry.ports.connections import CheckStep, ConnectionPhase
-from outcry.ports.feed import (
+from outcry.live import entries as log
+from outcry.live.model import StreamKey
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
@@ -28,12 +32,8 @@ from outcry.ports.feed import (
     Resume,
     Trades,
 )
-from outcry.ports.live import StreamKey
-from outcry.ports.records import Quality, Rows
-from outcry.services.errors import InvalidRequest, StoreUnavailable
-from outcry.services.feeding.owners import Owners, PassedOn
-from outcry.services.live import entries as log
-from outcry.services.pushing import Again, Origin, Push
+from outcry.trades.push_format import Again, Origin, Push
+from outcry.trades.records import Quality, Rows
 
 LIVE = ConnectionPhase.LIVE
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from outcry.ports.calls import BusDown
+from outcry.cluster.calls import BusDown
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from alembic.config import Config
 from sqlalchemy import Engine
 from support.engines.postgres import Postgres
 
-from outcry.store import migrate as migration
-from outcry.store.database import DATABASE_FILE, Database, open_engine, sqlite_url
+from outcry.database import migrate as migration
+from outcry.database.database import DATABASE_FILE, Database, open_engine, sqlite_url
 
 SCRIPTS = Path(migration.__file__).parent / "migrations"
 KINDS = ("sqlite", "postgresql")

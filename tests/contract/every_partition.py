@@ -2,7 +2,7 @@
 
 import asyncio
 
-from outcry.ports.partitions import PARTITIONS, Turn
+from outcry.live.partitions import PARTITIONS, Turn
 
 
 class EveryPartition:

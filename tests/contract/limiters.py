@@ -7,14 +7,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 
 from tests.services.limiting_stage import HandTime, Here, Stage, patience
 
-from outcry.bus.inprocess import SlidingLog
-from outcry.bus.nats.calls import NatsCalls
-from outcry.bus.nats.link import Link
-from outcry.ports.limiter import WINDOW_NS, PromptLimiter, Verdict
-from outcry.ports.partitions import PARTITIONS
-from outcry.services.limiting.owner import LimitOwner
-from outcry.services.limiting.replica import SharedLimiter
-from outcry.services.limiting.threads import LimiterFromThreads
+from outcry.access.limiter import WINDOW_NS, PromptLimiter, Verdict
+from outcry.access.local_limiter import SlidingLog
+from outcry.cluster.limits.owner import LimitOwner
+from outcry.cluster.limits.replica import SharedLimiter
+from outcry.cluster.limits.threads import LimiterFromThreads
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.link import Link
+from outcry.live.partitions import PARTITIONS
 
 Opened = AbstractAsyncContextManager[SharedLimiter]
 

@@ -6,7 +6,7 @@ Rule kept: what is not read yet takes the place of what was not read before it, 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from outcry.ports.latest import Latest, Order
+from outcry.cluster.latest import Latest, Order
 
 
 class LocalLatest:

@@ -7,7 +7,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from outcry.bus.log import FileLog
+from outcry.live.file_log import FileLog
 
 KEY = "0/demo/ESZ2026"
 

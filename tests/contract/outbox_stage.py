@@ -5,18 +5,18 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import count
 
-from outcry.accounts.licences import Audience
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import Done, EntryPhase, Parcel
-from outcry.store.database import Database
-from outcry.store.identity import SqlIdentityStore
-from outcry.store.live import SqlLiveStore
-from outcry.store.outbox import SqlOutbox
-from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.access.licences import Audience
+from outcry.database.database import Database
+from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Done, EntryPhase, Parcel
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.live.model import AlertRow, FanOut
+from outcry.live.store import SqlLiveStore
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.store import SqlIdentityStore
 
 S = NANOS_PER_SECOND
 BEGIN_NS = 1_767_366_245_000_000_000

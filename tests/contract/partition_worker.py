@@ -8,10 +8,10 @@ import sys
 import time
 from contextlib import suppress
 
-from outcry.bus.nats.link import Link
-from outcry.bus.nats.partitions import NatsPartitions
-from outcry.bus.nats.presence import NatsPresence
-from outcry.services.live.recorder import say_nothing
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.partitions import NatsPartitions
+from outcry.cluster.nats.presence import NatsPresence
+from outcry.live.recorder import say_nothing
 
 
 async def main(urls: str, path: str) -> None:

@@ -9,9 +9,9 @@ from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
 from tests.contract.outbox_stage import LEASE_NS, S, Stage
 
-from outcry.ports.delivery import SubscriptionPhase
-from outcry.ports.store import StoreBusy
-from outcry.store.outbox import SqlOutbox
+from outcry.database.errors import StoreBusy
+from outcry.delivery.model import SubscriptionPhase
+from outcry.delivery.outbox import SqlOutbox
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
 from tests.within import within
 
-from outcry.bus.nats.belonging import STREAM, until_ours
-from outcry.bus.nats.link import Link
-from outcry.services.live.recorder import say_nothing
+from outcry.cluster.nats.belonging import STREAM, until_ours
+from outcry.cluster.nats.link import Link
+from outcry.live.recorder import say_nothing
 
 
 @pytest.fixture

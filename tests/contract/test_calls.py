@@ -9,9 +9,9 @@ from support.engines.jetstream import JetStream
 from tests.contract.conditions import soon, until
 from tests.within import within
 
-from outcry.bus.nats.calls import NatsCalls
-from outcry.bus.nats.link import Link
-from outcry.ports.calls import BusDown, CallRefused, NobodyServes
+from outcry.cluster.calls import BusDown, CallRefused, NobodyServes
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.link import Link
 
 MIB = 1 << 20
 

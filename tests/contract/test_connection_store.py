@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy.dialects import postgresql
 from tests.contract.databases import Place, Places
 
-from outcry.ports.connections import (
+from outcry.connections.model import (
     ConnectionPhase,
     ConnectionRefused,
     ConnectionRow,
@@ -18,14 +18,14 @@ from outcry.ports.connections import (
     SealedEntries,
     Sealing,
 )
-from outcry.ports.identity import IdentityStore
-from outcry.ports.store import StoreBusy
-from outcry.ports.vault import VaultKeyRow, VaultStore
-from outcry.store import schema
-from outcry.store.connections import SqlConnectionStore
-from outcry.store.database import DATABASE_FILE
-from outcry.store.identity import SqlIdentityStore
-from outcry.store.vault import SqlVaultStore
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.vault_model import VaultKeyRow, VaultStore
+from outcry.connections.vault_store import SqlVaultStore
+from outcry.database import schema
+from outcry.database.database import DATABASE_FILE
+from outcry.database.errors import StoreBusy
+from outcry.people.model import IdentityStore
+from outcry.people.store import SqlIdentityStore
 
 NOW = 1_767_366_245_123_456_789
 ANN, BOB = 1, 2

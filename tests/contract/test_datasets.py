@@ -7,12 +7,12 @@ from typing import Literal
 import pytest
 from tests.contract.databases import Place
 
-from outcry.accounts.licences import OPERATOR, LicenceClass
-from outcry.core.calendar import SessionKind
-from outcry.ports.records import Quality
-from outcry.ports.store import DatasetRow, SessionRow
-from outcry.services.datasets import Datasets, Grantee, GrantRefused, Others, Terms
-from outcry.store.sql import SqlStore
+from outcry.access.licences import OPERATOR, LicenceClass
+from outcry.market.calendar import SessionKind
+from outcry.sessions.datasets import Datasets, Grantee, GrantRefused, Others, Terms
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import DatasetRow, SessionRow
+from outcry.trades.records import Quality
 
 NOW_NS = 1_767_366_245 * 10**9
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outcry.store.disk import Disk, DiskShort
+from outcry.database.disk import Disk, DiskShort
 
 MIB = 2**20
 

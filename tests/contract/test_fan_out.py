@@ -12,13 +12,13 @@ from sqlalchemy import select, text
 from tests.contract.databases import KINDS, Place, Places, upgrade
 from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, Stage
 
-from outcry.accounts.licences import OPERATOR, Audience, Grant, audience, resolve
-from outcry.accounts.tiers import Tier
-from outcry.ports.delivery import Severity, SubscriptionPhase
-from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import Backlog, Lane
-from outcry.store import migrate as migration
-from outcry.store import schema
+from outcry.access.licences import OPERATOR, Audience, Grant, audience, resolve
+from outcry.access.tiers import Tier
+from outcry.database import migrate as migration
+from outcry.database import schema
+from outcry.delivery.model import Severity, SubscriptionPhase
+from outcry.delivery.outbox_model import Backlog, Lane
+from outcry.live.model import AlertRow, FanOut
 
 ACTIVE, PAUSED, DISABLED, UNCONFIRMED = (
     SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED, SubscriptionPhase.UNCONFIRMED,

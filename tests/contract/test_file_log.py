@@ -16,7 +16,7 @@ import pytest
 from tests.contract import log_writer
 from tests.contract.trade_logs import KEY, OTHER, files, frames
 
-from outcry.ports.live import Frame, LogDamaged, LogInUse
+from outcry.live.model import Frame, LogDamaged, LogInUse
 
 ROOT = Path(__file__).parents[2]
 HEAD = 20  # bytes of a frame before its blob
@@ -277,7 +277,7 @@ def test_only_one_process_has_the_log(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from outcry.bus.log import FileLog
+from outcry.live.file_log import FileLog
 with FileLog(Path(sys.argv[1])).exclusively():
     pass
 """
@@ -312,7 +312,7 @@ def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from outcry.bus.log import FileLog
+from outcry.live.file_log import FileLog
 log = FileLog(Path(sys.argv[1]))
 with log.exclusively():
     log.append("0/demo/ESZ2026", 0, 1, b"a" * 680)

@@ -11,12 +11,13 @@ from sqlalchemy import text
 from tests.contract.databases import KINDS, Place, Places, upgrade
 from tests.services.memory_identity import MemoryIdentity
 
-from outcry.ports.identity import IdentityStore, Preferences, TokenRow, UserRow
-from outcry.ports.store import AccountStore, StoreBusy
-from outcry.store import migrate as migration
-from outcry.store.database import Database
-from outcry.store.identity import SqlIdentityStore
-from outcry.store.sql import SqlStore
+from outcry.access.model import AccountStore
+from outcry.database import migrate as migration
+from outcry.database.database import Database
+from outcry.database.errors import StoreBusy
+from outcry.people.model import IdentityStore, Preferences, TokenRow, UserRow
+from outcry.people.store import SqlIdentityStore
+from outcry.sessions.store import SqlStore
 
 DAY_NS = 24 * 3600 * 10**9
 NOW = 1_767_366_245_123_456_789

@@ -12,16 +12,16 @@ from support.engines.jetstream import JetStream
 from tests.contract.between import Between
 from tests.contract.trade_logs import KEY, OTHER, frames, jetstream_log
 
-from outcry.bus.nats import messages
-from outcry.bus.nats.asking import Asking
-from outcry.bus.nats.kept import Kept, Overtaken
-from outcry.bus.nats.log import STREAM, JetStreamLog
-from outcry.bus.nats.standing import Standing
-from outcry.bus.nats.thread import LinkThread
-from outcry.ports.calls import BusDown
-from outcry.ports.live import Frame, LogDamaged, LogTakenOver
-from outcry.ports.store import StoreBusy
-from outcry.services.live.recorder import say_nothing
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats import messages
+from outcry.cluster.nats.asking import Asking
+from outcry.cluster.nats.kept import Kept, Overtaken
+from outcry.cluster.nats.log import STREAM, JetStreamLog
+from outcry.cluster.nats.standing import Standing
+from outcry.cluster.nats.thread import LinkThread
+from outcry.database.errors import StoreBusy
+from outcry.live.model import Frame, LogDamaged, LogTakenOver
+from outcry.live.recorder import say_nothing
 
 T = TypeVar("T")
 SUBJECT = messages.subject_of("log", KEY)
@@ -354,7 +354,7 @@ def test_reading_does_not_wait_for_what_is_on_its_way(jetstream: JetStream) -> N
 
 
 def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outcry.bus.nats.asking.PATIENCE_S", 0.3)
+    monkeypatch.setattr("outcry.cluster.nats.asking.PATIENCE_S", 0.3)
     with Between(jetstream.ports[0]) as line, reached_by(line.url) as (log, _):
         line.hold()
         for use in (log.keys, lambda: log.last(KEY), lambda: log.read(KEY, 0), lambda: log.forget(KEY)):
@@ -362,11 +362,11 @@ def test_a_log_that_cannot_be_reached_says_so(jetstream: JetStream, monkeypatch:
                 use()
         with pytest.raises(OSError, match="cannot be reached"):
             log.append(KEY, 0, 1, b"")
-        monkeypatch.setattr("outcry.bus.nats.asking.PATIENCE_S", 10.0)  # the way back takes what it takes
+        monkeypatch.setattr("outcry.cluster.nats.asking.PATIENCE_S", 10.0)  # the way back takes what it takes
         line.go_on()
         line.cut()
         assert log.last(KEY) == 0
-        monkeypatch.setattr("outcry.bus.nats.asking.PATIENCE_S", 0.3)
+        monkeypatch.setattr("outcry.cluster.nats.asking.PATIENCE_S", 0.3)
         log.append(KEY, 0, 1, b"")
         kept(log)
         line.hold()

@@ -11,12 +11,12 @@ from tests.contract.conditions import soon
 from tests.contract.local_latest import LocalLatest
 from tests.within import within
 
-from outcry.bus.nats.latest import JetStreamLatest
-from outcry.bus.nats.link import Link
-from outcry.bus.nats.messages import subject_of
-from outcry.ports.calls import BusDown
-from outcry.ports.latest import Latest, LatestStates
-from outcry.services.live.recorder import say_nothing
+from outcry.cluster.calls import BusDown
+from outcry.cluster.latest import Latest, LatestStates
+from outcry.cluster.nats.latest import JetStreamLatest
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.messages import subject_of
+from outcry.live.recorder import say_nothing
 
 ES, NQ = "0/demo/ESZ2026", "7/my.feed/NQH2027"
 

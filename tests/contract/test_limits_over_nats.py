@@ -10,13 +10,13 @@ from tests.contract.conditions import until
 from tests.services.limiting_stage import patience
 from tests.within import within
 
-from outcry.bus.nats.calls import NatsCalls
-from outcry.bus.nats.link import Link
-from outcry.bus.nats.presence import NatsPresence
-from outcry.ports.limiter import Verdict
-from outcry.ports.partitions import PARTITIONS
-from outcry.services.limiting.owner import LimitOwner
-from outcry.services.limiting.replica import SharedLimiter
+from outcry.access.limiter import Verdict
+from outcry.cluster.limits.owner import LimitOwner
+from outcry.cluster.limits.replica import SharedLimiter
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.presence import NatsPresence
+from outcry.live.partitions import PARTITIONS
 
 KEY, LIMIT = "key:1", 120
 

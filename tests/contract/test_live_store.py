@@ -7,13 +7,14 @@ from datetime import date
 import pytest
 from tests.contract.databases import Place
 
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.structure.machine import AlertType
-from outcry.ports.live import AlertRow, LiveStore, StreamKey
-from outcry.ports.store import SessionStore, StoreBusy
-from outcry.store.live import SqlLiveStore
-from outcry.store.sql import SqlStore
+from outcry.database.errors import StoreBusy
+from outcry.live.model import AlertRow, LiveStore, StreamKey
+from outcry.live.store import SqlLiveStore
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import SessionStore
 
 DAY = date(2026, 1, 2)
 ES, NQ = "0/demo/ESH2026", "0/demo/NQH2026"

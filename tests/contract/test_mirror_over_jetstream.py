@@ -12,15 +12,15 @@ from tests.services.test_live_engine import CAUGHT, OPEN
 from tests.services.test_mirror import FIRST, KEY, PARTITION, Clock, every, key_of, running
 from tests.within import within
 
-from outcry.bus.nats.calls import NatsCalls
-from outcry.bus.nats.latest import JetStreamLatest
-from outcry.bus.nats.link import Link
-from outcry.services.live.board import Board
-from outcry.services.live.mirror import Mirror
-from outcry.services.live.publisher import Publisher
-from outcry.services.live.recorder import say_nothing
-from outcry.settings import Settings
-from outcry.wiring import open_house
+from outcry.app import open_house
+from outcry.app.settings import Settings
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.latest import JetStreamLatest
+from outcry.cluster.nats.link import Link
+from outcry.cluster.replica import Mirror
+from outcry.cluster.state_publisher import Publisher
+from outcry.live.recorder import say_nothing
+from outcry.live.registry import Board
 
 
 @asynccontextmanager

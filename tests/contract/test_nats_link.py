@@ -10,8 +10,8 @@ from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
 from tests.contract.between import Between
 
-from outcry.bus.nats.link import BusRefused, Link
-from outcry.ports.calls import BusDown, NobodyServes
+from outcry.cluster.calls import BusDown, NobodyServes
+from outcry.cluster.nats.link import BusRefused, Link
 
 STREAM = {"name": "X", "subjects": ["x.>"], "storage": "memory"}
 

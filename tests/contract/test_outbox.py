@@ -8,12 +8,20 @@ import pytest
 from tests.contract.databases import Place
 from tests.contract.outbox_stage import BEGIN_NS, HOOK, LEASE_NS, S, Stage, keys
 
-from outcry.accounts.licences import Grant, resolve
-from outcry.core.instruments import Contract
-from outcry.ports.delivery import SubscriptionPhase, Target
-from outcry.ports.live import StreamKey
-from outcry.ports.outbox import GATHER_NS, MOST_ALERTS, Backlog, EntryPhase, Lane, Parcel, Reader
-from outcry.store.outbox import SqlOutbox
+from outcry.access.licences import Grant, resolve
+from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import (
+    GATHER_NS,
+    MOST_ALERTS,
+    Backlog,
+    EntryPhase,
+    Lane,
+    Parcel,
+    Reader,
+)
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
 
 DAY = 86_400 * S
 SEES_LIVE = resolve(1, 0, "free", [Grant("everyone", "live", (), None, None)])

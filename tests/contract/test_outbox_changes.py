@@ -10,14 +10,14 @@ from sqlalchemy import select
 from tests.contract.databases import Place
 from tests.contract.outbox_stage import BEGIN_NS, LEASE_NS, S, Stage, keys
 
-from outcry.accounts.licences import Grant, resolve
-from outcry.core.instruments import Contract
-from outcry.ports.delivery import SubscriptionPhase, Target
-from outcry.ports.live import StreamKey
-from outcry.ports.outbox import GATHER_NS, KEPT_NS, SLOW_MS, Backlog, EntryPhase, Lane
-from outcry.store import schema
-from outcry.store.database import Database
-from outcry.store.sql import SqlStore
+from outcry.access.licences import Grant, resolve
+from outcry.database import schema
+from outcry.database.database import Database
+from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.delivery.outbox_model import GATHER_NS, KEPT_NS, SLOW_MS, Backlog, EntryPhase, Lane
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.sessions.store import SqlStore
 
 HOUR, DAY = 3_600 * S, 86_400 * S
 SEES_LIVE = resolve(1, 0, "free", [Grant("everyone", "live", (), None, None)])

@@ -6,8 +6,8 @@ import pytest
 from tests.contract.databases import Place
 from tests.contract.outbox_stage import S, Stage
 
-from outcry.ports.delivery import SubscriptionPhase
-from outcry.ports.outbox import Standing
+from outcry.delivery.model import SubscriptionPhase
+from outcry.delivery.outbox_model import Standing
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from tests.contract.conditions import until
 from tests.contract.every_partition import EveryPartition
 from tests.within import within
 
-from outcry.bus.nats.link import Link
-from outcry.bus.nats.partitions import NatsPartitions
-from outcry.bus.nats.presence import NatsPresence
-from outcry.ports.partitions import PARTITIONS, Partitions
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.partitions import NatsPartitions
+from outcry.cluster.nats.presence import NatsPresence
+from outcry.live.partitions import PARTITIONS, Partitions
 
 ALL = frozenset(range(PARTITIONS))
 #: So long may two seem to have the same: a clock read by two.

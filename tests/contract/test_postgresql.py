@@ -15,15 +15,15 @@ from support.engines.postgres import Postgres
 from tests.contract.databases import Place, Places
 from tests.contract.outbox_stage import BEGIN_NS, EVERYONE, LEASE_NS, S, Stage
 
-from outcry.accounts.licences import Grant, resolve
-from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import EntryPhase
-from outcry.ports.store import StoreBusy
-from outcry.store.database import Database, open_engine
-from outcry.store.live import SqlLiveStore
-from outcry.store.migrate import NotUnicode, migrate
-from outcry.store.outbox import SqlOutbox
-from outcry.store.sql import SqlStore
+from outcry.access.licences import Grant, resolve
+from outcry.database.database import Database, open_engine
+from outcry.database.errors import StoreBusy
+from outcry.database.migrate import NotUnicode, migrate
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import EntryPhase
+from outcry.live.model import AlertRow, FanOut
+from outcry.live.store import SqlLiveStore
+from outcry.sessions.store import SqlStore
 
 #: A call to a server that has gone silent ends within this: its patience, and a busy machine.
 ENDS_WITHIN_S = 12.0

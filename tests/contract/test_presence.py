@@ -9,9 +9,9 @@ from support.engines.jetstream import JetStream
 from tests.contract.conditions import until
 from tests.within import within
 
-from outcry.bus.nats.link import Link
-from outcry.bus.nats.presence import NatsPresence
-from outcry.services.live.recorder import say_nothing
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.presence import NatsPresence
+from outcry.live.recorder import say_nothing
 
 
 @asynccontextmanager

@@ -13,12 +13,12 @@ from tests.contract.test_identity_store import NOW, at_once, user_of
 from tests.services.authenticator import Authenticator
 from tests.services.identity_stage import HERE, MEMBER, PASSWORD, SITE, IdentityStage
 
-from outcry.ports.identity import IdentityStore, UserRow
-from outcry.ports.openid import OpenIdAnswer, OpenIdRequest
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.services.identity.service import HalfWay
-from outcry.store.identity import SqlIdentityStore
+from outcry.people.browsers import Origin, Signed
+from outcry.people.model import IdentityStore, UserRow
+from outcry.people.openid_model import OpenIdAnswer, OpenIdRequest
+from outcry.people.refusals import Reason, Refused
+from outcry.people.service import HalfWay
+from outcry.people.store import SqlIdentityStore
 
 HOST = SITE.removeprefix("https://")
 NEW_PASSWORD, NEWEST_PASSWORD = "eleven tin weathercocks", "copper wire and old maps"

@@ -9,11 +9,11 @@ import pytest
 from support.engines.jetstream import JetStream
 from tests.contract.databases import KINDS, Places
 
-from outcry.bus.nats.snapshots import JetStreamSnapshots
-from outcry.bus.nats.thread import LinkThread
-from outcry.ports.live import Snapshots
-from outcry.services.live.recorder import say_nothing
-from outcry.store.live import SqlLiveStore
+from outcry.cluster.nats.snapshots import JetStreamSnapshots
+from outcry.cluster.nats.thread import LinkThread
+from outcry.live.model import Snapshots
+from outcry.live.recorder import say_nothing
+from outcry.live.store import SqlLiveStore
 
 ES, NQ = "0/demo/ESH2026", "0/de.mo/NQH2026"
 

@@ -14,15 +14,17 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
 from tests.contract.databases import SCRIPTS, Place, upgrade
 
-from outcry.core.calendar import SessionKind
-from outcry.ports.records import Quality
-from outcry.ports.store import GrantEvent, GrantRow, RecordingRow, SessionRow, StoreBusy
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.identity import SqlIdentityStore
-from outcry.store.live import SqlLiveStore
-from outcry.store.schema import metadata
-from outcry.store.sql import SqlStore
+from outcry.access.model import GrantEvent, GrantRow
+from outcry.database import migrate as migration
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.database.errors import StoreBusy
+from outcry.database.schema import metadata
+from outcry.live.store import SqlLiveStore
+from outcry.market.calendar import SessionKind
+from outcry.people.store import SqlIdentityStore
+from outcry.sessions.store import SqlStore
+from outcry.sessions.store_model import RecordingRow, SessionRow
+from outcry.trades.records import Quality
 
 DAY = date(2024, 7, 2)
 RECORDING = RecordingRow(
@@ -234,7 +236,7 @@ def test_keys_are_asked_for_by_the_revision_since_which_what_they_may_do_changed
 ) -> None:
     """New, replaced and revoked ones, and those of a user whose tier or standing changed; not one that was used or
     named. Asked for two at a time."""
-    monkeypatch.setattr("outcry.store.keys._AT_ONCE", 2)
+    monkeypatch.setattr("outcry.access.key_store._AT_ONCE", 2)
     people = SqlIdentityStore(place.open())
     ann, bob = store.ensure_user("a@example.com", 1), store.ensure_user("b@example.com", 1)
 

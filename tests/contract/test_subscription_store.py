@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.contract.databases import Place
 
-from outcry.ports.delivery import (
+from outcry.database import schema
+from outcry.delivery.model import (
     AttemptRow,
     Change,
     SubscriptionPhase,
@@ -15,9 +16,8 @@ from outcry.ports.delivery import (
     SubscriptionStore,
     Target,
 )
-from outcry.store import schema
-from outcry.store.identity import SqlIdentityStore
-from outcry.store.subscriptions import SqlSubscriptionStore, write_attempt
+from outcry.delivery.subscription_store import SqlSubscriptionStore, write_attempt
+from outcry.people.store import SqlIdentityStore
 
 NOW = 1_767_366_245_123_456_789
 ANN, BOB = 1, 2

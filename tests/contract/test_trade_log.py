@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contract.trade_logs import KEY, OTHER, background, files, frames, jetstream_log
 
-from outcry.core.instruments import Contract
-from outcry.ports.live import Frame, StreamKey, TradeLog
-from outcry.ports.partitions import partition_of_stream
+from outcry.live.model import Frame, StreamKey, TradeLog
+from outcry.live.partitions import partition_of_stream
+from outcry.market.instruments import Contract
 
 Opened = Callable[[Path], AbstractContextManager[TradeLog]]
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from support.engines.jetstream import JetStream
 
-from outcry.bus.background import BackgroundLog
-from outcry.bus.log import FileLog
-from outcry.bus.nats.log import JetStreamLog
-from outcry.bus.nats.thread import LinkThread
-from outcry.ports.live import TradeLog
-from outcry.services.live.recorder import say_nothing
+from outcry.cluster.nats.log import JetStreamLog
+from outcry.cluster.nats.thread import LinkThread
+from outcry.live.background_log import BackgroundLog
+from outcry.live.file_log import FileLog
+from outcry.live.model import TradeLog
+from outcry.live.recorder import say_nothing
 
 KEY = "0/demo/ESZ2026"
 OTHER = "3/replay/6EZ2026"

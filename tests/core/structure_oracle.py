@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from tests.core.structure_tape import MINUTE, at
 
-from outcry.core.opening import Opening
-from outcry.core.structure.machine import AlertType, Observation
+from outcry.market.alerts.machine import AlertType, Observation
+from outcry.market.opening import Opening
 
 
 @dataclass(frozen=True)

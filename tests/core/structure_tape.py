@@ -6,11 +6,11 @@ that `arm` is 8.
 
 from datetime import date
 
-from outcry.core.calendar import SessionKind
-from outcry.core.levels import Carried, Dated
-from outcry.core.opening import Opening, Prior
-from outcry.core.structure.machine import Fired, Observation
-from outcry.core.structure.structure import Structure
+from outcry.market.alerts.machine import Fired, Observation
+from outcry.market.alerts.session_alerts import Structure
+from outcry.market.calendar import SessionKind
+from outcry.market.levels import Carried, Dated
+from outcry.market.opening import Opening, Prior
 
 OPEN_NS = 1_767_623_400_000_000_000  # 2026-01-05 09:30 New York
 MINUTE = 60_000_000_000

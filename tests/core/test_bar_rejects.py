@@ -12,7 +12,7 @@ from random import Random
 import pytest
 from tests.core.structure_tape import MINUTE, OPEN_NS, PRIOR, opening
 
-from outcry.core.live import LiveSession
+from outcry.market.live_session import LiveSession
 
 #: Prior value is 960 to 1000; `arm` is 8.
 VAH, VAL, ARM = 1000, 960, 8

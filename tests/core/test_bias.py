@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.core.bias import (
+from outcry.market.bias import (
     NEVER,
     TRANSITIONS,
     Bias,
@@ -21,9 +21,9 @@ from outcry.core.bias import (
     candidate,
     votes,
 )
-from outcry.core.ladder import Bracket
-from outcry.core.opening import Prior
-from outcry.core.profile import SessionProfile
+from outcry.market.ladder import Bracket
+from outcry.market.opening import Prior
+from outcry.market.profile import SessionProfile
 
 PRIOR = Prior(date(2026, 1, 2), poc=100, vah=110, val=90, high=120, low=80, close=105)
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outcry.core.calendar import Calendar, Session, SessionKind, TradingDay
-from outcry.store.reference import load_reference
+from outcry.market.calendar import Calendar, Session, SessionKind, TradingDay
+from outcry.trades.reference_tables import load_reference
 
 CALENDAR = load_reference().calendar
 RTH, ETH = SessionKind.RTH, SessionKind.ETH

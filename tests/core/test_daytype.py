@@ -2,9 +2,9 @@
 
 import pytest
 
-from outcry.core.daytype import DayType, OpenType, day_type, open_type
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.profile import profile_of
+from outcry.market.day_type import DayType, OpenType, day_type, open_type
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.profile import profile_of
 
 
 def session(*brackets: tuple[int, int, int, int]) -> Ladder:

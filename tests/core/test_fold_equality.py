@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outcry.core.calendar import SessionKind
-from outcry.core.engine import OutsideSession, SessionFold
-from outcry.core.kernels import BulkFold
-from outcry.core.ladder import RangeTooWide, bracket_windows
-from outcry.core.levels import Carried
-from outcry.core.live import LiveSession
-from outcry.core.opening import Opening
-from outcry.core.snapshot import SnapshotMismatch, dump, load
-from outcry.core.units import NANOS_PER_MINUTE
+from outcry.market.calendar import SessionKind
+from outcry.market.fold import OutsideSession, SessionFold
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import RangeTooWide, bracket_windows
+from outcry.market.levels import Carried
+from outcry.market.live_session import LiveSession
+from outcry.market.opening import Opening
+from outcry.market.snapshot import SnapshotMismatch, dump, load
+from outcry.market.units import NANOS_PER_MINUTE
 
 SEGMENTS = ((0, 95 * NANOS_PER_MINUTE), (120 * NANOS_PER_MINUTE, 200 * NANOS_PER_MINUTE))
 WINDOWS = bracket_windows(SEGMENTS, 30)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outcry.core.instruments import Contract, Universe, UnknownName
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract, Universe, UnknownName
+from outcry.trades.reference_tables import load_reference
 
 UNIVERSE = load_reference().universe
 TODAY = date(2026, 11, 21)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from outcry.core.engine import OutsideSession, SessionFold
-from outcry.core.ladder import RangeTooWide, bracket_windows, letter
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
+from outcry.market.fold import OutsideSession, SessionFold
+from outcry.market.ladder import RangeTooWide, bracket_windows, letter
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE
 
 MIN = NANOS_PER_MINUTE
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.levels import Carried, Completed, carried, spent
-from outcry.core.profile import profile_of
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.levels import Carried, Completed, carried, spent
+from outcry.market.profile import profile_of
 
 FIRST = date(2024, 3, 4)
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outcry.core.bias import Bias, BiasReading, Votes
-from outcry.core.calendar import SessionKind
-from outcry.core.kernels import BulkFold
-from outcry.core.ladder import Ladder, bracket_windows
-from outcry.core.levels import Carried, Dated
-from outcry.core.live import HOLD_NS, Capture, LiveSession
-from outcry.core.opening import Opening, Prior
-from outcry.core.snapshot import SnapshotMismatch
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.market.bias import Bias, BiasReading, Votes
+from outcry.market.calendar import SessionKind
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import Ladder, bracket_windows
+from outcry.market.levels import Carried, Dated
+from outcry.market.live_session import HOLD_NS, Capture, LiveSession
+from outcry.market.opening import Opening, Prior
+from outcry.market.snapshot import SnapshotMismatch
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 OPEN = 1_767_364_200_000_000_000  # 2026-01-02 09:30 New York
 RTH = ((OPEN, OPEN + 405 * NANOS_PER_MINUTE),)

@@ -13,18 +13,18 @@ import databento_dbn as dbn
 import numpy as np
 import pytest
 
-from outcry.core.engine import SessionFold
-from outcry.core.instruments import Universe
-from outcry.core.kernels import BulkFold
-from outcry.core.ladder import Ladder, bracket_windows
-from outcry.core.methods import Method
-from outcry.core.profile import point_of_control, profile_of, value_area
-from outcry.core.units import NANOS_PER_MINUTE, OffTickPrice, ticks_from_e9
-from outcry.feeds.files.library import FileLibrary
-from outcry.ports.files import FileRefused, ReadOptions
-from outcry.ports.records import TRADE, Batch, Quality
-from outcry.services.joining import join
-from outcry.store.reference import load_reference
+from outcry.market.fold import SessionFold
+from outcry.market.instruments import Universe
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import Ladder, bracket_windows
+from outcry.market.methods import Method
+from outcry.market.profile import point_of_control, profile_of, value_area
+from outcry.market.units import NANOS_PER_MINUTE, OffTickPrice, ticks_from_e9
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.library import FileLibrary
+from outcry.trades.dedupe import join
+from outcry.trades.records import TRADE, Batch, Quality
+from outcry.trades.reference_tables import load_reference
 
 MIN = NANOS_PER_MINUTE
 QUARTER = 250_000_000  # the tick of ES, in 10⁻⁹

@@ -8,12 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.core.calendar import SessionKind
-from outcry.core.levels import Carried, Dated
-from outcry.core.opening import Opening, Prior
-from outcry.core.playbook import Condition, LevelKind, LevelLine, Op, ScenarioState, Status, level_lines
-from outcry.core.profile import SessionProfile
-from outcry.core.units import NANOS_PER_HOUR, PRICE_SCALE
+from outcry.market.calendar import SessionKind
+from outcry.market.levels import Carried, Dated
+from outcry.market.opening import Opening, Prior
+from outcry.market.playbook import (
+    Condition,
+    LevelKind,
+    LevelLine,
+    Op,
+    ScenarioState,
+    Status,
+    level_lines,
+)
+from outcry.market.profile import SessionProfile
+from outcry.market.units import NANOS_PER_HOUR, PRICE_SCALE
 
 FRIDAY, THURSDAY, WEDNESDAY = date(2026, 1, 2), date(2026, 1, 1), date(2025, 12, 31)
 NOTHING = Carried((), (), ())

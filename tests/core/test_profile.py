@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.methods import DALTON, PRESETS, Method
-from outcry.core.profile import levels_of, point_of_control, profile_of, value_area
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.methods import DALTON, PRESETS, Method
+from outcry.market.profile import levels_of, point_of_control, profile_of, value_area
 
 
 def dense(rows: dict[int, int]) -> tuple[int, list[int]]:

@@ -17,14 +17,14 @@ from time import process_time
 
 import pytest
 
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Product
-from outcry.core.reference import BadReference, parse_days, parse_hours, parse_products
-from outcry.store.reference import UnknownVariant, load_reference
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Product
+from outcry.market.reference import BadReference, parse_days, parse_hours, parse_products
+from outcry.trades.reference_tables import UnknownVariant, load_reference
 
 ROOT = Path(__file__).parents[2]
 SHARED = Path(os.environ.get("SHARED_DATA", ROOT.parent / "shared"))
-DATA = ROOT / "src" / "outcry" / "core" / "data"
+DATA = ROOT / "src" / "outcry" / "market" / "data"
 REFERENCE = load_reference()
 PRODUCTS = REFERENCE.universe.products
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,9 +5,9 @@ from datetime import date, timedelta
 
 import pytest
 
-from outcry.core.instruments import Contract
-from outcry.core.roll import RollRule, front_on, fronts
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Contract
+from outcry.market.roll import RollRule, front_on, fronts
+from outcry.trades.reference_tables import load_reference
 
 H, M, U = (Contract("ES", 2024, month) for month in (3, 6, 9))
 DAY = date(2024, 3, 4)

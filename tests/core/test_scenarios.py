@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from outcry.core import bias
-from outcry.core.calendar import SessionKind
-from outcry.core.levels import Carried, Dated
-from outcry.core.opening import Opening, Prior
-from outcry.core.plans import ScenarioId
-from outcry.core.playbook import LevelKind, Status
-from outcry.core.scenarios import AWAITED, NEVER, TRANSITIONS, Phase, Scenarios, Sign
-from outcry.core.structure.edge import arm_ticks
-from outcry.core.structure.machine import Observation, Quiet
-from outcry.core.units import NANOS_PER_MINUTE
+from outcry.market import bias
+from outcry.market.alerts.edge import arm_ticks
+from outcry.market.alerts.machine import Observation, Quiet
+from outcry.market.calendar import SessionKind
+from outcry.market.levels import Carried, Dated
+from outcry.market.opening import Opening, Prior
+from outcry.market.plans import ScenarioId
+from outcry.market.playbook import LevelKind, Status
+from outcry.market.scenarios import AWAITED, NEVER, TRANSITIONS, Phase, Scenarios, Sign
+from outcry.market.units import NANOS_PER_MINUTE
 
 FRIDAY, THURSDAY = date(2026, 1, 2), date(2026, 1, 1)
 PRIOR = Prior(FRIDAY, poc=100, vah=110, val=90, high=120, low=80, close=105)

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.test_scenarios import HALF_HOUR, OPENING, PRIOR
 
-from outcry.core.levels import Carried, Dated
-from outcry.core.playbook import Status
-from outcry.core.scenarios import Scenarios
-from outcry.core.structure.machine import Observation
+from outcry.market.alerts.machine import Observation
+from outcry.market.levels import Carried, Dated
+from outcry.market.playbook import Status
+from outcry.market.scenarios import Scenarios
 
 HOUR = 2 * HALF_HOUR
 POOR = 124

@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 from tests.core.structure_tape import PRIOR, Tape, opening, told
 
-from outcry.core.levels import Dated
-from outcry.core.opening import Prior
+from outcry.market.levels import Dated
+from outcry.market.opening import Prior
 
 UP, DOWN = "ib-break-up", "ib-break-down"
 

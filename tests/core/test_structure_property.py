@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tests.core.structure_oracle import Bar, Bracket, Event, Revised, alerts
 from tests.core.structure_tape import MINUTE, OPEN_NS, PRIOR, at, opening
 
-from outcry.core.levels import Dated
-from outcry.core.opening import Opening, Prior
-from outcry.core.structure import ib_break, naked_poc, poor, va_accept, va_reject, va_test
-from outcry.core.structure.machine import AlertType, Fired, Observation, Quiet, move
-from outcry.core.structure.structure import Structure
+from outcry.market.alerts import ib_break, naked_poc, poor, va_accept, va_reject, va_test
+from outcry.market.alerts.machine import AlertType, Fired, Observation, Quiet, move
+from outcry.market.alerts.session_alerts import Structure
+from outcry.market.levels import Dated
+from outcry.market.opening import Opening, Prior
 
 SECOND = 1_000_000_000
 FAMILIES = {module.__name__: module for module in (va_test, va_reject, va_accept, ib_break, naked_poc, poor)}

@@ -5,9 +5,9 @@ from datetime import date
 
 from tests.core.structure_tape import OPEN_NS, Tape, at, opening, told
 
-from outcry.core.levels import Dated
-from outcry.core.structure.machine import BEYOND_TICKS, NEVER_NS, Quiet
-from outcry.core.structure.structure import Structure
+from outcry.market.alerts.machine import BEYOND_TICKS, NEVER_NS, Quiet
+from outcry.market.alerts.session_alerts import Structure
+from outcry.market.levels import Dated
 
 
 def level(price: int, day: int) -> Dated:

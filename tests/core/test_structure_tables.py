@@ -5,8 +5,8 @@ from types import ModuleType
 
 import pytest
 
-from outcry.core.structure import ib_break, naked_poc, poor, va_accept, va_reject, va_test
-from outcry.core.structure.machine import MissingTransition, move
+from outcry.market.alerts import ib_break, naked_poc, poor, va_accept, va_reject, va_test
+from outcry.market.alerts.machine import MissingTransition, move
 
 FAMILIES = [va_test, va_reject, va_accept, ib_break, naked_poc, poor]
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.core.structure_tape import PRIOR, Tape, opening, told
 
-from outcry.core.opening import Prior
+from outcry.market.opening import Prior
 
 HIGH, LOW = "va-test-high", "va-test-low"
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.live import AlertRow
-from outcry.ports.outbox import Entry, Lane, Parcel, Reader
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox_model import Entry, Lane, Parcel, Reader
+from outcry.live.model import AlertRow
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
 
 #: 14:13:20 UTC on a Monday, the hand clock's: 10:13:20 in New York.
 NOW_NS = 1_790_000_000_000_000_000

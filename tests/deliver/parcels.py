@@ -7,13 +7,13 @@ from datetime import date
 
 from multidict import CIMultiDict
 
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.deliver.egress import Reply
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.live import AlertRow
-from outcry.ports.outbox import Entry, Lane, Parcel, Reader
-from outcry.ports.sender import Sender, Sent
+from outcry.delivery.egress import Reply
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox_model import Entry, Lane, Parcel, Reader
+from outcry.delivery.sender import Sender, Sent
+from outcry.live.model import AlertRow
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
 
 NOW_NS = 1_767_366_245_123_456_789
 PAGES = "https://outcry.example.com"

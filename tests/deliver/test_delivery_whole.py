@@ -11,15 +11,15 @@ import pytest
 from tests.deliver.parcels import StillClock, subscription
 from tests.within import within
 
-from outcry.deliver import delivery as module
-from outcry.deliver.delivery import Delivery
-from outcry.ports.delivery import AttemptRow, Target
-from outcry.ports.outbox import Lane, Outbox, Parcel, Reader
-from outcry.ports.sender import Sent, Verdict
-from outcry.ports.store import StoreBusy
-from outcry.services.dispatch.dispatcher import Dispatcher
-from outcry.settings import read_settings
-from outcry.wiring import open_house
+from outcry.app import open_house
+from outcry.app.settings import read_settings
+from outcry.database.errors import StoreBusy
+from outcry.delivery import service as module
+from outcry.delivery.dispatcher import Dispatcher
+from outcry.delivery.model import AttemptRow, Target
+from outcry.delivery.outbox_model import Lane, Outbox, Parcel, Reader
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.service import Delivery
 
 ARRIVED = Sent(
     Verdict.ARRIVED, "ok", 200, took_ms=84, phases_ms=(("dns", 4),), request="{}", excerpt="thanks"

@@ -18,14 +18,14 @@ from tests.services.memory_identity import HandClock
 from tests.within import within
 
 from outcry.base.log_events import Tell, discard
-from outcry.core.structure.machine import AlertType
-from outcry.deliver import digest, digest_letter
-from outcry.deliver.digest import MailSender
-from outcry.deliver.digest_letter import FOLDERS, MOST_SHOWN, Links, letter_of
-from outcry.deliver.mail import smtp_server
-from outcry.ports.delivery import SubscriptionRow
-from outcry.ports.outbox import Parcel
-from outcry.ports.sender import Sent, Verdict
+from outcry.delivery import digest, digest_message
+from outcry.delivery.digest import MailSender
+from outcry.delivery.digest_message import FOLDERS, MOST_SHOWN, Links, letter_of
+from outcry.delivery.model import SubscriptionRow
+from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.sender import Sent, Verdict
+from outcry.market.alerts.machine import AlertType
+from outcry.people.smtp import smtp_server
 
 SITE = "https://outcry.example.com"
 END = f"{SITE}/digest/unsubscribe?token=3.7.0.{'x' * 43}"
@@ -365,4 +365,4 @@ def test_every_text_has_german() -> None:
 
 def test_a_language_there_is_not_is_english() -> None:
     for language in ("", "xx", "../de"):
-        assert digest_letter.vocabulary(language).language == "en"
+        assert digest_message.vocabulary(language).language == "en"

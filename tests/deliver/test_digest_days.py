@@ -10,11 +10,11 @@ from support.events import tell_into
 from tests.deliver.test_mail import Taken, server
 from tests.services.delivery_stage import Stage, staged
 
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.deliver.digest import MailSender
-from outcry.deliver.mail import smtp_server
-from outcry.ports.delivery import Target
-from outcry.services.dispatch.dispatcher import Dispatcher
+from outcry.delivery.digest import MailSender
+from outcry.delivery.dispatcher import Dispatcher
+from outcry.delivery.model import Target
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.people.smtp import smtp_server
 
 
 def ns(text: str) -> int:

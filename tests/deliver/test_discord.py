@@ -19,14 +19,14 @@ from tests.deliver.parcels import (
     send,
 )
 
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.deliver.discord import COLOURS, DiscordSender, Restraint
-from outcry.deliver.egress import Reply
-from outcry.deliver.replies import LONGEST_EXCERPT
-from outcry.ports.delivery import Target
-from outcry.ports.outbox import Parcel
-from outcry.ports.sender import Sent, Verdict
+from outcry.delivery.discord import COLOURS, DiscordSender, Restraint
+from outcry.delivery.egress import Reply
+from outcry.delivery.model import Target
+from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.replies import LONGEST_EXCERPT
+from outcry.delivery.sender import Sent, Verdict
+from outcry.market.alerts.machine import AlertType
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 URL = f"{PAGES}/alerts"
 S = NANOS_PER_SECOND

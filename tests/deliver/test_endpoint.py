@@ -15,16 +15,16 @@ from standardwebhooks import Webhook
 from support.certificates import Certificate, certificate
 from tests.deliver.parcels import HOOK, NOW_NS, PAGES, StillClock, ToldEgress, alert, parcel, reply, send
 
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.deliver.address import read_rule
-from outcry.deliver.egress import Egress, Reply
-from outcry.deliver.endpoint import HttpsSender
-from outcry.deliver.names import NameService
-from outcry.deliver.replies import LONGEST_EXCERPT, excerpt, retry_after_ns
-from outcry.deliver.trust import system_trust
-from outcry.ports.delivery import Target
-from outcry.ports.sender import Sent, Verdict
-from outcry.services.dispatch.schedule import LONGEST_WAIT_NS
+from outcry.delivery.address import read_rule
+from outcry.delivery.egress import Egress, Reply
+from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.model import Target
+from outcry.delivery.names import NameService
+from outcry.delivery.replies import LONGEST_EXCERPT, excerpt, retry_after_ns
+from outcry.delivery.schedule import LONGEST_WAIT_NS
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.trust import system_trust
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
 
 SECRET = "whsec_" + "bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmV3bmU="
 S = NANOS_PER_SECOND

@@ -18,8 +18,8 @@ from aiosmtpd.smtp import AuthResult, LoginPassword
 from support.certificates import Certificate, certificate
 from tests.services.memory_identity import HandClock
 
-from outcry.deliver.mail import SmtpMailer, SmtpServer, smtp_server
-from outcry.ports.mailer import Mail, MailFailed
+from outcry.people.mailer import Mail, MailFailed
+from outcry.people.smtp import SmtpMailer, SmtpServer, smtp_server
 
 USER, PASSWORD = "outcry", "a secret: with @ and / in it"
 MAIL = Mail(

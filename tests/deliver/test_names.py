@@ -8,9 +8,9 @@ import pytest
 from tests.deliver.conftest import NAME, Run
 from tests.deliver.outside import HEADERS, Authority, OutsideRule, leaving
 
-from outcry.deliver import names
-from outcry.deliver.names import NameService, Unresolvable
-from outcry.deliver.turns import NoTurn, Turns
+from outcry.delivery import names
+from outcry.delivery.names import NameService, Unresolvable
+from outcry.delivery.slots import NoTurn, Turns
 
 QUICK_S = 0.3
 #: Of one domain, at once.

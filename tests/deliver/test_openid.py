@@ -14,11 +14,11 @@ from tests.deliver.provider import CLIENT, SECRET, Provider, new_key, provider
 from tests.services.identity_stage import HERE, MEMBER, OWNER, PASSWORD, SITE, IdentityStage, refusal
 from tests.services.memory_identity import HandClock
 
-from outcry.deliver.openid import KEPT_NS, LONGEST_ANSWER, WebOpenIdProvider
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.openid import Answered
-from outcry.services.identity.refusals import Reason
-from outcry.services.identity.service import HalfWay
+from outcry.people.browsers import Origin, Signed
+from outcry.people.openid import Answered
+from outcry.people.openid_provider import KEPT_NS, LONGEST_ANSWER, WebOpenIdProvider
+from outcry.people.refusals import Reason
+from outcry.people.service import HalfWay
 
 KEY, OTHER_KEY = new_key("one"), new_key("two")
 

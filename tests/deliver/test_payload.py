@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.deliver.parcels import NOW_NS, PAGES, alert, many, parcel
 
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.deliver.payload import LONGEST_TEXT, body_of, encoded, shortened
-from outcry.ports.delivery import Target
-from outcry.ports.live import AlertRow
+from outcry.delivery.model import Target
+from outcry.delivery.payload import LONGEST_TEXT, body_of, encoded, shortened
+from outcry.live.model import AlertRow
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
 
 FIELDS = ["kind", "key", "symbol", "type", "severity", "session", "price", "ref", "message", "params", "url"]
 

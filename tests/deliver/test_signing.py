@@ -11,9 +11,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from tests.deliver.javascript import Node, node
 from tests.deliver.parcels import PAGES, StillClock, ToldEgress, alert, parcel, reply, send
 
-from outcry.deliver.endpoint import HttpsSender
-from outcry.deliver.signing import signed
-from outcry.ports.delivery import Target
+from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.model import Target
+from outcry.delivery.signing import signed
 
 __all__ = ["node"]  # a fixture
 

@@ -9,9 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from outcry.deliver.sink import AUTHORITY_FILE, CERTIFICATE_FILE, PORT_FILE, Receiver, receiver
-from outcry.services.sink import LONGEST_BODY_BYTES, Manner
-from outcry.wiring import SystemClock
+from outcry.app import SystemClock
+from outcry.delivery.sink import LONGEST_BODY_BYTES, Manner
+from outcry.delivery.sink_server import (
+    AUTHORITY_FILE,
+    CERTIFICATE_FILE,
+    PORT_FILE,
+    Receiver,
+    receiver,
+)
 
 
 @pytest.fixture

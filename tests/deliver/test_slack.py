@@ -20,13 +20,13 @@ from tests.deliver.parcels import (
     send,
 )
 
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.deliver.egress import Reply
-from outcry.deliver.slack import GONE, MALFORMED, SlackSender
-from outcry.ports.delivery import Target
-from outcry.ports.outbox import Parcel, Reader
-from outcry.ports.sender import Sent, Verdict
+from outcry.delivery.egress import Reply
+from outcry.delivery.model import Target
+from outcry.delivery.outbox_model import Parcel, Reader
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.slack import GONE, MALFORMED, SlackSender
+from outcry.market.alerts.machine import AlertType
+from outcry.market.units import NANOS_PER_SECOND
 
 URL = f"{PAGES}/alerts"
 OK = reply(200, b"ok")

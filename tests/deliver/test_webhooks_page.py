@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.deliver.chat import MARKS
-from outcry.deliver.endpoint import NUMBERS_HEADER, WISH_HEADER
-from outcry.deliver.payload import Alert, Body
-from outcry.deliver.signing import signed
-from outcry.deliver.slack import GONE
-from outcry.ports.delivery import Target
-from outcry.services.dispatch.schedule import PAUSES_NS
+from outcry.delivery.chat import MARKS
+from outcry.delivery.endpoint import NUMBERS_HEADER, WISH_HEADER
+from outcry.delivery.model import Target
+from outcry.delivery.payload import Alert, Body
+from outcry.delivery.schedule import PAUSES_NS
+from outcry.delivery.signing import signed
+from outcry.delivery.slack import GONE
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
 UNITS = {"s": NANOS_PER_SECOND, "min": NANOS_PER_MINUTE, "h": NANOS_PER_HOUR}

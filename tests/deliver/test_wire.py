@@ -20,7 +20,7 @@ from tests.deliver.outside import (
 )
 from tests.within import within
 
-from outcry.deliver.egress import Limits
+from outcry.delivery.egress import Limits
 
 RULE = OutsideRule()
 GONE = b"HTTP/1.1 410 Gone\r\nContent-Length: 6\r\n\r\npoison"

@@ -23,15 +23,17 @@ from typing import Any
 import numpy as np
 from tests.e2e.kill_worker import Worker, say
 
-from outcry.bus.log import FileLog
-from outcry.client.agent import Agent, Source
-from outcry.client.carrying import Market
-from outcry.client.over_http import OverHttp, Service
-from outcry.client.spool import Spool
-from outcry.core.instruments import Contract
+from outcry.agent.agent import Agent, Source
+from outcry.agent.carrying import Market
+from outcry.agent.over_http import OverHttp, Service
+from outcry.agent.spool import Spool
+from outcry.app import SystemClock, open_house
+from outcry.app.settings import Settings
 from outcry.feeds.live_rows import as_live
 from outcry.http.server import Binding, build_server
-from outcry.ports.feed import (
+from outcry.live.file_log import FileLog
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     Backfill,
     CaughtUp,
     Cursor,
@@ -44,10 +46,8 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.records import TRADE, Quality, Rows
-from outcry.settings import Settings
-from outcry.store.reference import load_reference
-from outcry.wiring import SystemClock, open_house
+from outcry.trades.records import TRADE, Quality, Rows
+from outcry.trades.reference_tables import load_reference
 
 ES = Contract("ES", 2026, 12)
 MINUTE, SECOND = 60_000_000_000, 1_000_000_000

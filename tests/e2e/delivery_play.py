@@ -14,11 +14,11 @@ from typing import Any
 from aiohttp import web
 from support.certificates import certificate
 
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_MS
-from outcry.deliver.endpoint import NUMBERS_HEADER
-from outcry.ports.live import AlertRow
+from outcry.delivery.endpoint import NUMBERS_HEADER
+from outcry.live.model import AlertRow
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.market.units import NANOS_PER_MS
 
 ROOTS = ("ES", "NQ", "CL", "GC", "ZN")
 ENDPOINTS = 20

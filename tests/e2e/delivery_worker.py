@@ -27,25 +27,25 @@ from sqlalchemy import text
 from tests.e2e.delivery_play import ENDPOINTS, alert, faults, receive, symbols
 from tests.e2e.kill_worker import Shown, Worker, say
 
-from outcry.accounts.licences import Audience
-from outcry.deliver.address import read_rule
-from outcry.deliver.egress import Egress
-from outcry.deliver.endpoint import HttpsSender
-from outcry.deliver.names import NameService
-from outcry.deliver.trust import system_trust
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.live import FanOut
-from outcry.ports.outbox import EntryPhase
-from outcry.services.dispatch.dispatcher import Dispatcher, Notices, Parts
-from outcry.services.sealing import Seal
-from outcry.services.subscriptions import place_of
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.live import SqlLiveStore
-from outcry.store.outbox import SqlOutbox
-from outcry.store.sql import SqlStore
-from outcry.store.subscriptions import SqlSubscriptionStore
-from outcry.wiring.house import void
+from outcry.access.licences import Audience
+from outcry.app.service import void
+from outcry.base.encryption import Seal
+from outcry.database import migrate as migration
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.delivery.address import read_rule
+from outcry.delivery.dispatcher import Dispatcher, Notices, Parts
+from outcry.delivery.egress import Egress
+from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.names import NameService
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import EntryPhase
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.delivery.subscriptions import place_of
+from outcry.delivery.trust import system_trust
+from outcry.live.model import FanOut
+from outcry.live.store import SqlLiveStore
+from outcry.sessions.store import SqlStore
 
 #: Parts of a worker's work, and of how many kills one is aimed at each; what is not listed can fall at any moment.
 AIMED = ("recording", "claiming", "recording", "", "firing", "claiming")

@@ -27,13 +27,13 @@ from typing import Any
 
 from tests.e2e.performances import Piece, engine_of, feed_of, outcome, pieces, play, prepare
 
-from outcry.services.live.archive import Archive
-from outcry.services.live.references import References
-from outcry.services.live.runner import Runner
-from outcry.settings import Settings
-from outcry.store.live import SqlLiveStore
-from outcry.store.reference import load_reference
-from outcry.wiring import open_house
+from outcry.app import open_house
+from outcry.app.settings import Settings
+from outcry.live.archive import Archive
+from outcry.live.runner import Runner
+from outcry.live.store import SqlLiveStore
+from outcry.sessions.references import References
+from outcry.trades.reference_tables import load_reference
 
 #: Parts of a worker's work, and of twelve kills that are aimed how many at each: more where it takes less time.
 AIMED = {"opening": 1, "recovery": 1, "archive": 1, "snapshot": 2, "alerts": 3, "references": 4}

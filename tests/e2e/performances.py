@@ -18,25 +18,25 @@ import msgspec
 import numpy as np
 from support.recordings import MemoryRecording
 
-from outcry.accounts.licences import Grant, Scope, resolve
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_MINUTE
-from outcry.feeds.files.library import FileLibrary
+from outcry.access.licences import Grant, Scope, resolve
+from outcry.answers.live_answers import PAUSE_NS
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.base.errors import ServiceError
 from outcry.feeds.pace import FreePace
 from outcry.feeds.replay import ReplayFeed, readings_of
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market as Invented
-from outcry.ports.feed import Cursor, Event, Feed, FeedCaps, Heartbeat
-from outcry.ports.files import ReadOptions
-from outcry.ports.records import TRADE, Batch, Quality
-from outcry.services.demo import write_history
-from outcry.services.errors import ServiceError
-from outcry.services.live.archive import Archive
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.services.living import PAUSE_NS
-from outcry.settings import Settings
-from outcry.store.reference import Reference, load_reference
-from outcry.wiring import House, open_house
+from outcry.live.archive import Archive
+from outcry.live.engine import Engine, Market, Stores
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.recordings.file_model import ReadOptions
+from outcry.recordings.formats.library import FileLibrary
+from outcry.sessions.demo_history import write_history
+from outcry.trades.feed import Cursor, Event, Feed, FeedCaps, Heartbeat
+from outcry.trades.records import TRADE, Batch, Quality
+from outcry.trades.reference_tables import Reference, load_reference
 
 ALL = Scope(
     user_id=1, grants=(Grant("everyone", "completed", (), None, None), Grant("everyone", "live", (), None, None))

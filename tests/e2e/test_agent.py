@@ -13,9 +13,9 @@ import pytest
 from tests.e2e.test_replay_command import Service, command, outcry, serving
 from tests.feeds.made_files import scid, scid_ticks
 
-from outcry.ports.feed import Event, Status, Trades
-from outcry.store.reference import load_reference
-from outcry.wiring import SystemClock
+from outcry.app import SystemClock
+from outcry.trades.feed import Event, Status, Trades
+from outcry.trades.reference_tables import load_reference
 
 #: How often the agent and the service are killed: in `make test`, and in a campaign.
 FEW_KILLS, KILLS = 6, 25

@@ -27,19 +27,19 @@ from tests.brokers.stage import (
     tape_of,
 )
 
-from outcry.bus.log import FileLog
-from outcry.client.agent import Agent, Source
-from outcry.client.carrying import Market
-from outcry.client.over_http import OverHttp, Service
-from outcry.client.spool import Spool
-from outcry.core.calendar import SessionKind
+from outcry.agent.agent import Agent, Source
+from outcry.agent.carrying import Market
+from outcry.agent.over_http import OverHttp, Service
+from outcry.agent.spool import Spool
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.connections.adapters import Kit
 from outcry.http.server import Binding, build_server
-from outcry.ports.adapters import Kit
-from outcry.ports.live import StreamKey
-from outcry.ports.records import TRADE, Rows
-from outcry.settings import Settings
-from outcry.store.reference import load_reference
-from outcry.wiring import House, open_house
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.market.calendar import SessionKind
+from outcry.trades.records import TRADE, Rows
+from outcry.trades.reference_tables import load_reference
 
 
 @contextmanager

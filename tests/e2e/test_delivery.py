@@ -18,19 +18,19 @@ from pathlib import Path
 import pytest
 from standardwebhooks import Webhook
 
-from outcry.accounts.licences import Audience
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.deliver.sink import Receiver, receiver
+from outcry.access.licences import Audience
+from outcry.app import SystemClock, open_house
+from outcry.app.settings import Settings
+from outcry.database.database import DATABASE_FILE
+from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.delivery.sink import Manner, Receipt
+from outcry.delivery.sink_server import Receiver, receiver
+from outcry.delivery.subscriptions import Wish
 from outcry.http.auth import LOCAL_COOKIE
-from outcry.ports.delivery import SubscriptionPhase, Target
-from outcry.ports.live import AlertRow, FanOut
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.sink import Manner, Receipt
-from outcry.services.subscriptions import Wish
-from outcry.settings import Settings
-from outcry.store.database import DATABASE_FILE
-from outcry.wiring import SystemClock, open_house
+from outcry.live.model import AlertRow, FanOut
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.people.browsers import Origin, Signed
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 EMAIL, PASSWORD = "ann@example.com", "slow green kettle drum"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from outcry.app.settings import Settings
 from outcry.cli import demo
-from outcry.settings import Settings
 
 
 def test_each_start_ends_the_key_of_the_one_before(

@@ -15,16 +15,16 @@ import pytest
 from tests.contract.databases import upgrade
 from tests.services.conftest import _zip
 
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
 from outcry.cli import backup as backing
 from outcry.cli.backup import backup
 from outcry.cli.doctor import doctor
-from outcry.ports.files import ReadOptions
-from outcry.services.live.held import sealed
-from outcry.settings import Settings
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.live import SqlLiveStore
-from outcry.store.migrate import HEAD
-from outcry.wiring import House, open_house
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.database.migrate import HEAD
+from outcry.live.store import SqlLiveStore
+from outcry.live.stream_snapshot import sealed
+from outcry.recordings.file_model import ReadOptions
 
 MINUTES = [f"{n * 60_000},55000000,55000000,55000000,55000000,{n % 7 + 1}" for n in range(815, 1215)]
 

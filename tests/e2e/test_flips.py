@@ -16,18 +16,18 @@ from tests.services.live_stage import ScriptFeed, Stage, run
 from tests.services.test_live_bars import KEY, OPEN, PRESENT, Standing, followed_for_two_hours, until
 from tests.services.test_live_damage import MORNING
 
-from outcry.accounts.licences import Grant, resolve
+from outcry.access.licences import Grant, resolve
+from outcry.app import open_house
+from outcry.app.settings import Settings
+from outcry.base.errors import NoLicensedSource
 from outcry.cli import MENDABLE
 from outcry.cli.doctor import doctor
 from outcry.cli.importing import refold
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.ports.files import ReadOptions
-from outcry.ports.live import AlertRow
-from outcry.services.errors import NoLicensedSource
-from outcry.settings import Settings
-from outcry.store.database import DATABASE_FILE
-from outcry.wiring import open_house
+from outcry.database.database import DATABASE_FILE
+from outcry.live.model import AlertRow
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.recordings.file_model import ReadOptions
 
 SCOPE = resolve(
     7, 0, "free", (Grant("everyone", "completed", (), None, None), Grant("everyone", "live", (), None, None))

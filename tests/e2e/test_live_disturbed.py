@@ -20,15 +20,15 @@ from unittest.mock import patch
 import pytest
 from tests.e2e.performances import Piece, engine_of, feed_of, invented, outcome, pieces, play, prepare
 
-from outcry.bus.log import FileLog
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.store import StoreBusy
-from outcry.settings import Settings
-from outcry.store.database import DATABASE_FILE, Database
-from outcry.store.live import SqlLiveStore
-from outcry.store.reference import load_reference
-from outcry.store.tape import DbnWriter
-from outcry.wiring import House, SystemClock, open_house
+from outcry.app import House, SystemClock, open_house
+from outcry.app.settings import Settings
+from outcry.database.database import DATABASE_FILE, Database
+from outcry.database.errors import StoreBusy
+from outcry.live.file_log import FileLog
+from outcry.live.store import SqlLiveStore
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.recordings.tape import DbnWriter
+from outcry.trades.reference_tables import load_reference
 
 BATCH_ROWS = 1000
 STEPS_S = (70, -70, 3600, -3600)

@@ -7,15 +7,15 @@ from typing import Any, cast
 
 import pytest
 
-from outcry.core.instruments import Contract
+from outcry.app import open_house
+from outcry.app.settings import Settings
+from outcry.base.errors import InvalidRequest
 from outcry.feeds.pushed import MOST_STREAMS, PushedFeeds
-from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
-from outcry.ports.live import StreamKey
-from outcry.services.errors import InvalidRequest
-from outcry.services.live.service import LiveService
-from outcry.services.pushing import Push
-from outcry.settings import Settings
-from outcry.wiring import open_house
+from outcry.live.model import StreamKey
+from outcry.live.service import LiveService
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
+from outcry.trades.push_format import Push
 
 ES = Contract("ES", 2013, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_clock=True)

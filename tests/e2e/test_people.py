@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.settings import BadSettings, Settings, read_settings
-from outcry.wiring import House, open_house
+from outcry.app import House, open_house
+from outcry.app.settings import BadSettings, Settings, read_settings
+from outcry.people.browsers import Origin, Signed
+from outcry.people.refusals import Reason, Refused
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 HERE = Origin("192.0.2.1", "Firefox")

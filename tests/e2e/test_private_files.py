@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from outcry.settings import Settings
-from outcry.wiring import open_house
+from outcry.app import open_house
+from outcry.app.settings import Settings
 
 
 def test_the_database_is_its_owners_even_in_an_open_folder(tmp_path: Path) -> None:

@@ -21,15 +21,15 @@ from typing import Any
 
 import pytest
 
+from outcry.access.keys import Licences
+from outcry.access.local_limiter import SlidingLog
 from outcry.api.app import Options, Services, create_app
-from outcry.bus.inprocess import SlidingLog
-from outcry.core.instruments import Contract
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
 from outcry.http.server import Binding, build_server
-from outcry.ports.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedRefused
-from outcry.services.accounts import Licences
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedRefused
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 ESZ = Contract("ES", 2013, 12)

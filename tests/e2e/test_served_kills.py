@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from outcry.settings import read_settings
-from outcry.wiring import LOG_FOLDER, open_house
+from outcry.app import LOG_FOLDER, open_house
+from outcry.app.settings import read_settings
 
 OUTCRY = Path(sys.executable).with_name("outcry")
 #: How often the service is killed: in `make test`, and in a campaign.

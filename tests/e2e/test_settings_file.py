@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outcry.settings import BadSettings, read_settings
+from outcry.app.settings import BadSettings, read_settings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
 SECRETS = {

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from outcry.app.settings import Settings
 from outcry.cli.whereabouts import address, say, service, site, unsay
-from outcry.settings import Settings
 
 
 @pytest.fixture(autouse=True)

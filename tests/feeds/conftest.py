@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outcry.core.instruments import Universe
-from outcry.feeds.files.library import FileLibrary
-from outcry.ports.files import FileRefused, ReadCounts, ReadOptions
-from outcry.ports.records import Batch
-from outcry.store.reference import load_reference
+from outcry.market.instruments import Universe
+from outcry.recordings.file_model import FileRefused, ReadCounts, ReadOptions
+from outcry.recordings.formats.library import FileLibrary
+from outcry.trades.records import Batch
+from outcry.trades.reference_tables import load_reference
 
 
 class Read:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from outcry.core.instruments import Contract
-from outcry.ports.feed import Bars, Event, Trades
-from outcry.ports.files import ReadCounts
-from outcry.ports.records import BAR, TRADE, Batch, Quality
+from outcry.market.instruments import Contract
+from outcry.recordings.file_model import ReadCounts
+from outcry.trades.feed import Bars, Event, Trades
+from outcry.trades.records import BAR, TRADE, Batch, Quality
 
 ES = Contract("ES", 2024, 3)
 NQ = Contract("NQ", 2024, 3)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.feeds.simulator.clock import DemoClock
-from outcry.store.reference import Reference, load_reference
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.trades.reference_tables import Reference, load_reference
 
 
 def at(text: str) -> int:

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from tests.within import within
 
-from outcry.core.instruments import Contract
+from outcry.base.errors import InvalidRequest, Occupied, StoreUnavailable
 from outcry.feeds import inlet, pushed
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
@@ -31,10 +32,9 @@ from outcry.ports.feed import (
     Resume,
     Trades,
 )
-from outcry.ports.records import Quality
-from outcry.services.errors import InvalidRequest, Occupied, StoreUnavailable
-from outcry.services.pushing import Again, Push
-from outcry.store.reference import load_reference
+from outcry.trades.push_format import Again, Push
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 UNIVERSE = load_reference().universe
 ES, NQ = Contract("ES", 2013, 12), Contract("NQ", 2013, 12)

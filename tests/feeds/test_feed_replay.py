@@ -13,11 +13,12 @@ from tests.feeds.recordings import ES, MINUTE, NQ, SECOND, Made, bars, drain, fl
 from tests.feeds.test_files_lean import between
 from tests.within import within
 
-from outcry.core.instruments import Contract
-from outcry.feeds.files.library import FileLibrary
 from outcry.feeds.pace import FreePace, Pace, Stepper, Timeline, WallPace, pace_of
 from outcry.feeds.replay import ReplayFeed, readings_of
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.library import FileLibrary
+from outcry.trades.feed import (
     Backfill,
     Bars,
     CaughtUp,
@@ -29,9 +30,8 @@ from outcry.ports.feed import (
     Heartbeat,
     Trades,
 )
-from outcry.ports.files import FileRefused, ReadOptions
-from outcry.ports.records import Quality
-from outcry.store.reference import load_reference
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import load_reference
 
 OPEN = utc("2024-01-02 14:30:00")
 CLOSE = utc("2024-01-02 21:15:00")

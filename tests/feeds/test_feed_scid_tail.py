@@ -17,10 +17,11 @@ from tests.feeds.recordings import ES, MINUTE, SECOND, flat, rows_of
 from tests.feeds.test_files_lean import between
 from tests.within import within
 
-from outcry.core.instruments import Contract
-from outcry.feeds.files.scid import EPOCH_US, HEADER, RECORD
 from outcry.feeds.scid_tail import ScidTail, tail_of
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.scid import EPOCH_US, HEADER, RECORD
+from outcry.trades.feed import (
     Bars,
     CaughtUp,
     Cursor,
@@ -32,8 +33,7 @@ from outcry.ports.feed import (
     RowFlag,
     Trades,
 )
-from outcry.ports.files import FileRefused
-from outcry.ports.records import Quality
+from outcry.trades.records import Quality
 
 US = OPENING * 1_000_000
 START = OPENING * SECOND

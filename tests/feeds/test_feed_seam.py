@@ -10,8 +10,18 @@ from tests.within import within
 
 from outcry.feeds.live_rows import as_live
 from outcry.feeds.seam import joined
-from outcry.ports.feed import Bars, CaughtUp, Event, FeedLost, FeedRefused, Heartbeat, RowFlag, Status, Trades
-from outcry.ports.records import Quality
+from outcry.trades.feed import (
+    Bars,
+    CaughtUp,
+    Event,
+    FeedLost,
+    FeedRefused,
+    Heartbeat,
+    RowFlag,
+    Status,
+    Trades,
+)
+from outcry.trades.records import Quality
 
 STANDS = Status(subscribed=True, code="subscribed")
 CUT = 100

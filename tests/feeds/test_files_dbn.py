@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from outcry.ports.records import TRADE
+from outcry.trades.records import TRADE
 
 TRADES = np.dtype(dbn.TradeMsg._dtypes)
 MBO = np.dtype(dbn.MBOMsg._dtypes)
@@ -151,7 +151,7 @@ def test_a_capture_of_several_schemas_is_read_through_one(shared, read) -> None:
 
 
 def test_records_across_chunks_frames_and_send_times(tmp_path, read, monkeypatch) -> None:
-    monkeypatch.setattr("outcry.feeds.files.dbn_stream.CHUNK", 1_000)
+    monkeypatch.setattr("outcry.recordings.formats.dbn_stream.CHUNK", 1_000)
     layout = np.dtype([*TRADES.descr, ("ts_out", "<u8")])
     made = records(1_000, layout, 0)
     whole = metadata("trades", ["ESH4"], ONE_DAY, ts_out=True) + made.tobytes()

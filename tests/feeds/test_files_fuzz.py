@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from outcry.core.instruments import Universe
-from outcry.feeds.files.library import FileLibrary
-from outcry.ports.files import FileRefused, ReadOptions
+from outcry.market.instruments import Universe
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.library import FileLibrary
 
 SAMPLES = ("dbn/*", "lean/*/*/*/2013100[67]_*.zip", "6e/*")
 EACH = 60

@@ -17,8 +17,8 @@ import zstandard
 from tests.feeds import made_files as made
 from tests.feeds.made_files import lean_zip
 
-from outcry.feeds.files.library import FileLibrary
-from outcry.ports.files import FileRefused
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.library import FileLibrary
 
 MEMBER = "20240102_es_tick_trade_202403.csv"
 ROW = "52200000,4755.25,1,usa,,0\n"
@@ -184,7 +184,7 @@ def test_folders_are_walked_by_name_without_links_and_hidden_files(tmp_path, ref
 
 
 def test_bytes_and_counts_begin_anew_with_each_reading(shared, universe) -> None:
-    from outcry.ports.files import ReadOptions
+    from outcry.recordings.file_model import ReadOptions
 
     reading = FileLibrary().open(
         shared / "data/lean/comex/tick/gc/20131007_trade.zip", universe, ReadOptions()

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from outcry.feeds.inbox import Inbox
-from outcry.ports.feed import LIVE_TRADE, Event, FeedLost, FeedRefused, Heartbeat, LoginRefused, Trades
+from outcry.trades.feed import (
+    LIVE_TRADE,
+    Event,
+    FeedLost,
+    FeedRefused,
+    Heartbeat,
+    LoginRefused,
+    Trades,
+)
 
 
 def rows(count: int) -> Trades:

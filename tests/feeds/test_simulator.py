@@ -13,22 +13,22 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from outcry.core.calendar import Session, SessionKind
-from outcry.core.daytype import DayType, OpenType, day_type, open_type
-from outcry.core.engine import SessionFold
-from outcry.core.instruments import Contract
-from outcry.core.ladder import IB_BRACKETS, Ladder, bracket_windows
-from outcry.core.levels import Carried, Completed, carried
-from outcry.core.live import LiveSession
-from outcry.core.opening import Opening, Prior
-from outcry.core.profile import SessionProfile, profile_of
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_MS
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
-from outcry.ports.feed import LIVE_TRADE
-from outcry.ports.records import Rows
-from outcry.store.reference import Reference, load_reference
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import Session, SessionKind
+from outcry.market.day_type import DayType, OpenType, day_type, open_type
+from outcry.market.fold import SessionFold
+from outcry.market.instruments import Contract
+from outcry.market.ladder import IB_BRACKETS, Ladder, bracket_windows
+from outcry.market.levels import Carried, Completed, carried
+from outcry.market.live_session import LiveSession
+from outcry.market.opening import Opening, Prior
+from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS
+from outcry.trades.feed import LIVE_TRADE
+from outcry.trades.records import Rows
+from outcry.trades.reference_tables import Reference, load_reference
 
 UNTIL = date(2026, 11, 20)  # a Friday; Thanksgiving is the 26th
 SEED = 1
@@ -86,10 +86,10 @@ def pasts(reference: Reference, market: Market) -> dict[str, Past]:
 DIGEST = """
 import hashlib, sys
 from datetime import date
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
 from outcry.feeds.simulator.market import Market
-from outcry.store.reference import load_reference
+from outcry.trades.reference_tables import load_reference
 reference = load_reference()
 market = Market(7, reference.universe.products, reference.calendar)
 wanted = [(root, date(2026, 11, day), kind) for root in ("ES", "6J", "ZN") for day in (16, 18) for kind in SessionKind]

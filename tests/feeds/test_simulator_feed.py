@@ -11,13 +11,13 @@ from typing import cast
 import numpy as np
 import pytest
 
-from outcry.core.calendar import Session, SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 from outcry.feeds.simulator.faults import Faults
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.market import Market
-from outcry.ports.feed import (
+from outcry.market.calendar import Session, SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.trades.feed import (
     Amend,
     CaughtUp,
     Cursor,
@@ -31,8 +31,8 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.records import Quality, Rows
-from outcry.store.reference import Reference, load_reference
+from outcry.trades.records import Quality, Rows
+from outcry.trades.reference_tables import Reference, load_reference
 
 HE = Contract("HE", 2026, 12)  # no night, few trades
 CL = Contract("CL", 2027, 1)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from outcry.ports.files import ReadOptions
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.recordings.file_model import ReadOptions
 
 
 @pytest.fixture(scope="session")

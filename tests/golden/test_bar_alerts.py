@@ -9,20 +9,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_MINUTE, PRICE_SCALE
-from outcry.feeds.files.library import FileLibrary
+from outcry.access.licences import Grant, Scope
+from outcry.answers.alerts import params
+from outcry.answers.wording import message
+from outcry.app import open_house
+from outcry.app.settings import Settings
 from outcry.feeds.pace import pace_of
 from outcry.feeds.replay import ReplayFeed, readings_of
-from outcry.ports.files import ReadOptions
-from outcry.ports.live import AlertRow
-from outcry.ports.records import Rows
-from outcry.services.alerts import params
-from outcry.services.answers import SessionLevels
-from outcry.services.wording import message
-from outcry.settings import Settings
-from outcry.wiring import open_house
+from outcry.live.model import AlertRow
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MINUTE, PRICE_SCALE
+from outcry.recordings.file_model import ReadOptions
+from outcry.recordings.formats.library import FileLibrary
+from outcry.trades.records import Rows
+from outcry.wire.answers import SessionLevels
 
 ALL = Scope(user_id=1, grants=(Grant("everyone", "completed", (), None, None),))
 RECORDINGS = [

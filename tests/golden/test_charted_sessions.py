@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from tests.golden.test_worked_sessions import EVERYTHING
 
-from outcry.services.chart_answer import ChartAnswer, ChartSession
-from outcry.wiring import House
+from outcry.app import House
+from outcry.wire.chart import ChartAnswer, ChartSession
 
 TICK = 0.25
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.ports.files import ReadOptions
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.access.licences import Grant, Scope
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.recordings.file_model import ReadOptions
 
 ALL = Scope(user_id=1, grants=(Grant("everyone", "completed", (), None, None),))
 #: ES: the 7th went four ticks and one beyond its balance and closed at 0.08 of its range. The 8th is the trend day. The

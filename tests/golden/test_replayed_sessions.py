@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.bus.log import FileLog
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.kernels import BulkFold
-from outcry.core.ladder import IB_BRACKETS, bracket_windows
-from outcry.core.profile import SessionProfile, profile_of
-from outcry.core.units import NANOS_PER_MINUTE
-from outcry.feeds.files.library import FileLibrary
+from outcry.access.licences import Grant, Scope
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
 from outcry.feeds.pace import Stepper, pace_of
 from outcry.feeds.replay import ReplayFeed, readings_of
-from outcry.ports.files import ReadOptions
-from outcry.ports.records import Quality, Rows
-from outcry.services.answers import Developing
-from outcry.services.live.engine import Engine
-from outcry.services.rows import fold_rows, on_tick
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.live.engine import Engine
+from outcry.live.file_log import FileLog
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import IB_BRACKETS, bracket_windows
+from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.recordings.file_model import ReadOptions
+from outcry.recordings.formats.library import FileLibrary
+from outcry.trades.records import Quality, Rows
+from outcry.trades.rows import fold_rows, on_tick
+from outcry.wire.answers import Developing
 
 ALL = Scope(
     user_id=1, grants=(Grant("everyone", "completed", (), None, None), Grant("everyone", "live", (), None, None))

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.methods import Method
-from outcry.core.profile import value_area
-from outcry.core.snapshot import load
-from outcry.ports.files import ReadOptions
-from outcry.services.answers import SessionLevels
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.access.licences import Grant, Scope
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.market.methods import Method
+from outcry.market.profile import value_area
+from outcry.market.snapshot import load
+from outcry.recordings.file_model import ReadOptions
+from outcry.wire.answers import SessionLevels
 
 EVERYTHING = Scope(user_id=1, grants=(Grant("everyone", "completed", (), None, None),))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
 
 Write = Callable[..., Path]
 

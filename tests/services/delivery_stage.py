@@ -9,23 +9,23 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
-from outcry.accounts.licences import Audience
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.core.units import NANOS_PER_MS
-from outcry.ports.delivery import AttemptRow, Severity, SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.live import AlertRow, FanOut
-from outcry.ports.outbox import Parcel
-from outcry.ports.sender import Sent, Verdict
-from outcry.services.dispatch.dispatcher import Dispatcher, Parts
-from outcry.services.sealing import Seal
-from outcry.services.signing_secrets import place_of
-from outcry.store import migrate as migration
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.live import SqlLiveStore
-from outcry.store.outbox import SqlOutbox
-from outcry.store.sql import SqlStore
-from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.access.licences import Audience
+from outcry.base.encryption import Seal
+from outcry.database import migrate as migration
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.delivery.dispatcher import Dispatcher, Parts
+from outcry.delivery.model import AttemptRow, Severity, SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.signing_secrets import place_of
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.live.model import AlertRow, FanOut
+from outcry.live.store import SqlLiveStore
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+from outcry.market.units import NANOS_PER_MS
+from outcry.sessions.store import SqlStore
 
 BEGIN_NS = 1_767_366_245_000_000_000
 EVERYONE = Audience(everyone=True, tiers=frozenset(), users=frozenset())

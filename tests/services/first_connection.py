@@ -15,10 +15,13 @@ import numpy as np
 from support.recordings import MemoryRecording
 from tests.services.live_stage import MINUTE, SECOND, Stage, run
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.calendar import Calendar, SessionKind
-from outcry.core.instruments import Contract
-from outcry.ports.feed import (
+from outcry.access.licences import Grant, Scope
+from outcry.answers import live_answers
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.market.calendar import Calendar, SessionKind
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
@@ -31,10 +34,7 @@ from outcry.ports.feed import (
     RowFlag,
     Trades,
 )
-from outcry.ports.records import TRADE, Batch, Quality, Rows
-from outcry.services import living
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.trades.records import TRADE, Batch, Quality, Rows
 
 ES = Contract("ES", 2024, 12)
 TRADER = Scope(1, (Grant("everyone", "live", (), None, None), Grant("everyone", "completed", (), None, None)))
@@ -198,7 +198,7 @@ class Week:
         name = f"at {moment_ns}"
         shutil.copytree(self._folder / "base", self._folder / name)
         try:
-            with self._house(name, moment_ns) as house, patch.object(living, "PAUSE_NS", 0):
+            with self._house(name, moment_ns) as house, patch.object(live_answers, "PAUSE_NS", 0):
                 return run(
                     house, lambda staged: self._followed(staged, house, feed_caps, list(at)), house.board
                 )

@@ -8,12 +8,12 @@ from argon2 import PasswordHasher
 from support.events import tell_into
 from tests.services.memory_identity import HandClock, MemoryIdentity, PostBox
 
-from outcry.bus.inprocess import SlidingLog
-from outcry.ports.identity import SessionRow, UserRow
-from outcry.ports.openid import OpenIdProvider
-from outcry.services.identity.browsers import Browsers, Origin, Signed
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.services.identity.service import Identity
+from outcry.access.local_limiter import SlidingLog
+from outcry.people.browsers import Browsers, Origin, Signed
+from outcry.people.model import SessionRow, UserRow
+from outcry.people.openid_model import OpenIdProvider
+from outcry.people.refusals import Reason, Refused
+from outcry.people.service import Identity
 
 SITE = "https://outcry.example.com"
 SECRET = b"a secret of the server, 32 bytes"

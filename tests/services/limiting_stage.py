@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 from unittest.mock import patch
 
-from outcry.ports.calls import Answerer, BusDown, NobodyServes
-from outcry.ports.limiter import Verdict
-from outcry.ports.partitions import PARTITIONS
-from outcry.services.limiting import owner, peers, replica
-from outcry.services.limiting.owner import LimitOwner
-from outcry.services.limiting.replica import SharedLimiter
+from outcry.access.limiter import Verdict
+from outcry.cluster.calls import Answerer, BusDown, NobodyServes
+from outcry.cluster.limits import owner, peers, replica
+from outcry.cluster.limits.owner import LimitOwner
+from outcry.cluster.limits.replica import SharedLimiter
+from outcry.live.partitions import PARTITIONS
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def patience(seconds: float = 60.0) -> Iterator[None]:
     names = ("replica.PATIENCE_S", "peers._PATIENCE_S", "owner._RECALL_S", "owner._ADMISSION_S")
     with ExitStack() as stack:
         for name in names:
-            stack.enter_context(patch(f"outcry.services.limiting.{name}", seconds))
+            stack.enter_context(patch(f"outcry.cluster.limits.{name}", seconds))
         yield
 
 

@@ -10,11 +10,16 @@ from typing import TypeVar
 import numpy as np
 from tests.within import within
 
-from outcry.accounts.licences import Grant, resolve
-from outcry.bus.background import BackgroundLog
-from outcry.bus.log import FileLog
-from outcry.core.instruments import Contract
-from outcry.ports.feed import (
+from outcry.access.licences import Grant, resolve
+from outcry.app import House
+from outcry.live.archive import Archive
+from outcry.live.background_log import BackgroundLog
+from outcry.live.engine import Engine, Market, Stores
+from outcry.live.file_log import FileLog
+from outcry.live.registry import Board
+from outcry.live.store import SqlLiveStore
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Backfill,
     CaughtUp,
@@ -27,12 +32,7 @@ from outcry.ports.feed import (
     Resume,
     Trades,
 )
-from outcry.ports.records import Quality, Rows
-from outcry.services.live.archive import Archive
-from outcry.services.live.board import Board
-from outcry.services.live.engine import Engine, Market, Stores
-from outcry.store.live import SqlLiveStore
-from outcry.wiring import House
+from outcry.trades.records import Quality, Rows
 
 T = TypeVar("T")
 SECOND = 1_000_000_000

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import Literal
 
-from outcry.ports.identity import (
+from outcry.access.model import Tier
+from outcry.database.errors import StoreBusy
+from outcry.people.mailer import Mail, MailFailed
+from outcry.people.model import (
     AuditRow,
     PasskeyRow,
     Preferences,
@@ -16,8 +19,6 @@ from outcry.ports.identity import (
     UserRow,
     Ways,
 )
-from outcry.ports.mailer import Mail, MailFailed
-from outcry.ports.store import StoreBusy, Tier
 
 DAY_NS = 24 * 3600 * 10**9
 KEPT_NS = 100 * DAY_NS

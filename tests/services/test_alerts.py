@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from tests.live_views import ANN, BOB, LIVE, NOW_NS, NQH26, PRIOR_DAY, MemoryAlerts, Shown, alert_row, query
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.structure.machine import AlertType
-from outcry.services import wording
-from outcry.services.alerts import AlertsHistoryAnswer
-from outcry.services.errors import InvalidParameter
-from outcry.services.live.board import Board
+from outcry.access.licences import Grant, Scope
+from outcry.answers import wording
+from outcry.answers.alerts import AlertsHistoryAnswer
+from outcry.base.errors import InvalidParameter
+from outcry.live.registry import Board
+from outcry.market.alerts.machine import AlertType
 
 # -- alerts of today
 
@@ -108,7 +108,7 @@ def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [10**12]
-    monkeypatch.setattr("outcry.services.living.monotonic_ns", lambda: now[0])
+    monkeypatch.setattr("outcry.answers.live_answers.monotonic_ns", lambda: now[0])
     board = Board()
     Shown(board)
     asked = query(board)
@@ -231,8 +231,8 @@ def test_rows_of_others_are_not_even_asked_for_and_what_may_not_be_seen_does_not
 
 
 def test_a_search_too_long_for_one_answer_goes_on_on_the_next_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outcry.services.alerts._PAGE", 10)
-    monkeypatch.setattr("outcry.services.alerts._MOST_PAGES", 2)
+    monkeypatch.setattr("outcry.answers.alerts._PAGE", 10)
+    monkeypatch.setattr("outcry.answers.alerts._MOST_PAGES", 2)
     rows = [alert_row(1), *(alert_row(seq, symbol="NQ", contract="NQH2026") for seq in range(2, 40))]
     es = Scope(1, (Grant("everyone", "live", ("ES",), None, None),))
     first = history(rows, es)

@@ -9,12 +9,12 @@ import pytest
 from tests.live_views import ESH26, MemoryAlerts, alert_row
 from tests.local_calls import Bus
 
-from outcry.ports.live import AlertRow, StreamKey
-from outcry.ports.store import StoreBusy
-from outcry.services.live import alerts_tail
-from outcry.services.live.alerts_tail import AlertsTail
-from outcry.services.live.board import Board, Channel
-from outcry.services.live.publisher import ALERTS
+from outcry.cluster import alert_tail
+from outcry.cluster.alert_tail import AlertsTail
+from outcry.cluster.state_publisher import ALERTS
+from outcry.database.errors import StoreBusy
+from outcry.live.model import AlertRow, StreamKey
+from outcry.live.registry import Board, Channel
 
 KEY = StreamKey(0, "demo", ESH26)
 
@@ -54,8 +54,8 @@ async def until(so: Callable[[], Any]) -> None:
 
 def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 30 there are, 10 are shown at the beginning; then 2,500 come at once, of several owners."""
-    monkeypatch.setattr(alerts_tail, "ALERTS_SHOWN", 10)
-    monkeypatch.setattr(alerts_tail, "LOOK_S", 60.0)
+    monkeypatch.setattr(alert_tail, "ALERTS_SHOWN", 10)
+    monkeypatch.setattr(alert_tail, "LOOK_S", 60.0)
 
     async def main() -> None:
         store, board, bus, told = Alerts([alert_row(n) for n in range(1, 31)]), Board(), Bus(), list[str]()
@@ -72,7 +72,7 @@ def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch:
 
 
 def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alerts_tail, "LOOK_S", 0.02)
+    monkeypatch.setattr(alert_tail, "LOOK_S", 0.02)
 
     async def main() -> None:
         store, board, bus, told = Alerts(), Board(), Bus(), list[str]()
@@ -95,7 +95,7 @@ def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_alerts_of_a_stream_that_went_and_came_back_are_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins anew: alerts 1 and 2 are forgotten, 4 is new and read before the board is told that the stream went;
     3 is another's."""
-    monkeypatch.setattr(alerts_tail, "LOOK_S", 60.0)
+    monkeypatch.setattr(alert_tail, "LOOK_S", 60.0)
 
     async def main() -> None:
         store, board, bus, told = Alerts([alert_row(1), alert_row(2)]), Board(), Bus(), list[str]()

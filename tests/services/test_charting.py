@@ -22,17 +22,17 @@ from tests.live_views import (
     query,
 )
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.levels import Carried, Dated
-from outcry.core.live import LiveView
-from outcry.core.snapshot import dump, load
-from outcry.core.structure.machine import AlertType
-from outcry.services.chart_answer import ChartAnswer
-from outcry.services.charting import notation_of
-from outcry.services.errors import NoLicensedSource
-from outcry.services.live.board import Board
-from outcry.services.query import Query
+from outcry.access.licences import Grant, Scope
+from outcry.answers.charting import notation_of
+from outcry.answers.query import Query
+from outcry.base.errors import NoLicensedSource
+from outcry.live.registry import Board
+from outcry.market.alerts.machine import AlertType
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.levels import Carried, Dated
+from outcry.market.live_session import LiveView
+from outcry.market.snapshot import dump, load
+from outcry.wire.chart import ChartAnswer
 
 DAY_NS = 86_400 * 10**9
 NIGHT = Ladder((Bracket(0, 27600, 27601, 27599, 27600, 1, 2),), 27599, (5, 0, 7), (), "trades")

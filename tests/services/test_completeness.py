@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.calendar import Session, SessionKind
-from outcry.core.units import NANOS_PER_MINUTE
-from outcry.ports.files import ReadOptions
-from outcry.ports.store import SessionRow, Traded
-from outcry.services.completeness import Usual, activity_of, hole_text, unexplained
-from outcry.services.importing import SessionReport
-from outcry.store.reference import load_reference
-from outcry.wiring import House
+from outcry.access.licences import Grant, Scope
+from outcry.app import House
+from outcry.market.calendar import Session, SessionKind
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.recordings.file_model import ReadOptions
+from outcry.recordings.importing import SessionReport
+from outcry.sessions.completeness import Usual, activity_of, hole_text, unexplained
+from outcry.sessions.store_model import SessionRow, Traded
+from outcry.trades.reference_tables import load_reference
 
 Write = Callable[..., Path]
 Bar = tuple[str, str, str, str, str, int]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from outcry.services.connections.judging import Told, judged
-from outcry.services.connections.lifecycle import Sign
-from outcry.services.live.health import Phase as Link
+from outcry.connections.judging import Told, judged
+from outcry.connections.lifecycle import Sign
+from outcry.live.health import Phase as Link
 
 LIVE = Told(Link.CURRENT, "live")
 COMING = Told(Link.CATCHING_UP, "catching_up")

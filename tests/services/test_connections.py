@@ -5,13 +5,13 @@ from itertools import product as pairs_of
 
 import pytest
 
-from outcry.core.instruments import Contract
-from outcry.ports.connections import ConnectionPhase as Phase
-from outcry.services.connections.judging import Told, judged
-from outcry.services.connections.lifecycle import NEVER, RESTING, RUNNING, TRANSITIONS, Sign, moved
-from outcry.services.connections.wanted import wanted_by
-from outcry.services.live.health import Phase as Link
-from outcry.store.reference import load_reference
+from outcry.connections.judging import Told, judged
+from outcry.connections.lifecycle import NEVER, RESTING, RUNNING, TRANSITIONS, Sign, moved
+from outcry.connections.model import ConnectionPhase as Phase
+from outcry.connections.wanted import wanted_by
+from outcry.live.health import Phase as Link
+from outcry.market.instruments import Contract
+from outcry.trades.reference_tables import load_reference
 
 LIVE = Told(Link.CURRENT, "live")
 LOST = Told(Link.LOST, "disconnected", lost="unreachable")

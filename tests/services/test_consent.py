@@ -9,14 +9,14 @@ from support.events import tell_into
 from tests.deliver.mailed import SUBSCRIPTION
 from tests.services.memory_identity import HandClock
 
-from outcry.bus.inprocess import SlidingLog
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.mailer import Mail, MailFailed
-from outcry.services.consent_links import ConsentLinks, Purpose
-from outcry.services.identity.letters import TEXTS
-from outcry.services.mail_consent import HOURLY, WEEKLY, MailConsent
-from outcry.services.subscription_phases import Sign, moved_on
-from outcry.services.subscriptions import NoSubscription
+from outcry.access.local_limiter import SlidingLog
+from outcry.delivery.consent_links import ConsentLinks, Purpose
+from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.subscription_phases import Sign, moved_on
+from outcry.delivery.subscriptions import NoSubscription
+from outcry.people.letters import TEXTS
+from outcry.people.mailer import Mail, MailFailed
 
 SITE = "https://outcry.example.com"
 URL_SAFE = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.services.test_importing import DAY, WHOLE, Write, rth, take
 
-from outcry.accounts.licences import Grant, resolve
-from outcry.ports.records import Quality
-from outcry.ports.tape import TapeDamaged
-from outcry.services.errors import NoLicensedSource
-from outcry.services.verification import add_digests
-from outcry.store.database import DATABASE_FILE
-from outcry.wiring import House
+from outcry.access.licences import Grant, resolve
+from outcry.app import House
+from outcry.base.errors import NoLicensedSource
+from outcry.database.database import DATABASE_FILE
+from outcry.recordings.verification import add_digests
+from outcry.sessions.tape_model import TapeDamaged
+from outcry.trades.records import Quality
 
 SCOPE = resolve(7, 0, "free", (Grant("everyone", "completed", (), None, None),))
 NEXT_DAY = "20240703"

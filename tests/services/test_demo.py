@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from outcry.core.calendar import SessionKind
-from outcry.core.engine import SessionFold
-from outcry.core.instruments import Contract
-from outcry.core.ladder import bracket_windows
-from outcry.core.snapshot import load
+from outcry.database.database import Database, open_engine, sqlite_url
+from outcry.database.migrate import migrate
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
-from outcry.ports.records import Quality
-from outcry.services.demo import Past, Written, write_history
-from outcry.store.database import Database, open_engine, sqlite_url
-from outcry.store.migrate import migrate
-from outcry.store.reference import Reference, load_reference
-from outcry.store.sql import SqlStore
+from outcry.market.calendar import SessionKind
+from outcry.market.fold import SessionFold
+from outcry.market.instruments import Contract
+from outcry.market.ladder import bracket_windows
+from outcry.market.snapshot import load
+from outcry.sessions.demo_history import Past, Written, write_history
+from outcry.sessions.store import SqlStore
+from outcry.trades.records import Quality
+from outcry.trades.reference_tables import Reference, load_reference
 
 UNTIL = date(2026, 11, 20)
 ES = Contract("ES", 2026, 12)

@@ -2,8 +2,8 @@
 
 from tests.deliver.mailed import NOW_NS, alert, parcel
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.services.dispatch.digests import due_now
+from outcry.delivery.digests import due_now
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 #: The parcel was written at 10:13:20 by its reader's clock.
 QUARTER_NS = NOW_NS + 100 * NANOS_PER_SECOND

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.services.delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
 
-from outcry.accounts.licences import Audience
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.ports.delivery import SubscriptionPhase, Target
-from outcry.ports.outbox import NEVER, TRANSITIONS, EntryPhase, Sign
-from outcry.ports.sender import Sent, Verdict
-from outcry.services.dispatch.schedule import pause_ns
+from outcry.access.licences import Audience
+from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.delivery.outbox_model import NEVER, TRANSITIONS, EntryPhase, Sign
+from outcry.delivery.schedule import pause_ns
+from outcry.delivery.sender import Sent, Verdict
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 S, M, H = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR
 

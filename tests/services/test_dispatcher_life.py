@@ -13,14 +13,14 @@ import pytest
 from tests.services.delivery_stage import ARRIVED, Stage, Told, staged
 from tests.within import within
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.ports.delivery import Target
-from outcry.ports.outbox import Done, Outbox, Parcel
-from outcry.ports.sender import Sent, Verdict
-from outcry.ports.store import StoreBusy
-from outcry.services.dispatch import announcements, dispatcher, recording
-from outcry.services.dispatch.dispatcher import Dispatcher, Parts
-from outcry.services.signing_secrets import place_of
+from outcry.database.errors import StoreBusy
+from outcry.delivery import announcements, dispatcher, recording
+from outcry.delivery.dispatcher import Dispatcher, Parts
+from outcry.delivery.model import Target
+from outcry.delivery.outbox_model import Done, Outbox, Parcel
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.signing_secrets import place_of
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_SECOND
 
 S = NANOS_PER_SECOND
 GONE = Sent(Verdict.GONE, "gone", 410)

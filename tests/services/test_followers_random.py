@@ -16,22 +16,22 @@ import numpy as np
 import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
 
-from outcry.bus.log import FileLog
-from outcry.client import pusher
+from outcry.agent import pusher
+from outcry.agent.following import Follower
+from outcry.agent.outward import Outward
+from outcry.agent.spool import Spool
+from outcry.app import House
+from outcry.base.errors import StoreUnavailable
 from outcry.client.errors import ApiError
-from outcry.client.following import Follower
-from outcry.client.outward import Outward
-from outcry.client.over_calls import OverCalls
-from outcry.client.spool import Spool
-from outcry.core.instruments import Contract
+from outcry.cluster.over_calls import OverCalls
 from outcry.feeds.pushed import PushedFeeds
-from outcry.ports.feed import CaughtUp, Cursor, Event, Heartbeat, Trades
-from outcry.ports.live import StreamKey
-from outcry.ports.records import Quality
-from outcry.services.errors import StoreUnavailable
-from outcry.services.listed import listed_ns
-from outcry.services.pushing import SILENCE_S, Origin, Push
-from outcry.wiring import House
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.feed import CaughtUp, Cursor, Event, Heartbeat, Trades
+from outcry.trades.push_format import SILENCE_S, Origin, Push
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 KEY = StreamKey(0, "tape", ES)

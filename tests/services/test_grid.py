@@ -5,10 +5,10 @@ from typing import cast
 
 import numpy as np
 
-from outcry.core.calendar import Calendar, Session, SessionKind
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.services.grid import Grid
-from outcry.store.reference import load_reference
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.trades.reference_tables import load_reference
+from outcry.trades.session_index import Grid
 
 CALENDAR = load_reference().calendar
 

@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 from tests.services.first_connection import new_york
 
-from outcry.services.live.beginning import history_begin_ns
-from outcry.store.reference import load_reference
+from outcry.live.history_start import history_begin_ns
+from outcry.trades.reference_tables import load_reference
 
 CALENDAR = load_reference().calendar
 FRIDAY, MONDAY, TUESDAY = (date(2024, 11, day) for day in (22, 25, 26))

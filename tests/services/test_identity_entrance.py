@@ -17,10 +17,10 @@ from tests.services.identity_stage import (
 )
 from tests.within import seconds_until
 
-from outcry.services.identity.browsers import IDLE_NS, LONGEST_NS, Origin, Signed
-from outcry.services.identity.passwords import LANES, MEMORY_KIB, PASSES
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.services.identity.service import HalfWay
+from outcry.people.browsers import IDLE_NS, LONGEST_NS, Origin, Signed
+from outcry.people.passwords import LANES, MEMORY_KIB, PASSES
+from outcry.people.refusals import Reason, Refused
+from outcry.people.service import HalfWay
 
 
 @pytest.fixture

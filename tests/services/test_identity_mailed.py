@@ -16,10 +16,10 @@ from tests.services.identity_stage import (
 )
 from tests.services.memory_identity import PostBox
 
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.letters import TEXTS, letter
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.services.identity.service import HalfWay
+from outcry.people.browsers import Origin, Signed
+from outcry.people.letters import TEXTS, letter
+from outcry.people.refusals import Reason, Refused
+from outcry.people.service import HalfWay
 
 BROWSER, OTHER_BROWSER = "the browser that asked", "another browser"
 

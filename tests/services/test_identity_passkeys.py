@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.services.authenticator import PRESENT, VERIFIED, Authenticator, b64, unb64
 from tests.services.identity_stage import HERE, MEMBER, PASSWORD, SITE, IdentityStage, refusal
 
-from outcry.ports.identity import UserRow
-from outcry.services.identity.browsers import Signed
-from outcry.services.identity.refusals import Reason, Refused
+from outcry.people.browsers import Signed
+from outcry.people.model import UserRow
+from outcry.people.refusals import Reason, Refused
 
 HOST = "outcry.example.com"
 

@@ -13,9 +13,9 @@ from tests.services.identity_stage import (
     refusal,
 )
 
-from outcry.accounts.passwords import Fault, judge
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.refusals import Reason
+from outcry.people.browsers import Origin, Signed
+from outcry.people.password_rules import Fault, judge
+from outcry.people.refusals import Reason
 
 
 @pytest.fixture

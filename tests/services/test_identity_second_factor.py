@@ -4,9 +4,9 @@ import pytest
 from pyotp.totp import TOTP
 from tests.services.identity_stage import HERE, MEMBER, OTHER_PASSWORD, PASSWORD, IdentityStage, refusal
 
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.refusals import Reason
-from outcry.services.identity.service import HalfWay
+from outcry.people.browsers import Origin, Signed
+from outcry.people.refusals import Reason
+from outcry.people.service import HalfWay
 
 
 @pytest.fixture

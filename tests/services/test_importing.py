@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.core.snapshot import load
-from outcry.ports.files import FileRefused, ReadOptions
-from outcry.ports.records import BAR, TRADE, Quality
-from outcry.ports.store import SessionRow
-from outcry.ports.tape import TapeDamaged, TapeInUse
-from outcry.services import importing
-from outcry.services.importing import FileReport
-from outcry.services.joining import join
-from outcry.services.rows import volume_of
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.market.snapshot import load
+from outcry.recordings import importing
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.importing import FileReport
+from outcry.sessions.store_model import SessionRow
+from outcry.sessions.tape_model import TapeDamaged, TapeInUse
+from outcry.trades.dedupe import join
+from outcry.trades.records import BAR, TRADE, Quality
+from outcry.trades.rows import volume_of
 
 Write = Callable[..., Path]
 
@@ -228,7 +228,7 @@ def test_a_fault_half_way_leaves_everything_as_it_was(
     def full(*_args: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("outcry.store.tape.os.fsync", full)
+    monkeypatch.setattr("outcry.recordings.tape.os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         take(house, ticks("20240703", *WHOLE, folder="next"))
     monkeypatch.undo()

@@ -15,12 +15,12 @@ from tests.api.stage import SERVER_SECRET, build_stage, known, served
 from tests.licence_world import CONTRACTS, DAYS, OPERATOR, STANDINGS, TIERS, World, prices_in
 from tests.live_views import NOW_NS, REFERENCE
 
-from outcry.accounts.licences import Scope
-from outcry.ports.store import KeyRow
-from outcry.services.accounts import KeyRing, Licences
-from outcry.services.errors import NoLicensedSource, NotFound
-from outcry.services.query import Query
-from outcry.services.streaming import AlertTail, Wanted
+from outcry.access.keys import KeyRing, Licences
+from outcry.access.licences import Scope
+from outcry.access.model import KeyRow
+from outcry.answers.query import Query
+from outcry.answers.streaming import AlertTail, Wanted
+from outcry.base.errors import NoLicensedSource, NotFound
 
 USERS = 3
 ROOTS = tuple(CONTRACTS)

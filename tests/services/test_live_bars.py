@@ -7,8 +7,10 @@ from datetime import UTC, date, datetime
 import numpy as np
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
-from outcry.core.calendar import SessionKind
-from outcry.ports.feed import (
+from outcry.app import House
+from outcry.market.calendar import SessionKind
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.feed import (
     Backfill,
     Bars,
     CaughtUp,
@@ -21,10 +23,8 @@ from outcry.ports.feed import (
     Replaced,
     Trades,
 )
-from outcry.ports.records import BAR, Quality, Rows
-from outcry.ports.store import SessionRow
-from outcry.services.rows import bars_of
-from outcry.wiring import House
+from outcry.trades.records import BAR, Quality, Rows
+from outcry.trades.rows import bars_of
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CLOSE = OPEN + 405 * MINUTE

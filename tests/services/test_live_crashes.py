@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
 from tests.within import within
 
-from outcry.core.structure.machine import AlertType
-from outcry.ports.feed import CaughtUp, Ended, Gap, Heartbeat, Trades
-from outcry.ports.live import Frame
-from outcry.ports.records import Quality
-from outcry.ports.store import StoreBusy
-from outcry.services.live import entries as log
-from outcry.wiring import House
+from outcry.app import House
+from outcry.database.errors import StoreBusy
+from outcry.live import entries as log
+from outcry.live.model import Frame
+from outcry.market.alerts.machine import AlertType
+from outcry.trades.feed import CaughtUp, Ended, Gap, Heartbeat, Trades
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CLOSE = OPEN + 405 * MINUTE

@@ -20,11 +20,11 @@ from tests.services.test_live_bars import (
     until,
 )
 
-from outcry.core.live import LiveView
-from outcry.ports.feed import CaughtUp, Heartbeat
-from outcry.ports.records import Quality
-from outcry.store.database import DATABASE_FILE
-from outcry.wiring import House
+from outcry.app import House
+from outcry.database.database import DATABASE_FILE
+from outcry.market.live_session import LiveView
+from outcry.trades.feed import CaughtUp, Heartbeat
+from outcry.trades.records import Quality
 
 CAUGHT = CaughtUp(OPEN, Quality.TICKS)
 MORNING = [CAUGHT, *(trades(n, n + 30) for n in (0, 30, 60, 90)), Heartbeat(OPEN + 120 * MINUTE), 60.0]

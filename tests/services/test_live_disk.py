@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, rows, run
 
-from outcry.bus.background import BackgroundLog
-from outcry.bus.log import FileLog
-from outcry.core.structure.machine import AlertType
-from outcry.ports.feed import CaughtUp, Event, Heartbeat, Trades
-from outcry.ports.live import Frame
-from outcry.ports.records import Quality
-from outcry.settings import Settings
-from outcry.wiring import House, open_house
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.live.background_log import BackgroundLog
+from outcry.live.file_log import FileLog
+from outcry.live.model import Frame
+from outcry.market.alerts.machine import AlertType
+from outcry.trades.feed import CaughtUp, Event, Heartbeat, Trades
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CLOSE = OPEN + 405 * MINUTE

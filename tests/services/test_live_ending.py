@@ -7,10 +7,10 @@ import pytest
 from tests.services.live_stage import ES, OWN_CLOCK, Stage, run
 from tests.within import within
 
-from outcry.core.instruments import Contract
-from outcry.ports.feed import Cursor, Event, Status
-from outcry.services.live import ending
-from outcry.wiring import House
+from outcry.app import House
+from outcry.base import cancellation
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Event, Status
 
 
 class Deaf:
@@ -42,7 +42,7 @@ class Deaf:
 def test_a_feed_that_loses_its_cancellation_is_ended_all_the_same(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "AGAIN_S", 0.05)
+    monkeypatch.setattr(cancellation, "AGAIN_S", 0.05)
 
     async def work(staged: Stage) -> None:
         feed = Deaf()
@@ -68,8 +68,8 @@ def test_what_ends_at_once_is_told_once_and_what_has_ended_not_at_all() -> None:
 
         over, going = asyncio.create_task(work("over", 0)), asyncio.create_task(work("going", 60))
         await over
-        await ending.end([over, going])
+        await cancellation.end([over, going])
         assert (told, going.cancelled()) == (["going"], True)
-        await ending.end([])
+        await cancellation.end([])
 
     asyncio.run(whole())

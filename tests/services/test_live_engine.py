@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, ScriptFeed, Stage, played, rows, run
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.ports.feed import (
+from outcry.access.licences import Grant, Scope
+from outcry.app import House
+from outcry.live.health import NEVER, TRANSITIONS, Phase, Sign
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (  # fmt: skip
     Amend,
     Bars,
     CaughtUp,
@@ -28,10 +30,8 @@ from outcry.ports.feed import (
     Status,
     Trades,
     VolumeCounter,
-)  # fmt: skip
-from outcry.ports.records import BAR, Quality
-from outcry.services.live.health import NEVER, TRANSITIONS, Phase, Sign
-from outcry.wiring import House
+)
+from outcry.trades.records import BAR, Quality
 
 NIGHT = int(datetime(2024, 7, 1, 22, tzinfo=UTC).timestamp()) * SECOND  # 18:00 New York, trade date 2 July
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
@@ -636,7 +636,7 @@ def test_pauses_grow_to_a_minute(house: House, monkeypatch: pytest.MonkeyPatch) 
         await sleep(seconds)
 
     async def work(staged: Stage) -> None:
-        monkeypatch.setattr("outcry.services.live.engine.asyncio.sleep", noted)
+        monkeypatch.setattr("outcry.live.engine.asyncio.sleep", noted)
         feed = ScriptFeed([[FeedLost("gone")]] * 8 + [[CAUGHT, Ended(OPEN)]])
         await staged.engine.attach_contract(0, feed, ES)
         monkeypatch.undo()

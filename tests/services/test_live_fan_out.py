@@ -10,16 +10,16 @@ import pytest
 from tests.services.live_stage import MINUTE, SECOND, ScriptFeed, rows
 from tests.within import within
 
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.feed import CaughtUp, Ended, Event, Trades
-from outcry.ports.outbox import Backlog
-from outcry.ports.records import Quality
-from outcry.ports.store import GrantRow
-from outcry.settings import Settings
-from outcry.store.identity import SqlIdentityStore
-from outcry.store.outbox import SqlOutbox
-from outcry.store.subscriptions import SqlSubscriptionStore
-from outcry.wiring import House, open_house
+from outcry.access.model import GrantRow
+from outcry.app import House, open_house
+from outcry.app.settings import Settings
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Backlog
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.people.store import SqlIdentityStore
+from outcry.trades.feed import CaughtUp, Ended, Event, Trades
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 NOW = int(datetime(2031, 1, 1, tzinfo=UTC).timestamp()) * SECOND

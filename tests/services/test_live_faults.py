@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import msgspec
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run, stage
 
-from outcry.core.held import VERSION
-from outcry.ports.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, RowFlag, Trades
-from outcry.ports.files import FileRefused
-from outcry.ports.live import Frame
-from outcry.ports.records import Quality
-from outcry.services.live import held
-from outcry.wiring import House
+from outcry.app import House
+from outcry.live import stream_snapshot
+from outcry.live.model import Frame
+from outcry.market.held import VERSION
+from outcry.recordings.file_model import FileRefused
+from outcry.trades.feed import Amend, CaughtUp, Ended, Gap, Heartbeat, RowFlag, Trades
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CLOSE = OPEN + 405 * MINUTE
@@ -99,7 +99,7 @@ def test_a_snapshot_that_cannot_be_read_is_done_without(house: House) -> None:
 
 def older(snapshot: bytes) -> bytes:
     """The same snapshot as the version before wrote it; its sessions are emptied, so that reading it would show."""
-    found = held.read(snapshot)
+    found = stream_snapshot.read(snapshot)
     for part in found.sessions:
         state = json.loads(part.data)
         part.data = json.dumps(state | {"version": VERSION - 1, "ladder": None}).encode()
@@ -125,7 +125,7 @@ def test_a_snapshot_of_the_version_before_is_replayed_from_the_log(house: House)
             found = staged.live.snapshot(KEY)
             assert found is not None
             staged.live.forget_snapshot(KEY)
-            staged.live.save_snapshots([(KEY, found[0], older(held.unsealed(KEY, *found)))])
+            staged.live.save_snapshots([(KEY, found[0], older(stream_snapshot.unsealed(KEY, *found)))])
 
     async def after(staged: Stage) -> tuple[int, list[str]]:
         missed = rows((OPEN + day + 61 * MINUTE, 22_011, 2), flags=RowFlag.BACKFILL, delay_ns=600 * SECOND)

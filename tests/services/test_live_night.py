@@ -3,10 +3,10 @@
 from tests.services.live_stage import MINUTE, SECOND, Stage, Trades, played, rows, run
 from tests.services.test_live_engine import CAUGHT, NIGHT, OPEN
 
-from outcry.core.ladder import Ladder
-from outcry.ports.feed import Ended, Event, Heartbeat
-from outcry.services.live.stream import Stream
-from outcry.wiring import House
+from outcry.app import House
+from outcry.live.stream import Stream
+from outcry.market.ladder import Ladder
+from outcry.trades.feed import Ended, Event, Heartbeat
 
 #: Two brackets of the night at 5499 to 5500, and one of the next day at 5510.
 NIGHTLY = [Trades(rows((NIGHT + SECOND, 21_996, 3))), Trades(rows((NIGHT + 31 * MINUTE, 22_000, 4)))]

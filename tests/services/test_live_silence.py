@@ -6,13 +6,13 @@ import pytest
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
 from tests.services.test_live_engine import CAUGHT, CLOSE, OPEN, day
 
-from outcry.core.instruments import Contract
+from outcry.app import House
 from outcry.feeds import inlet
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.ports.feed import Event, Heartbeat, Trades
-from outcry.services.live.board import Board, Channel, Standing
-from outcry.services.pushing import Push
-from outcry.wiring import House
+from outcry.live.registry import Board, Channel, Standing
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Event, Heartbeat, Trades
+from outcry.trades.push_format import Push
 
 NEXT = OPEN + 24 * 60 * MINUTE
 FEED = "pushed"

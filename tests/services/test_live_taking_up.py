@@ -9,12 +9,12 @@ from threading import Event
 from tests.contract.outbox_stage import ALERT
 from tests.services.live_stage import ES, MINUTE, SECOND, ScriptFeed, Stage, played, rows, run
 
-from outcry.ports.feed import CaughtUp, Ended, Trades
-from outcry.ports.live import Frame, LogTakenOver, StreamKey
-from outcry.ports.records import Quality
-from outcry.ports.store import StoreBusy
-from outcry.ports.tape import TapeDamaged, TapeInUse
-from outcry.wiring import House
+from outcry.app import House
+from outcry.database.errors import StoreBusy
+from outcry.live.model import Frame, LogTakenOver, StreamKey
+from outcry.sessions.tape_model import TapeDamaged, TapeInUse
+from outcry.trades.feed import CaughtUp, Ended, Trades
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 CAUGHT = CaughtUp(OPEN, Quality.TICKS)

@@ -4,14 +4,14 @@ from datetime import date
 
 from tests.services.conftest import Write
 
-from outcry.accounts.licences import OPERATOR, Grant, Scope, resolve
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import Contract
-from outcry.core.opening import Opening
-from outcry.ports.files import ReadOptions
-from outcry.services.live.references import References
-from outcry.services.shelf import Place, Shelves
-from outcry.wiring import House
+from outcry.access.licences import OPERATOR, Grant, Scope, resolve
+from outcry.app import House
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import Contract
+from outcry.market.opening import Opening
+from outcry.recordings.file_model import ReadOptions
+from outcry.sessions.completed_sessions import Place, Shelves
+from outcry.sessions.references import References
 
 SEPTEMBER = Contract("ES", 2024, 9)
 MINUTES = 405  # 09:30 to 16:15 in New York

@@ -42,17 +42,19 @@ from tests.services.live_stage import (
 )
 from tests.services.test_live_engine import OPEN
 
-from outcry.core.view import Capture
-from outcry.ports.feed import Status
-from outcry.ports.latest import Latest
-from outcry.ports.live import LogTakenOver, StreamKey
-from outcry.ports.partitions import PARTITIONS, partition_of_stream
-from outcry.services.live import entries, mirror, publisher
-from outcry.services.live.board import Board, Channel
-from outcry.services.live.mirror import Mirror
-from outcry.services.live.publisher import Publisher
-from outcry.services.live.state import ALIVE, Alive, state_of
-from outcry.wiring import House
+from outcry.app import House
+from outcry.cluster import replica as mirror
+from outcry.cluster import state_publisher
+from outcry.cluster.latest import Latest
+from outcry.cluster.replica import Mirror
+from outcry.cluster.state_publisher import Publisher
+from outcry.cluster.wire_state import ALIVE, Alive, state_of
+from outcry.live import entries
+from outcry.live.model import LogTakenOver, StreamKey
+from outcry.live.partitions import PARTITIONS, partition_of_stream
+from outcry.live.registry import Board, Channel
+from outcry.market.live_view import Capture
+from outcry.trades.feed import Status
 
 KEY = StreamKey(0, "script", ES)
 PARTITION = partition_of_stream(KEY.text)
@@ -224,8 +226,8 @@ def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
 
 def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log keeps nothing more: the process lives, and says of which stream it cannot tell."""
-    monkeypatch.setattr(publisher, "_LATE_S", 0.1)
-    monkeypatch.setattr(publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(state_publisher, "_LATE_S", 0.1)
+    monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
 
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
@@ -246,7 +248,7 @@ def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pyt
 def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 0.5)
 
     async def work(staged: Stage) -> None:
@@ -307,7 +309,7 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bus that lost its memory has them back; of an engine that is gone for good nothing stays for ever."""
-    monkeypatch.setattr(publisher, "AGAIN_S", 0.2)
+    monkeypatch.setattr(state_publisher, "AGAIN_S", 0.2)
     monkeypatch.setattr(mirror, "KEPT_S", 1.0)
     monkeypatch.setattr(mirror, "_TICK_S", 0.01)
 

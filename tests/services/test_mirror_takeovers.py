@@ -13,12 +13,13 @@ from tests.live_views import ESH26, NOW_NS
 from tests.local_calls import Bus
 from tests.services.test_mirror import Clock, every, key_of, running, until
 
-from outcry.ports.live import LogTakenOver, StreamKey
-from outcry.ports.partitions import PARTITIONS
-from outcry.services.live import mirror, publisher
-from outcry.services.live.board import Board, Channel, Standing
-from outcry.services.live.mirror import Mirror
-from outcry.services.live.publisher import Publisher
+from outcry.cluster import replica as mirror
+from outcry.cluster import state_publisher
+from outcry.cluster.replica import Mirror
+from outcry.cluster.state_publisher import Publisher
+from outcry.live.model import LogTakenOver, StreamKey
+from outcry.live.partitions import PARTITIONS
+from outcry.live.registry import Board, Channel, Standing
 
 KEYS = [StreamKey(owner, "feed", ESH26) for owner in range(6)]
 LIVE = Standing(live=True, reason="live", market_ns=5, trade_date=None)
@@ -127,8 +128,8 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
 ) -> None:
     """Where a log began anew, a process that lost it before and does not know may show its old state once more; the
     owner finds out when it puts its own again, moved or not."""
-    monkeypatch.setattr(publisher, "AGAIN_S", 1.0)
-    monkeypatch.setattr(publisher, "BEAT_S", 0.05)
+    monkeypatch.setattr(state_publisher, "AGAIN_S", 1.0)
+    monkeypatch.setattr(state_publisher, "BEAT_S", 0.05)
     monkeypatch.setattr(mirror, "SILENT_S", 1.0)
     chance = random.Random(seed)
 

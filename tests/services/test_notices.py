@@ -8,12 +8,12 @@ import pytest
 from support.events import tell_into
 from tests.services.delivery_stage import BEGIN_NS, Stage, staged
 
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.mailer import Mail, MailFailed
-from outcry.ports.outbox import Parcel
-from outcry.ports.store import StoreBusy
-from outcry.services.dispatch.notices import OwnerNotices
-from outcry.store.identity import SqlIdentityStore
+from outcry.database.errors import StoreBusy
+from outcry.delivery.notices import OwnerNotices
+from outcry.delivery.outbox_model import Parcel
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.mailer import Mail, MailFailed
+from outcry.people.store import SqlIdentityStore
 
 SHOWN = "hooks.mysite.dev/…0042"
 URL = "https://outcry.example.com"

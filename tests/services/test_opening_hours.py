@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from outcry.core.calendar import SessionKind
-from outcry.services.opening_hours import OpeningHours
-from outcry.store.reference import load_reference
+from outcry.market.calendar import SessionKind
+from outcry.sessions.opening_hours import OpeningHours
+from outcry.trades.reference_tables import load_reference
 
 NEW_YORK = ZoneInfo("America/New_York")
 HOURS = OpeningHours(load_reference().calendar)

@@ -8,12 +8,20 @@ from pathlib import Path
 import pytest
 from tests.services.delivery_stage import ARRIVED, BEGIN_NS, FAILED, Stage, staged
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.outbox import NEVER, TRANSITIONS, Backlog, EntryPhase, Lane, Sign, moved_by
-from outcry.ports.sender import Sent, Verdict
-from outcry.services.dispatch import lanes
-from outcry.services.signing_secrets import place_of
+from outcry.delivery import queue_breaker
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox_model import (
+    NEVER,
+    TRANSITIONS,
+    Backlog,
+    EntryPhase,
+    Lane,
+    Sign,
+    moved_by,
+)
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.signing_secrets import place_of
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 S, M, H, D = NANOS_PER_SECOND, NANOS_PER_MINUTE, NANOS_PER_HOUR, NANOS_PER_DAY
 
@@ -60,21 +68,21 @@ def test_warnings_and_the_end_come_one_at_a_time_half_a_day_apart() -> None:
     lane, said = Lane(), list[tuple[int, int]]()
     for hours in (0, 150, 151, 161, 162, 163, 173):
         now_ns = BEGIN_NS + hours * H
-        lane = lanes.failed(lane, now_ns)
-        if lanes.reason_off(lane):
+        lane = queue_breaker.failed(lane, now_ns)
+        if queue_breaker.reason_off(lane):
             said.append((hours, 0))
-        after = lanes.warned(lane, now_ns)
+        after = queue_breaker.warned(lane, now_ns)
         if after.warned > lane.warned:
             said.append((hours, after.warned))
         lane = after
     assert said == [(150, 1), (162, 2)]
-    assert lanes.reason_off(lanes.failed(lane, BEGIN_NS + 174 * H)) == "failing"
+    assert queue_breaker.reason_off(queue_breaker.failed(lane, BEGIN_NS + 174 * H)) == "failing"
 
 
 def test_nobody_is_switched_off_before_five_days_however_often_warned() -> None:
     lane = Lane(failing_since_ns=BEGIN_NS, warned=2, warned_ns=BEGIN_NS + 3 * D)
-    assert lanes.reason_off(lanes.failed(lane, BEGIN_NS + 5 * D - 1)) == ""
-    assert lanes.reason_off(lanes.failed(lane, BEGIN_NS + 5 * D)) == "failing"
+    assert queue_breaker.reason_off(queue_breaker.failed(lane, BEGIN_NS + 5 * D - 1)) == ""
+    assert queue_breaker.reason_off(queue_breaker.failed(lane, BEGIN_NS + 5 * D)) == "failing"
 
 
 def test_an_endpoint_that_answers_is_there_though_it_refuses_a_message(stage: Stage) -> None:

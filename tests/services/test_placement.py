@@ -2,8 +2,8 @@
 
 import pytest
 
-from outcry.services.answers import ProfileRow
-from outcry.services.placement import tpos_around, value_place
+from outcry.answers.value_relation import tpos_around, value_place
+from outcry.wire.answers import ProfileRow
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outcry.core.instruments import Contract
-from outcry.ports.feed import (
+from outcry.base.errors import InvalidRequest
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
     LIVE_TRADE,
     Amend,
     Backfill,
@@ -28,10 +29,9 @@ from outcry.ports.feed import (
     Trades,
     VolumeCounter,
 )
-from outcry.ports.records import BAR, Quality
-from outcry.services.errors import InvalidRequest
-from outcry.services.pushing import MOST_BODY_BYTES, Again, Push, read_push, write_push
-from outcry.store.reference import load_reference
+from outcry.trades.push_format import MOST_BODY_BYTES, Again, Push, read_push, write_push
+from outcry.trades.records import BAR, Quality
+from outcry.trades.reference_tables import load_reference
 
 UNIVERSE = load_reference().universe
 ES = Contract("ES", 2013, 12)

@@ -7,11 +7,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outcry.accounts.licences import EXCHANGE_EMBARGO_NS, Grant, Scope
-from outcry.ports.files import ReadOptions
-from outcry.services.answers import LevelsAnswer
-from outcry.services.errors import InvalidParameter, MissingSymbol, NoLicensedSource, NotFound, UnknownSymbol
-from outcry.wiring import House
+from outcry.access.licences import EXCHANGE_EMBARGO_NS, Grant, Scope
+from outcry.app import House
+from outcry.base.errors import (
+    InvalidParameter,
+    MissingSymbol,
+    NoLicensedSource,
+    NotFound,
+    UnknownSymbol,
+)
+from outcry.recordings.file_model import ReadOptions
+from outcry.wire.answers import LevelsAnswer
 
 Write = Callable[..., Path]
 GRANTED = Scope(1, (Grant("everyone", "completed", (), None, None),))

@@ -28,13 +28,13 @@ from tests.live_views import (
     query,
 )
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.services import wording
-from outcry.services.answers import LevelsAnswer
-from outcry.services.errors import NoLicensedSource, UnknownSymbol
-from outcry.services.live.board import Board, Seen
-from outcry.services.living import Encoder
-from outcry.services.query import Query
+from outcry.access.licences import Grant, Scope
+from outcry.answers import wording
+from outcry.answers.live_answers import Encoder
+from outcry.answers.query import Query
+from outcry.base.errors import NoLicensedSource, UnknownSymbol
+from outcry.live.registry import Board, Seen
+from outcry.wire.answers import LevelsAnswer
 
 MIDNIGHT_NS = 1_767_744_000_000_000_000  # 2026-01-07T00:00Z
 
@@ -240,7 +240,7 @@ def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0]
-    monkeypatch.setattr("outcry.services.living.monotonic_ns", lambda: now[0])
+    monkeypatch.setattr("outcry.answers.live_answers.monotonic_ns", lambda: now[0])
     board = Board()
     shown = Shown(board)
     living = query(board).levels(ANN, "ES", NOW_NS).living

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from outcry.core.instruments import Contract
-from outcry.services.errors import InvalidRequest
-from outcry.services.pushing import Usage
-from outcry.services.quotas import MEASURED_S, Limits, Quotas
+from outcry.base.errors import InvalidRequest
+from outcry.live.quotas import MEASURED_S, Limits, Quotas
+from outcry.market.instruments import Contract
+from outcry.trades.push_format import Usage
 
 USER = 7
 ES = Contract("ES", 2026, 12)

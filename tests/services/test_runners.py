@@ -4,9 +4,9 @@ import random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from outcry.core.instruments import Contract
-from outcry.ports.live import StreamKey
-from outcry.services.live.runners import Runners
+from outcry.live.model import StreamKey
+from outcry.live.runners import Runners
+from outcry.market.instruments import Contract
 
 
 def test_whose_streams_there_are_is_known_whatever_came_and_went() -> None:

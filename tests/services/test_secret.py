@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from outcry.ports.delivery import Target
-from outcry.services.identity.browsers import Origin
-from outcry.services.subscriptions import Wish
-from outcry.settings import Settings
-from outcry.wiring import SECRET_FILE, House, MissingSecret, open_house
+from outcry.app import SECRET_FILE, House, MissingSecret, open_house
+from outcry.app.settings import Settings
+from outcry.delivery.model import Target
+from outcry.delivery.subscriptions import Wish
+from outcry.people.browsers import Origin
 
 NOW_NS = 1_767_366_245 * 10**9
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from standardwebhooks import Webhook
 
-from outcry.services.sink import MOST_RECEIPTS, MOST_SECRETS, Manner, SecretRefused, Signature, Sink
+from outcry.delivery.sink import MOST_RECEIPTS, MOST_SECRETS, Manner, SecretRefused, Signature, Sink
 
 NOW_S = 1_772_640_000
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()

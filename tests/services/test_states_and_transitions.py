@@ -16,18 +16,19 @@ from tests.brokers.memory_peer import MemoryPeer
 from tests.brokers.stage import CLOSE_NS, DAY, ES, MINUTE, NQ, OPEN_NS, RUSH, Stage, at, staged
 from tests.within import within
 
-from outcry.core.calendar import SessionKind
-from outcry.core.ladder import Bracket, Ladder
-from outcry.core.snapshot import dump
-from outcry.ports.adapters import Kit
-from outcry.ports.connections import ConnectionPhase
-from outcry.ports.records import TRADE, Quality
-from outcry.ports.store import GrantRow, SessionRow, Tier
-from outcry.services.answers import LevelsAnswer
-from outcry.services.connections.lifecycle import RESTING
-from outcry.services.connections.wanted import wanted_by
-from outcry.services.errors import NoLicensedSource
-from outcry.store.identity import SqlIdentityStore
+from outcry.access.model import GrantRow, Tier
+from outcry.base.errors import NoLicensedSource
+from outcry.connections.adapters import Kit
+from outcry.connections.lifecycle import RESTING
+from outcry.connections.model import ConnectionPhase
+from outcry.connections.wanted import wanted_by
+from outcry.market.calendar import SessionKind
+from outcry.market.ladder import Bracket, Ladder
+from outcry.market.snapshot import dump
+from outcry.people.store import SqlIdentityStore
+from outcry.sessions.store_model import SessionRow
+from outcry.trades.records import TRADE, Quality
+from outcry.wire.answers import LevelsAnswer
 
 LIVE_ONLY = ("updated_at", "last_price", "bias", "developing", "overnight", "playbook")
 MONDAY, TUESDAY = date(2026, 11, 16), date(2026, 11, 17)

@@ -6,22 +6,24 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from outcry.accounts.licences import Scope
-from outcry.core.units import NANOS_PER_DAY
-from outcry.deliver.address import AddressRule
-from outcry.ports.delivery import AttemptRow, Change, Outcome, SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.delivery import TestResult as Result
-from outcry.ports.outbox import Backlog, Lane
-from outcry.services.sealing import Seal, SealBroken
-from outcry.services.signing_secrets import place_of
-from outcry.services.subscription_phases import TRANSITIONS, Sign
-from outcry.services.subscriptions import (
-    NoSubscription,
-    SubscriptionRefused,
-    Subscriptions,
-    Wish,
+from outcry.access.licences import Scope
+from outcry.base.encryption import Seal, SealBroken
+from outcry.delivery.address import AddressRule
+from outcry.delivery.model import (
+    AttemptRow,
+    Change,
+    Outcome,
+    SubscriptionPhase,
+    SubscriptionRow,
+    Target,
 )
-from outcry.services.target_addresses import shown_of
+from outcry.delivery.model import TestResult as Result
+from outcry.delivery.outbox_model import Backlog, Lane
+from outcry.delivery.signing_secrets import place_of
+from outcry.delivery.subscription_phases import TRANSITIONS, Sign
+from outcry.delivery.subscriptions import NoSubscription, SubscriptionRefused, Subscriptions, Wish
+from outcry.delivery.target_addresses import shown_of
+from outcry.market.units import NANOS_PER_DAY
 
 ANN, BOB = 1, 2
 NOW_NS = 1_767_366_245 * 10**9

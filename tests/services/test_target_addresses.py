@@ -2,8 +2,8 @@
 
 import pytest
 
-from outcry.ports.delivery import Target
-from outcry.services.target_addresses import form_fault, mailbox_of, shown_of
+from outcry.delivery.model import Target
+from outcry.delivery.target_addresses import form_fault, mailbox_of, shown_of
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 from tests.services.memory_identity import HandClock
 
-from outcry.services.identity.tickets import LASTING_NS, Tickets
+from outcry.people.tickets import LASTING_NS, Tickets
 
 SECRET = b"a secret of the tests, of 32 b.."
 EARLIER = (

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from tests.services.live_stage import ES, MINUTE, OWN_CLOCK, SECOND, Stage, rows, run
 
-from outcry.bus.log import FileLog
-from outcry.client.outward import Outward
-from outcry.client.over_calls import OverCalls
-from outcry.client.spool import Spool
-from outcry.client.spooled import SpooledLine
+from outcry.agent.outward import Outward
+from outcry.agent.spool import Spool
+from outcry.agent.spooled import SpooledLine
+from outcry.app import House
+from outcry.cluster.over_calls import OverCalls
 from outcry.feeds.pushed import PushedFeeds
-from outcry.ports.feed import CaughtUp, Event, Trades
-from outcry.ports.live import StreamKey
-from outcry.ports.records import Quality
-from outcry.wiring import House
+from outcry.live.file_log import FileLog
+from outcry.live.model import StreamKey
+from outcry.trades.feed import CaughtUp, Event, Trades
+from outcry.trades.records import Quality
 
 OPEN = int(datetime(2024, 7, 2, 13, 30, tzinfo=UTC).timestamp()) * SECOND  # 09:30 New York
 KEY = StreamKey(0, "sierra", ES)

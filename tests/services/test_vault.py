@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outcry.ports.connections import ConnectionPhase, ConnectionRow, SealedEntries
-from outcry.services import vault as module
-from outcry.services.vault import Vault, VaultBroken, VaultKeys, rewrapped
+from outcry.connections import vault as module
+from outcry.connections.model import ConnectionPhase, ConnectionRow, SealedEntries
+from outcry.connections.vault import Vault, VaultBroken, VaultKeys, rewrapped
 
 ENTRIES = {"key": "db-SuperSecretKey0123456789abcde", "account": "Grün"}
 K1, K2 = secrets.token_bytes(32), secrets.token_bytes(32)
@@ -114,7 +114,7 @@ def test_keys_and_entries_are_in_no_representation_and_no_complaint() -> None:
 
 
 def test_a_canary_tells_the_right_key_from_another_of_its_name() -> None:
-    from outcry.ports.vault import VaultKeyRow
+    from outcry.connections.vault_model import VaultKeyRow
 
     keys = VaultKeys({"k1": K1, "k2": K1})
     row = VaultKeyRow("k1", keys.canary("k1"), 0, None)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from outcry.app import House, open_house
+from outcry.app.settings import BadSettings, Settings, read_settings
+from outcry.app.vault import VAULT_FILE, BadVaultKeys, exchanging, vault_of
 from outcry.cli import backup, doctor, vaulting
-from outcry.ports.connections import ConnectionPhase, ConnectionRow
-from outcry.services.vault import Vault, VaultBroken
-from outcry.settings import BadSettings, Settings, read_settings
-from outcry.store.connections import SqlConnectionStore
-from outcry.store.vault import SqlVaultStore
-from outcry.wiring import House, open_house
-from outcry.wiring.vault import VAULT_FILE, BadVaultKeys, exchanging, vault_of
+from outcry.connections.model import ConnectionPhase, ConnectionRow
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.vault import Vault, VaultBroken
+from outcry.connections.vault_store import SqlVaultStore
 
 ENTRIES = {"key": "db-SuperSecretKey"}
 A, B = "aa" * 32, "bb" * 32

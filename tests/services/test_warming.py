@@ -7,19 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from outcry.accounts.licences import OPERATOR, VISITOR, Grant, Scope
+from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
+from outcry.answers.warming import MOST, Warmed, warm
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.cli import warming as console
-from outcry.core.calendar import SessionKind
-from outcry.core.ladder import Ladder
+from outcry.database.errors import StoreBusy
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
 from outcry.http.logs import open_journal
-from outcry.ports.store import DatasetRow, StoreBusy
-from outcry.services import shelf
-from outcry.services.demo import write_history
-from outcry.services.warming import MOST, Warmed, warm
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.market.calendar import SessionKind
+from outcry.market.ladder import Ladder
+from outcry.sessions import completed_sessions
+from outcry.sessions.demo_history import write_history
+from outcry.sessions.store_model import DatasetRow
 
 TODAY = date(2026, 3, 4)
 VISITORS = Scope(VISITOR, (Grant("everyone", "completed", (), None, None, 0),))
@@ -102,8 +103,8 @@ def test_nothing_is_decoded_for_a_first_page_or_answer_after_it(
         decoded.append(packed)
         return load(packed)
 
-    load = shelf.load
-    monkeypatch.setattr(shelf, "load", counted)
+    load = completed_sessions.load
+    monkeypatch.setattr(completed_sessions, "load", counted)
     log = io.BytesIO()
     console.warm_up(house, open_journal(log, house.clock))
     assert decoded

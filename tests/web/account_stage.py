@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 from tests.web.broker_stage import ScriptedConnections
 from tests.web.webstage import Got, Visitor, WebStage, bare_stage
 
-from outcry.core.instruments import Contract
-from outcry.ports.live import StreamKey
-from outcry.services.live.board import Board, Channel, Standing
+from outcry.live.model import StreamKey
+from outcry.live.registry import Board, Channel, Standing
+from outcry.market.instruments import Contract
 
 FORM = {"content-type": "application/x-www-form-urlencoded"}
 
@@ -88,7 +88,7 @@ class Read:
 @contextmanager
 def unconfirmed() -> Iterator[None]:
     """As if everybody's last proof of who they are were too long ago."""
-    with patch("outcry.services.identity.browsers.RECENT_NS", 0):
+    with patch("outcry.people.browsers.RECENT_NS", 0):
         yield
 
 
@@ -104,7 +104,7 @@ def account_stage(
     with ExitStack() as up:
         with ExitStack() as replaced:
             for name, make in parts.items():
-                replaced.enter_context(patch(f"outcry.wiring.people.{name}", make))
+                replaced.enter_context(patch(f"outcry.app.people.{name}", make))
             stage = up.enter_context(bare_stage(folder, environment, connections=connections))
         yield stage
 

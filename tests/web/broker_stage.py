@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from outcry.ports.connections import (
+from outcry.connections.model import (
     Broker,
     BrokerField,
     CheckStep,
@@ -17,9 +17,9 @@ from outcry.ports.connections import (
     ConnectionRow,
     Finding,
 )
-from outcry.services.connections.pushed import PushedConnections
-from outcry.services.live.board import Board
-from outcry.web.supplies import PageServices
+from outcry.connections.pushed import PushedConnections
+from outcry.live.registry import Board
+from outcry.web.page_services import PageServices
 
 ACME = Broker(
     "acme",
@@ -154,5 +154,5 @@ def connected_by(connections: ScriptedConnections | None) -> Iterator[None]:
         connections.board = parts["board"]
         return PageServices(**(parts | {"connections": connections}))
 
-    with patch("outcry.web.supplies.PageServices", supplied):
+    with patch("outcry.web.page_services.PageServices", supplied):
         yield

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.web.browsing import Opened, Window, launch, window
 from tests.web.webstage import WebStage, bare_stage, demo_stage
 
-from outcry.deliver.names import NameService
+from outcry.delivery.names import NameService
 
 expect.set_options(timeout=60_000)
 
@@ -23,7 +23,7 @@ def nobody_found(name: str) -> list[str]:
 @pytest.fixture(scope="session", autouse=True)
 def no_names() -> Iterator[None]:
     """Webhooks of the stages lead nowhere: no name of the outside is found."""
-    with patch("outcry.wiring.delivery.NameService", partial(NameService, nobody_found)):
+    with patch("outcry.app.delivery.NameService", partial(NameService, nobody_found)):
         yield
 
 

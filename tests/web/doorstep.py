@@ -18,14 +18,14 @@ import pyotp
 from argon2 import PasswordHasher
 from tests.web.webstage import DAY, PASSWORD, Got, MovableClock, Visitor
 
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.http.server import Binding, build_server
-from outcry.ports.identity import UserRow
-from outcry.ports.mailer import Mail
-from outcry.ports.openid import OpenIdAnswer, OpenIdRequest
-from outcry.services.identity.browsers import Origin
-from outcry.services.identity.service import Identity
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.people.browsers import Origin
+from outcry.people.mailer import Mail
+from outcry.people.model import UserRow
+from outcry.people.openid_model import OpenIdAnswer, OpenIdRequest
+from outcry.people.service import Identity
 
 ANN = "ann@example.com"
 BEN = "ben@example.com"

@@ -11,22 +11,22 @@ from typing import Literal
 from tests.web.account_stage import Member, show
 from tests.web.webstage import SHOWS, WebStage
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_HOUR
-from outcry.ports.connections import ConnectionPhase, ConnectionRow
-from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.identity import Preferences, UserRow
-from outcry.ports.outbox import Lane
-from outcry.ports.store import GrantRow
-from outcry.services.consent_links import ConsentLinks
-from outcry.services.datasets import ATTESTATION
-from outcry.services.identity.browsers import Origin
-from outcry.services.subscriptions import Wish
-from outcry.store.outbox import SqlOutbox
-from outcry.store.subscriptions import SqlSubscriptionStore
-from outcry.web.pages import all_pages
-from outcry.wiring import House
-from outcry.wiring.secret import derived
+from outcry.access.model import GrantRow
+from outcry.app import House
+from outcry.app.secret import derived
+from outcry.connections.model import ConnectionPhase, ConnectionRow
+from outcry.delivery.consent_links import ConsentLinks
+from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.outbox_model import Lane
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.delivery.subscriptions import Wish
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_HOUR
+from outcry.people.browsers import Origin
+from outcry.people.model import Preferences, UserRow
+from outcry.sessions.datasets import ATTESTATION
+from outcry.web.routes import all_pages
 
 
 @dataclass(frozen=True)

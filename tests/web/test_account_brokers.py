@@ -8,11 +8,11 @@ from tests.web.account_stage import Member, Read, account_stage, show, unconfirm
 from tests.web.broker_stage import GIVEN, ScriptedConnections
 from tests.web.webstage import WebStage
 
-from outcry.accounts.licences import Scope
-from outcry.core.instruments import Contract
-from outcry.ports.connections import ConnectionPhase
-from outcry.ports.live import StreamKey
-from outcry.services.connections.pushed import PushedConnections
+from outcry.access.licences import Scope
+from outcry.connections.model import ConnectionPhase
+from outcry.connections.pushed import PushedConnections
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from tests.web.account_stage import Member, Read
 from tests.web.webhook_stage import ScriptedDeliverer, disabled, lane, made, webhook_stage
 from tests.web.webstage import WebStage
 
-from outcry.ports.identity import Preferences
-from outcry.web.desk import Visit
-from outcry.web.moments import moment
+from outcry.people.model import Preferences
+from outcry.web.dates import moment
+from outcry.web.page_context import Visit
 
 TYPED = {"language": "de", "theme": "dark", "time_zone": "Asia/Tokyo", "digest_hour": "6", "shortcuts": "yes"}
 

@@ -7,7 +7,7 @@ import pytest
 from tests.web.account_stage import Member, Read, account_stage, show, unconfirmed
 from tests.web.webstage import WebStage
 
-from outcry.core.instruments import Contract
+from outcry.market.instruments import Contract
 
 PAGES = (
     "/operator",

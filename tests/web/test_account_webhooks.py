@@ -21,8 +21,8 @@ from tests.web.webhook_stage import (
 )
 from tests.web.webstage import WebStage
 
-from outcry.ports.delivery import SubscriptionPhase, Target
-from outcry.ports.delivery import TestResult as Result
+from outcry.delivery.model import SubscriptionPhase, Target
+from outcry.delivery.model import TestResult as Result
 
 HOSTILE = "\"><script>alert('x')</script>{{7*7}}"
 DELIVERER = ScriptedDeliverer()

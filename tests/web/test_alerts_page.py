@@ -13,8 +13,8 @@ from playwright.sync_api import Page, Route, expect
 from tests.web.browsing import Opened
 from tests.web.webstage import WebStage
 
-from outcry.core.structure.machine import AlertType
 from outcry.feeds.simulator.clock import DemoClock
+from outcry.market.alerts.machine import AlertType
 
 _SEQ = re.compile(r'<tr data-seq="(\d+)"')
 
@@ -121,7 +121,7 @@ def test_rows_recorded_since_are_given_alone(busy: WebStage) -> None:
 
 
 def test_older_pages_go_on_where_the_newer_ended(busy: WebStage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outcry.web.alerts.PAGE_ROWS", 3)
+    monkeypatch.setattr("outcry.web.alerts.page.PAGE_ROWS", 3)
     first = busy.visitor().get("/alerts").text
     found = [int(seq) for seq in _SEQ.findall(first)]
     assert len(found) == 3
@@ -379,7 +379,7 @@ def test_an_alert_has_arrived_late_by_its_record_and_says_so_to_everybody(
 def test_everything_missed_arrives_however_much_it_is(
     own_stage: WebStage, tabs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outcry.web.alerts.PAGE_ROWS", 3)
+    monkeypatch.setattr("outcry.web.alerts.page.PAGE_ROWS", 3)
     tab = tabs(own_stage)
     tab.go("/alerts")
     until(tab.page, lambda: bool(numbers(tab.page)), "no alert of the morning is told")
@@ -441,7 +441,7 @@ def test_a_symbol_that_is_not_live_any_more_is_marked_so(busy: WebStage) -> None
 def test_a_day_without_alerts_says_what_is_nearest_to_a_level(
     busy: WebStage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outcry.web.alerts._today", lambda *_: 0)
+    monkeypatch.setattr("outcry.web.alerts.page._today", lambda *_: 0)
     for language, says in (("en", "Closest to a level"), ("de", "Am nächsten an einem Level")):
         text = busy.visitor(language).get("/alerts").text
         found = re.search(rf"{says}: (\w+) (?:at|bei) ([\d,.']+), \w+(?: [↑↓])? ([\d,.']+)\.", text)

@@ -13,18 +13,18 @@ from tests.web.texts import all_texts, translated
 from tests.web.webstage import WebStage
 
 import outcry.feeds
-from outcry.accounts.licences import Scope
-from outcry.core.instruments import Contract
+from outcry.access.licences import Scope
+from outcry.answers.wording import STATES
+from outcry.connections.model import CheckStep, ConnectionPhase, ConnectionRow, Finding
+from outcry.database.errors import StoreBusy
 from outcry.feeds.adapters import adapters
-from outcry.ports.connections import CheckStep, ConnectionPhase, ConnectionRow, Finding
-from outcry.ports.live import StreamKey
-from outcry.ports.store import StoreBusy
-from outcry.services.wording import STATES
-from outcry.web.broker_forms import OURS
-from outcry.web.feed_words import connection_state, explained, found, next_step
-from outcry.web.guide import SOURCES
+from outcry.live.model import StreamKey
+from outcry.market.instruments import Contract
+from outcry.web.account.broker_forms import OURS
+from outcry.web.account.feed_words import connection_state, explained, found, next_step
+from outcry.web.account.vendor_words import CODES, VENDORS, cure_of, guide_address
+from outcry.web.guide.page import SOURCES
 from outcry.web.language import LANGUAGES, Languages
-from outcry.web.vendor_words import CODES, VENDORS, cure_of, guide_address
 
 ANN, NUMBER = 1, 7
 PLACE = f"/account/brokers/{NUMBER}"
@@ -193,7 +193,7 @@ def test_new_credentials_are_entered_whole_and_never_shown(
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks as often as a test likes."""
-    monkeypatch.setattr("outcry.web.broker_checking._CHECKS", 100)
+    monkeypatch.setattr("outcry.web.account.broker_checking._CHECKS", 100)
 
 
 def checked(ann: Member) -> str:

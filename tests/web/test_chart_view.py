@@ -2,7 +2,7 @@
 
 import pytest
 
-from outcry.web.chartview import PARTS, USUAL_PARTS, ChartView, view_of
+from outcry.web.symbol.chart_view import PARTS, USUAL_PARTS, ChartView, view_of
 
 
 def test_an_address_that_says_nothing_is_the_usual_view() -> None:

@@ -6,7 +6,7 @@ from functools import wraps
 from itertools import count
 from unittest.mock import patch
 
-from outcry.ports.connections import CheckStep, Finding
+from outcry.connections.model import CheckStep, Finding
 from outcry.web.checks import KEPT, Checks
 
 FOUND = [Finding(CheckStep.SIGN_IN, "", passed=True, code="ok")]

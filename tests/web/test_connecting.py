@@ -22,10 +22,10 @@ from tests.web.browsing import Window
 from tests.web.person import Person
 from tests.web.webstage import MovableClock, WebStage, bare_stage
 
-from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.connections import ConnectionPhase
-from outcry.ports.files import ReadOptions
-from outcry.store.connections import SqlConnectionStore
+from outcry.connections.model import ConnectionPhase
+from outcry.connections.store import SqlConnectionStore
+from outcry.market.units import NANOS_PER_DAY
+from outcry.recordings.file_model import ReadOptions
 
 #: The vendor's market moves on this often.
 STEP_S = 0.05

@@ -2,9 +2,14 @@
 
 import pytest
 
+from outcry.web.account.delivery_times import timed
+from outcry.web.account.delivery_words import (
+    ADDRESS_CODES,
+    RESULT_CODES,
+    address_words,
+    result_words,
+)
 from outcry.web.as_text import as_seen
-from outcry.web.delivery_times import timed
-from outcry.web.delivery_words import ADDRESS_CODES, RESULT_CODES, address_words, result_words
 from outcry.web.language import LANGUAGES, Languages
 
 #: What the guard says of an address, and what senders, the dispatcher and tests say of a delivery.

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.web.browsing import Opened
 
-from outcry.services.charting import Notation
-from outcry.web.figures import (
+from outcry.answers.charting import Notation
+from outcry.web.number_format import (
     age_text,
     lots_text,
     percent_text,

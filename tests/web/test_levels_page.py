@@ -13,9 +13,9 @@ from playwright.sync_api import Page
 from tests.web.browsing import Opened
 from tests.web.webstage import SHOWS, WebStage
 
-from outcry.services.wording import STATES
+from outcry.answers.wording import STATES
 from outcry.web.language import Languages
-from outcry.web.states import state_of
+from outcry.web.status_labels import state_of
 
 _ROW = re.compile(r'<tr id="row-(\w+)" class="(.*?)" data-symbol.*?</tr>', re.DOTALL)
 _CELL = re.compile(

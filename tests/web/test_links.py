@@ -19,10 +19,10 @@ from tests.web.doorstep import (
 )
 from tests.web.webstage import PASSWORD, Got, Visitor
 
-from outcry.ports.identity import UserRow
-from outcry.ports.openid import OpenIdAnswer
-from outcry.services.identity.browsers import Origin
-from outcry.store.identity import SqlIdentityStore
+from outcry.people.browsers import Origin
+from outcry.people.model import UserRow
+from outcry.people.openid_model import OpenIdAnswer
+from outcry.people.store import SqlIdentityStore
 
 SITE = "http://localhost"
 

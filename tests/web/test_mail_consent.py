@@ -11,9 +11,9 @@ from tests.deliver.test_mail import Taken, server
 from tests.web.account_stage import FORM, Member, Read, account_stage
 from tests.web.webstage import Visitor, WebStage
 
-from outcry.ports.delivery import SubscriptionPhase, SubscriptionRow
-from outcry.services.consent_links import ConsentLinks
-from outcry.wiring.secret import derived
+from outcry.app.secret import derived
+from outcry.delivery.consent_links import ConsentLinks
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow
 
 READER = "reader@example.com"
 SITE = "http://localhost"

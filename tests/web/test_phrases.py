@@ -6,22 +6,22 @@ from datetime import date
 import pytest
 from tests.web.texts import translated
 
-from outcry.core.bias import Bias
-from outcry.core.calendar import SessionKind
-from outcry.core.daytype import DayType, OpenType
-from outcry.core.levels import Carried, Dated
-from outcry.core.opening import Opening, Prior
-from outcry.core.plans import Plan, ScenarioId, plans
-from outcry.core.playbook import Status
-from outcry.core.structure.machine import AlertType
-from outcry.services import alert_phrases
-from outcry.services.alerts import AlertEntry
-from outcry.services.answers import BiasVotes, Scenario
-from outcry.services.charting import Notation
-from outcry.web import phrases, playbook_words
+from outcry.answers import alert_phrases
+from outcry.answers.alerts import AlertEntry
+from outcry.answers.charting import Notation
+from outcry.market.alerts.machine import AlertType
+from outcry.market.bias import Bias
+from outcry.market.calendar import SessionKind
+from outcry.market.day_type import DayType, OpenType
+from outcry.market.levels import Carried, Dated
+from outcry.market.opening import Opening, Prior
+from outcry.market.plans import Plan, ScenarioId, plans
+from outcry.market.playbook import Status
+from outcry.web.formatter import Clock, Pen, left
 from outcry.web.language import Languages
-from outcry.web.pen import Clock, Pen, left
-from outcry.web.states import state_of
+from outcry.web.status_labels import state_of
+from outcry.web.symbol import phrases, playbook_words
+from outcry.wire.answers import BiasVotes, Scenario
 
 ENGLISH, GERMAN = Languages.words("en"), Languages.words("de")
 TICK_E9 = 250_000_000

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.web.browsing import Opened
 
-from outcry.http.words import InconsistentCatalogues, Vocabulary, compile_tree
+from outcry.base.translations import InconsistentCatalogues, Vocabulary, compile_tree
 
 HEADER = """msgid ""
 msgstr ""

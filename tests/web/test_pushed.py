@@ -13,9 +13,9 @@ from tests.web.test_journey import next_alert
 from tests.web.webhook_stage import kept, secret_on, wish
 from tests.web.webstage import WebStage, demo_stage
 
-from outcry.deliver.names import NameService
-from outcry.deliver.sink import receiver
-from outcry.wiring import SystemClock
+from outcry.app import SystemClock
+from outcry.delivery.names import NameService
+from outcry.delivery.sink_server import receiver
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def receiving(tmp_path: Path) -> Iterator[WebStage]:
     here = partial(NameService, lambda _name: ["127.0.0.1"])
     with (
         receiver(tmp_path / "receiver", SystemClock()) as received,
-        patch("outcry.wiring.delivery.NameService", here),
+        patch("outcry.app.delivery.NameService", here),
         demo_stage(tmp_path / "stage", received) as stage,
     ):
         yield stage

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from tests.web.doorstep import ANN, Doorstep, doorstep
 
-from outcry.core.instruments import Contract
-from outcry.ports.feed import LIVE_TRADE, Backfill, CaughtUp, FeedCaps, Resume, Trades
-from outcry.ports.records import Quality
-from outcry.ports.store import Role
-from outcry.services.pushing import MEDIA_TYPE, Push, write_push
+from outcry.access.model import Role
+from outcry.market.instruments import Contract
+from outcry.trades.feed import LIVE_TRADE, Backfill, CaughtUp, FeedCaps, Resume, Trades
+from outcry.trades.push_format import MEDIA_TYPE, Push, write_push
+from outcry.trades.records import Quality
 
 ES = Contract("ES", 2013, 12)
 CAPS = FeedCaps(1, False, True, Backfill.TICKS, 0, Resume.BY_TIME, False, own_clock=True)

@@ -15,16 +15,16 @@ from tests.web.browsing import Opened
 from tests.web.furnished import furnish
 from tests.web.webstage import WebStage
 
+from outcry.access.keys import KeyRefusal
+from outcry.answers.wording import STATES
 from outcry.api.openapi import build_document
+from outcry.app import SystemClock
 from outcry.http.errors import STATUS
-from outcry.services.accounts import KeyRefusal
-from outcry.services.wording import STATES
-from outcry.web.contract import Contract
+from outcry.web.guide.contract import Contract
+from outcry.web.guide.reference import EXAMPLES, SAMPLES, VERIFIERS
 from outcry.web.language import Languages
-from outcry.web.reference import EXAMPLES, SAMPLES, VERIFIERS
 from outcry.web.static import StaticFiles
-from outcry.web.templates import Templates
-from outcry.wiring import SystemClock
+from outcry.web.template_engine import Templates
 
 CONTRACT = Contract(build_document())
 CODE = re.compile(r'<p class="sample-name">([^<]+)</p>\s*<pre[^>]*><code>(.*?)</code></pre>', re.DOTALL)

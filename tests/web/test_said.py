@@ -1,6 +1,6 @@
 """What a form says is taken as a person could have typed it."""
 
-from outcry.web.desk import said
+from outcry.web.page_context import said
 
 
 def test_an_entry_holds_nothing_that_a_database_cannot_be_asked_about() -> None:

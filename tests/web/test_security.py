@@ -21,10 +21,10 @@ from tests.web.doorstep import (
 )
 from tests.web.webstage import PASSWORD, Got, Visitor
 
-from outcry.accounts.audit import Event
-from outcry.services.identity.browsers import Origin
-from outcry.web.agents import device
+from outcry.people.audit import Event
+from outcry.people.browsers import Origin
 from outcry.web.language import Languages
+from outcry.web.user_agents import device
 
 PAGES_OF_SECRETS = ("password", "email", "passkeys", "authenticator")
 

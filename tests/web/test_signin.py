@@ -23,12 +23,12 @@ from tests.web.doorstep import (
 from tests.web.webstage import PASSWORD, Got
 
 from outcry.cli.set_up import set_up_notice
-from outcry.ports.identity import UserRow
-from outcry.services.identity.browsers import Origin
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.web.desk import Visit
+from outcry.people.browsers import Origin
+from outcry.people.model import UserRow
+from outcry.people.refusals import Reason, Refused
 from outcry.web.entrance import faults_of
 from outcry.web.language import LANGUAGES, Languages
+from outcry.web.page_context import Visit
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.web.account_stage import Member, Read
 from tests.web.browsing import Window
 from tests.web.webstage import Got, WebStage
 
-from outcry.services.sink import Manner, Sink
+from outcry.delivery.sink import Manner, Sink
 
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 HOSTILE = "<script>alert(1)</script>\x1b[31m\u202eevil"

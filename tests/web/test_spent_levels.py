@@ -12,16 +12,16 @@ from support.chart_page import browsing, serving, shown
 from tests.web.browsing import Opened
 from tests.web.webstage import WebStage
 
-from outcry.accounts.licences import Grant, Scope
-from outcry.services.answers import DatedLevel
-from outcry.services.chart_answer import TouchedPoc
-from outcry.services.opening_hours import OpeningHours
-from outcry.services.scanning import ScanRow
-from outcry.web.ladder import Rung, rungs
+from outcry.access.licences import Grant, Scope
+from outcry.answers.scanning import ScanRow
+from outcry.sessions.opening_hours import OpeningHours
 from outcry.web.language import Languages
-from outcry.web.outlook import Gatherer, Outlook
-from outcry.web.scan import row_of
-from outcry.web.states import state_of
+from outcry.web.levels.scan import row_of
+from outcry.web.status_labels import state_of
+from outcry.web.symbol.ladder import Rung, rungs
+from outcry.web.symbol.outlook import Gatherer, Outlook
+from outcry.wire.answers import DatedLevel
+from outcry.wire.chart import TouchedPoc
 
 WORDS = Languages.words("en")
 AT = "2026-11-20T14:52:25.443Z"

@@ -18,14 +18,14 @@ from playwright.sync_api import Page, Route, expect
 from tests.web.browsing import Opened
 from tests.web.webstage import SHOWS, WebStage
 
-from outcry.services.charting import Notation
-from outcry.services.opening_hours import OpeningHours
-from outcry.store.reference import load_reference
-from outcry.web.chartview import ChartView
-from outcry.web.downloads import csv_bytes, safe_cell
+from outcry.answers.charting import Notation
+from outcry.sessions.opening_hours import OpeningHours
+from outcry.trades.reference_tables import load_reference
+from outcry.web.formatter import Clock, Pen
 from outcry.web.language import Languages
-from outcry.web.pen import Clock, Pen
-from outcry.web.symbol_parts import Looked, session_clock
+from outcry.web.symbol.chart_view import ChartView
+from outcry.web.symbol.downloads import csv_bytes, safe_cell
+from outcry.web.symbol.parts import Looked, session_clock
 
 _RUNG = re.compile(r'<tr data-price="(.*?)".*?</span>(.*?)</th>.*?<td class="number">(.*?)</td>', re.DOTALL)
 _TAG = re.compile(r"<[^>]+>")
@@ -570,7 +570,7 @@ def test_a_chart_that_cannot_be_fetched_says_so_and_is_tried_again(own_stage: We
 def test_a_contract_that_the_stream_does_not_tell_of_is_asked_for_now_and_then(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outcry.web.symbol._follows", lambda *_: False)
+    monkeypatch.setattr("outcry.web.symbol.page._follows", lambda *_: False)
     with opened() as tab:
         asked_for: list[str] = []
         tab.page.on("request", lambda request: asked_for.append(request.url))

@@ -26,8 +26,8 @@ from tests.web.webhook_stage import (
 )
 from tests.web.webstage import Got, WebStage
 
-from outcry.ports.delivery import SubscriptionPhase
-from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.delivery.model import SubscriptionPhase
+from outcry.delivery.subscription_store import SqlSubscriptionStore
 
 HOUR_NS = 3600 * 10**9
 DELIVERER = ScriptedDeliverer()
@@ -189,7 +189,7 @@ def test_what_waits_is_held_and_was_given_up_is_counted(stage: WebStage, ann: Me
 
 @pytest.mark.parametrize("reason", ["gone", "failing", "bounced", "address_lost"])
 def test_why_it_was_switched_off_and_how_it_comes_back(stage: WebStage, ann: Member, reason: str) -> None:
-    from outcry.web.delivery_words import result_words
+    from outcry.web.account.delivery_words import result_words
     from outcry.web.language import Words
 
     row = disabled(stage, made(stage, ann), reason)

@@ -11,16 +11,16 @@ from typing import Any
 from tests.web.account_stage import Member, account_stage
 from tests.web.webstage import Got, WebStage
 
-from outcry.accounts.licences import Audience
-from outcry.core.calendar import SessionKind
-from outcry.core.structure.machine import AlertType
-from outcry.deliver.address import read_rule
-from outcry.ports.delivery import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
-from outcry.ports.delivery import TestResult as Result
-from outcry.ports.live import AlertRow, FanOut
-from outcry.store import schema
-from outcry.store.outbox import SqlOutbox
-from outcry.store.subscriptions import SqlSubscriptionStore
+from outcry.access.licences import Audience
+from outcry.database import schema
+from outcry.delivery.address import read_rule
+from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.model import TestResult as Result
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.live.model import AlertRow, FanOut
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
 
 URL = "https://hooks.mysite.dev/outcry/very-secret-path-0042"
 SLACK = "https://hooks.slack.com/services/T0AB12CD3/B0EF45GH6/abcdefgh12345678"

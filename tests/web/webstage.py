@@ -24,25 +24,26 @@ from urllib.parse import urlencode
 import msgspec
 from tests.web.broker_stage import ScriptedConnections, connected_by
 
-from outcry.core.instruments import Contract
-from outcry.deliver.sink import Receiver
+from outcry.access.model import GrantRow
+from outcry.app import House, open_house
+from outcry.app.people import People, people_of
+from outcry.app.settings import read_settings
+from outcry.database.errors import StoreBusy
+from outcry.delivery.sink import Sink
+from outcry.delivery.sink_server import Receiver
 from outcry.feeds.adapters import adapters
 from outcry.feeds.simulator.clock import DemoClock
 from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
 from outcry.http.server import Binding, build_server
-from outcry.ports.identity import UserRow
-from outcry.ports.store import GrantRow, StoreBusy
-from outcry.services.demo import write_history
-from outcry.services.identity.browsers import Origin
-from outcry.services.live.board import Board, Channel, Standing
-from outcry.services.sink import Sink
-from outcry.settings import read_settings
-from outcry.store.reference import Reference
+from outcry.live.registry import Board, Channel, Standing
+from outcry.market.instruments import Contract
+from outcry.people.browsers import Origin
+from outcry.people.model import UserRow
+from outcry.sessions.demo_history import write_history
+from outcry.trades.reference_tables import Reference
 from outcry.web.language import Languages, Words
-from outcry.wiring import House, open_house
-from outcry.wiring.people import People, people_of
 
 SEED = 1848
 SESSIONS = 6

@@ -11,6 +11,8 @@ from functools import partial
 from secrets import token_bytes
 from typing import Any, BinaryIO, Protocol
 
+from outcry.access.keys import KeyRing, Licences
+from outcry.access.limiter import Limiter
 from outcry.api.dispatch import Dispatcher
 from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
@@ -20,8 +22,8 @@ from outcry.api.probes import PROBES, build_probes
 from outcry.api.query import Query
 from outcry.api.tickets import Tickets
 from outcry.api.uses import Uses
+from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent, tell_to
-from outcry.core.instruments import Universe
 from outcry.http.auth import Door, PageDoor
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import HotAnswers
@@ -29,14 +31,12 @@ from outcry.http.logs import AccessLog, Journal, open_journal
 from outcry.http.messages import load_catalogue
 from outcry.http.metrics import Metrics
 from outcry.http.protocol import MOST_HEAD_BYTES
-from outcry.http.pulse import Pulse
 from outcry.http.requests import RequestIds
-from outcry.ports.clock import Clock
-from outcry.ports.limiter import Limiter
-from outcry.ports.live import LiveStore
-from outcry.services.accounts import KeyRing, Licences
-from outcry.services.live.board import Board
-from outcry.services.pushing import MOST_BODY_BYTES, Intake
+from outcry.http.revision_poller import Pulse
+from outcry.live.model import LiveStore
+from outcry.live.registry import Board
+from outcry.market.instruments import Universe
+from outcry.trades.push_format import MOST_BODY_BYTES, Intake
 
 
 class Background(Protocol):

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-from outcry.accounts.licences import Scope
+from outcry.access.keys import KeyRefusal
+from outcry.access.licences import Scope
+from outcry.access.limiter import Verdict
 from outcry.api.endpoints import ENDPOINTS, Ask, Endpoint, Prepared
 from outcry.api.hub import Hub
 from outcry.api.ingest import PATH as INGEST_PATH
@@ -21,6 +23,8 @@ from outcry.api.parameters import read_query
 from outcry.api.query import Query
 from outcry.api.stream import STREAM, TICKET, Opened, Streams
 from outcry.api.telling import tell
+from outcry.base.errors import ServiceError
+from outcry.database.errors import StoreBusy
 from outcry.http.auth import Caller, anonymous
 from outcry.http.cache import AnswerCache, Computed, Encoded, Kept, Moving, names_etag
 from outcry.http.edge import Edge, Headers, Receive, Reply, Send
@@ -36,10 +40,6 @@ from outcry.http.errors import (
 )
 from outcry.http.fastpath import HotAnswers
 from outcry.http.requests import Asked
-from outcry.ports.limiter import Verdict
-from outcry.ports.store import StoreBusy
-from outcry.services.accounts import KeyRefusal
-from outcry.services.errors import ServiceError
 
 ALLOWED = ("GET", "HEAD")
 API, PAGE = "/api", "/page"

@@ -7,11 +7,12 @@ Rule kept: an endpoint is a row here; routing, the cache and the OpenAPI documen
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from outcry.accounts.licences import Scope
+from outcry.access.licences import Scope
+from outcry.answers.alerts import MOST_LISTED, USUALLY_LISTED, AlertsAnswer, AlertsHistoryAnswer
+from outcry.answers.charting import MOST_SESSIONS, USUAL_SESSIONS
 from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, date_of, number_of, symbol_of
 from outcry.api.query import Found, Query
-from outcry.services.alerts import MOST_LISTED, USUALLY_LISTED, AlertsAnswer, AlertsHistoryAnswer
-from outcry.services.answers import (
+from outcry.wire.answers import (
     Answer,
     ContextAnswer,
     HistoryAnswer,
@@ -19,8 +20,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
-from outcry.services.chart_answer import ChartAnswer
-from outcry.services.charting import MOST_SESSIONS, USUAL_SESSIONS
+from outcry.wire.chart import ChartAnswer
 
 Ask = Callable[[Query, Scope, int], Found[Answer]]
 Terms = tuple[str | int | None, ...]

@@ -1,8 +1,8 @@
 """One example of each answer for the OpenAPI document: worked figures of an invented session, not of a real
 day."""
 
-from outcry.services.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
-from outcry.services.answers import (
+from outcry.answers.alerts import Alert, AlertEntry, AlertsAnswer, AlertsHistoryAnswer
+from outcry.wire.answers import (
     COMPLETE_RULE,
     DISCLAIMER,
     Answer,
@@ -24,7 +24,7 @@ from outcry.services.answers import (
     SymbolsAnswer,
     SymbolState,
 )
-from outcry.services.chart_answer import (
+from outcry.wire.chart import (
     ChartAnswer,
     ChartBracket,
     ChartSession,

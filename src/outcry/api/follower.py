@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from time import monotonic
 
+from outcry.answers.streaming import NOTHING, Asked, Said, State, Wanted, event, state_event
 from outcry.http.auth import Caller
-from outcry.services.live.board import Channel, LiveSource
-from outcry.services.streaming import NOTHING, Asked, Said, State, Wanted, event, state_event
+from outcry.live.registry import Channel, LiveSource
 
 
 class Line:

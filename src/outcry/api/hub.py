@@ -10,17 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from time import monotonic
 
+from outcry.answers.streaming import AlertTail, alert_event
 from outcry.api.follower import Follower
 from outcry.api.lookup import LiveSide, Lookup
 from outcry.api.query import Query
 from outcry.api.tickets import Tickets
+from outcry.base.errors import StoreUnavailable
 from outcry.base.log_events import LogEvent
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.database.errors import StoreBusy
 from outcry.http.edge import Edge
-from outcry.ports.live import AlertRow
-from outcry.ports.store import StoreBusy
-from outcry.services.errors import StoreUnavailable
-from outcry.services.streaming import AlertTail, alert_event
+from outcry.live.model import AlertRow
+from outcry.market.units import NANOS_PER_SECOND
 
 TICK_S = 0.25
 KEEP_ALIVE_S = 15.0

@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from outcry.accounts.licences import OPERATOR, Scope
+from outcry.access.licences import OPERATOR, Scope
+from outcry.access.limiter import Verdict
 from outcry.api.parameters import read_query
+from outcry.base.errors import Occupied, ServiceError
 from outcry.http.auth import Caller
 from outcry.http.edge import Edge, Receive, Reply
 from outcry.http.errors import JSON_TYPE, UNAVAILABLE, Problem, method_not_allowed, problem_of, wrong_key
 from outcry.http.requests import Asked
-from outcry.ports.limiter import Verdict
-from outcry.services.errors import Occupied, ServiceError
-from outcry.services.pushing import MEDIA_TYPE, MOST_BODY_BYTES, Intake, Push, read_push, refused
+from outcry.trades.push_format import MEDIA_TYPE, MOST_BODY_BYTES, Intake, Push, read_push, refused
 
 PATH = "/api/ingest"
 #: Pushes of one key at a time: what bounds the memory it can take.

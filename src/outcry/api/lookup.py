@@ -11,17 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from outcry.accounts.licences import Scope
+from outcry.access.licences import Scope
+from outcry.answers.live_answers import Encoder
+from outcry.answers.streaming import NOTHING, Asked, Said, Wanted, said_delayed, said_live
 from outcry.api.follower import Follower, Line, Slot
 from outcry.api.query import Query
-from outcry.core.instruments import Universe
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
 from outcry.http.edge import Edge
-from outcry.ports.live import LiveStore
-from outcry.services.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
-from outcry.services.live.board import Board, Channel, LiveSource, Seen
-from outcry.services.living import Encoder
-from outcry.services.streaming import NOTHING, Asked, Said, Wanted, said_delayed, said_live
+from outcry.live.model import LiveStore
+from outcry.live.registry import Board, Channel, LiveSource, Seen
+from outcry.market.instruments import Universe
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
 T = TypeVar("T")
 _MOST_DELAYED = 2048

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from outcry import __version__
+from outcry.access.keys import KeyRefusal
 from outcry.api.endpoints import ENDPOINTS, Endpoint, Parameter
 from outcry.api.examples import ANSWERS, ERROR
 from outcry.api.parameters import LONGEST_SYMBOL
 from outcry.api.stream_document import STREAM_ERRORS, STREAM_SCHEMAS, TICKET_SCHEME, stream_paths
 from outcry.http.errors import FIX, JSON_TYPE, PROBLEM_TYPE, STATUS
-from outcry.services.accounts import KeyRefusal
-from outcry.services.answers import DISCLAIMER, Answer
+from outcry.wire.answers import DISCLAIMER, Answer
 
 _REF = "#/components/schemas/{name}"
 _COMMON = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import date
 from urllib.parse import unquote_to_bytes
 
-from outcry.services.errors import InvalidParameter, MissingSymbol, UnknownSymbol
+from outcry.base.errors import InvalidParameter, MissingSymbol, UnknownSymbol
 
 LONGEST_SYMBOL = 64
 #: More alerts than this there will never be.

@@ -6,9 +6,11 @@ Rule kept: the endpoints hand over text as it came and the caller's scope, and t
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from outcry.accounts.licences import Scope
-from outcry.services.alerts import AlertsAnswer, AlertsHistoryAnswer
-from outcry.services.answers import (
+from outcry.access.licences import Scope
+from outcry.answers.alerts import AlertsAnswer, AlertsHistoryAnswer
+from outcry.answers.live_answers import Living
+from outcry.answers.query import Watched
+from outcry.wire.answers import (
     Answer,
     ContextAnswer,
     HistoryAnswer,
@@ -16,9 +18,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
-from outcry.services.chart_answer import ChartAnswer
-from outcry.services.living import Living
-from outcry.services.query import Watched
+from outcry.wire.chart import ChartAnswer
 
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 

@@ -9,12 +9,29 @@ from dataclasses import dataclass
 
 import msgspec
 
-from outcry.accounts.licences import Scope
-from outcry.accounts.tiers import streams_allowed
+from outcry.access.keys import KeyRefusal
+from outcry.access.licences import Scope
+from outcry.access.limiter import Verdict
+from outcry.access.tiers import streams_allowed
+from outcry.answers.alerts import AlertEntry, entry
+from outcry.answers.describe import instant
+from outcry.answers.streaming import (
+    Asked,
+    Missed,
+    Snapshot,
+    State,
+    Wanted,
+    alert_event,
+    event,
+    source_of,
+)
 from outcry.api.follower import Follower
 from outcry.api.hub import Hub
 from outcry.api.parameters import read_query, symbol_of
 from outcry.api.tickets import LIFETIME_S
+from outcry.base.errors import InvalidParameter, ServiceError
+from outcry.base.redaction import holds_key
+from outcry.database.errors import StoreBusy
 from outcry.http.auth import PAGE_STREAMS, VISITOR_STREAMS, Caller, anonymous
 from outcry.http.edge import Edge, Headers, Reply
 from outcry.http.errors import (
@@ -26,16 +43,8 @@ from outcry.http.errors import (
     too_many_streams,
     wrong_key,
 )
-from outcry.http.redaction import holds_key
 from outcry.http.requests import Asked as Request
-from outcry.ports.limiter import Verdict
-from outcry.ports.live import AlertRow
-from outcry.ports.store import StoreBusy
-from outcry.services.accounts import KeyRefusal
-from outcry.services.alerts import AlertEntry, entry
-from outcry.services.describe import instant
-from outcry.services.errors import InvalidParameter, ServiceError
-from outcry.services.streaming import Asked, Missed, Snapshot, State, Wanted, alert_event, event, source_of
+from outcry.live.model import AlertRow
 
 STREAM = "/api/stream"
 TICKET = "/api/stream/ticket"

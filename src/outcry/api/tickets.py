@@ -7,10 +7,10 @@ process it was used at; it is logged nowhere (`http.redaction`).
 
 import secrets
 
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.http.auth import Caller
-from outcry.ports.clock import Clock
-from outcry.services.identity.tickets import Tickets as Sealed
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.tickets import Tickets as Sealed
 
 LIFETIME_S = 30
 _LASTING_NS = LIFETIME_S * NANOS_PER_SECOND

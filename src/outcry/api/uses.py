@@ -7,10 +7,10 @@ use is known to within a minute, and one of the last half minute before a crash 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from outcry.ports.limiter import Limiter
-from outcry.ports.store import StoreBusy
-from outcry.services.accounts import SUBJECT, KeyRing
-from outcry.services.identity.browsers import Browsers
+from outcry.access.keys import SUBJECT, KeyRing
+from outcry.access.limiter import Limiter
+from outcry.database.errors import StoreBusy
+from outcry.people.browsers import Browsers
 
 #: Well within the limiter's window, so that no use falls between two looks.
 EVERY_S = 30.0

@@ -1,1 +1,1 @@
-"""Shared basics without domain knowledge."""
+"""What every part uses and no market knows: clock, errors, backoff, encryption, translations."""

@@ -10,6 +10,9 @@ from cyclopts import App
 from sqlalchemy.exc import SQLAlchemyError
 
 from outcry import __version__
+from outcry.app import MissingSecret
+from outcry.app.settings import BadSettings
+from outcry.app.vault import BadVaultKeys
 from outcry.cli import (
     accounts,
     agent,
@@ -25,15 +28,12 @@ from outcry.cli import (
     sessions,
     vaulting,
 )
-from outcry.ports.files import FileRefused
-from outcry.ports.live import LogDamaged, LogInUse
-from outcry.ports.store import StoreBusy
-from outcry.ports.tape import TapeDamaged, TapeInUse
-from outcry.settings import BadSettings
-from outcry.store.migrate import NotUnicode, SchemaTooNew
-from outcry.store.reference import BadReference
-from outcry.wiring import MissingSecret
-from outcry.wiring.vault import BadVaultKeys
+from outcry.database.errors import StoreBusy
+from outcry.database.migrate import NotUnicode, SchemaTooNew
+from outcry.live.model import LogDamaged, LogInUse
+from outcry.recordings.file_model import FileRefused
+from outcry.sessions.tape_model import TapeDamaged, TapeInUse
+from outcry.trades.reference_tables import BadReference
 
 MENDABLE = (
     BadReference, BadSettings, BadVaultKeys, FileRefused, LogDamaged, LogInUse, MissingSecret, NotUnicode, OSError,

@@ -8,15 +8,15 @@ from typing import Literal
 
 from cyclopts import App
 
-from outcry.accounts.emails import is_email, spellings
-from outcry.accounts.keys import KEY_LENGTH, MARK, is_beginning, is_label
-from outcry.accounts.keys import prefix as key_prefix
-from outcry.accounts.licences import LicenceClass
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
-from outcry.ports.store import GrantRow, KeyRow, Role, Tier
-from outcry.services.datasets import Datasets, Grantee, GrantRefused, Terms
-from outcry.settings import read_settings
-from outcry.wiring import open_house
+from outcry.access.key_format import KEY_LENGTH, MARK, is_beginning, is_label
+from outcry.access.key_format import prefix as key_prefix
+from outcry.access.licences import LicenceClass
+from outcry.access.model import GrantRow, KeyRow, Role, Tier
+from outcry.app import open_house
+from outcry.app.settings import read_settings
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.people.email_address import is_email, spellings
+from outcry.sessions.datasets import Datasets, Grantee, GrantRefused, Terms
 
 OPERATOR_NAME = "operator"
 #: The actor that the grant log records for changes made by command.

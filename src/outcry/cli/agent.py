@@ -13,10 +13,10 @@ from cyclopts import App, Parameter
 
 from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
 from outcry.cli.agent_feeds import BadConfig, Means
-from outcry.ports.live import LogInUse
+from outcry.live.model import LogInUse
 
 if TYPE_CHECKING:
-    from outcry.client.agent import Agent
+    from outcry.agent.agent import Agent
 
 agent = App(
     name="agent",
@@ -118,9 +118,9 @@ def check(*, config: _Config = None, insecure: bool = False) -> int:
 
 def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
     """Read the configuration file. Raises `BadConfig`."""
+    from outcry.app import SystemClock  # noqa: PLC0415
     from outcry.feeds.adapters import adapters  # noqa: PLC0415 - the other commands need none
-    from outcry.store.reference import load_reference  # noqa: PLC0415
-    from outcry.wiring import SystemClock  # noqa: PLC0415
+    from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 
     means = Means(load_reference().universe, SystemClock(), adapters)
     return read_plan(config or default_path(os.environ), os.environ, means, insecure=insecure), means
@@ -128,13 +128,13 @@ def _plan(config: Path | None, *, insecure: bool) -> tuple[Plan, Means]:
 
 async def _run(plan: Plan, means: Means, log: str) -> int:
     """Run until a signal, then stop cleanly."""
-    from outcry.bus.log import FileLog  # noqa: PLC0415 - needs a file lock that Windows does not have
+    from outcry.agent.agent import Agent, Source  # noqa: PLC0415 - with it comes the live engine
+    from outcry.agent.carrying import Market  # noqa: PLC0415
+    from outcry.agent.over_http import OverHttp  # noqa: PLC0415
+    from outcry.agent.spool import Spool  # noqa: PLC0415
     from outcry.cli.agent_words import as_json, as_lines  # noqa: PLC0415
-    from outcry.client.agent import Agent, Source  # noqa: PLC0415 - with it comes the live engine
-    from outcry.client.carrying import Market  # noqa: PLC0415
-    from outcry.client.over_http import OverHttp  # noqa: PLC0415
-    from outcry.client.spool import Spool  # noqa: PLC0415
-    from outcry.store.reference import load_reference  # noqa: PLC0415
+    from outcry.live.file_log import FileLog  # noqa: PLC0415 - needs a file lock that Windows does not have
+    from outcry.trades.reference_tables import load_reference  # noqa: PLC0415
 
     plan.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     shown = log == "text" and sys.stderr.isatty()

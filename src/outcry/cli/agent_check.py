@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
+from outcry.agent.over_http import Service
+from outcry.agent.sender import Sender
+from outcry.base.clock import Clock
 from outcry.cli.agent_config import Plan
 from outcry.client.errors import ApiError, Unreachable, refusal
-from outcry.client.over_http import Service
-from outcry.client.sender import Sender
-from outcry.ports.clock import Clock
-from outcry.ports.feed import Feed, FeedLost
-from outcry.services.connections.checking import of_feed
+from outcry.connections.checking import of_feed
+from outcry.trades.feed import Feed, FeedLost
 
 #: Feed, contract, step, whether it passed (None: not tried), code.
 Row = tuple[str, str, str, bool | None, str]

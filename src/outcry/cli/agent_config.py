@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outcry.accounts.keys import is_well_formed
+from outcry.access.key_format import is_well_formed
+from outcry.agent.over_http import Service
 from outcry.cli.agent_feeds import BadConfig, Means, Planned, holds_secrets, planned, refuse_twins
-from outcry.client.over_http import Service
 
 _SIZE = re.compile(r"([0-9]{1,9}) ?(MB|GB)", re.ASCII)
 _BYTES = {"MB": 10**6, "GB": 10**9}

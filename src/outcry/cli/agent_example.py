@@ -1,7 +1,7 @@
 """The example of the agent's configuration file, with all brokers and their fields."""
 
+from outcry.connections.model import Broker
 from outcry.feeds.adapters import adapters
-from outcry.ports.connections import Broker
 
 _HEAD = """\
 # Configuration of `outcry agent`. Remove the # in front of the lines you use.

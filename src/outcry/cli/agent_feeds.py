@@ -9,15 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from outcry.core.instruments import Universe, UnknownName
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.adapters import Adapter, BadEntry, Kit
-from outcry.ports.clock import Clock
-from outcry.ports.connections import MOST_ROOTS
-from outcry.ports.feed import Feed
-from outcry.ports.files import FileRefused
-from outcry.services.connections.wanted import wanted_by
-from outcry.services.pushing import is_feed_name
+from outcry.base.clock import Clock
+from outcry.connections.adapters import Adapter, BadEntry, Kit
+from outcry.connections.model import MOST_ROOTS
+from outcry.connections.wanted import wanted_by
+from outcry.market.instruments import Universe, UnknownName
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.recordings.file_model import FileRefused
+from outcry.trades.feed import Feed
+from outcry.trades.push_format import is_feed_name
 
 #: Fields of a feed table besides those of its broker.
 _OURS = frozenset({"broker", "symbols", "name", "places"})

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from outcry.agent.agent import Agent
+from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent
-from outcry.client.agent import Agent
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.clock import Clock
+from outcry.market.units import NANOS_PER_SECOND
 
 WORDS = {
     # codes of a feed

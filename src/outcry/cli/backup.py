@@ -15,13 +15,13 @@ from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from outcry.bus.log import file_starts
-from outcry.bus.segments import NoFrame, next_frame, open_segment, walk
-from outcry.settings import Settings, read_settings
-from outcry.store.database import DATABASE_FILE
-from outcry.wiring import LOG_FOLDER, SECRET_FILE
-from outcry.wiring.inspection import TAPE_FOLDER, NoInstallation, check_installed, readable
-from outcry.wiring.vault import VAULT_FILE
+from outcry.app import LOG_FOLDER, SECRET_FILE
+from outcry.app.inspection import TAPE_FOLDER, NoInstallation, check_installed, readable
+from outcry.app.settings import Settings, read_settings
+from outcry.app.vault import VAULT_FILE
+from outcry.database.database import DATABASE_FILE
+from outcry.live.file_log import file_starts
+from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
 
 #: A running service may replace files during the copy; then the copy is repeated.
 _TRIES = 10

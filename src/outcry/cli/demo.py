@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from outcry.access.model import GrantRow
+from outcry.app import House, SystemClock, open_house
+from outcry.app.settings import BadSettings, Settings
 from outcry.cli.set_up import set_up_notice
 from outcry.cli.whereabouts import address, demo_folder
-from outcry.ports.feed import Feed
-from outcry.ports.store import GrantRow
-from outcry.settings import BadSettings, Settings
-from outcry.wiring import House, SystemClock, open_house
+from outcry.trades.feed import Feed
 
 if TYPE_CHECKING:
-    from outcry.deliver.sink import Receiver
+    from outcry.delivery.sink_server import Receiver
 
 SOURCE = "simulator"
 EMAIL = "demo@localhost.localdomain"
@@ -50,13 +50,13 @@ def demo_settings(settings: Settings, *, chosen: bool) -> Settings:
 @contextmanager
 def open_demo(settings: Settings) -> Generator[Serving]:
     """Open the folder, simulate past sessions and create a key. Raises `BadSettings` for a folder with real data."""
-    from outcry.deliver.sink import receiver  # noqa: PLC0415 - needed by the demo only
+    from outcry.delivery.sink_server import receiver  # noqa: PLC0415 - needed by the demo only
     from outcry.feeds.simulator.clock import DemoClock  # noqa: PLC0415
     from outcry.feeds.simulator.feed import SimulatorFeed  # noqa: PLC0415
     from outcry.feeds.simulator.history import past_sessions  # noqa: PLC0415
     from outcry.feeds.simulator.market import Market  # noqa: PLC0415
-    from outcry.services.demo import write_history  # noqa: PLC0415
-    from outcry.store.reference import Reference  # noqa: PLC0415
+    from outcry.sessions.demo_history import write_history  # noqa: PLC0415
+    from outcry.trades.reference_tables import Reference  # noqa: PLC0415
 
     def begin_clock(reference: Reference) -> DemoClock:
         market = Market(SEED, reference.universe.products, reference.calendar)

@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterator
 from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from outcry.bus.inspection import look_at, set_aside
+from outcry.app import LOG_FOLDER, SECRET_FILE
+from outcry.app.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspect_installation
+from outcry.app.settings import Settings, read_settings
 from outcry.cli.vaulting import told
-from outcry.core.snapshot import SnapshotMismatch, load
-from outcry.ports.store import StoreBusy
-from outcry.services.live.entries import decode
-from outcry.services.live.held import SnapshotDamaged, unsealed
-from outcry.services.verification import verified
-from outcry.settings import Settings, read_settings
-from outcry.store.live import SqlLiveStore
-from outcry.store.migrate import HEAD, SchemaTooNew
-from outcry.store.reference import load_reference
-from outcry.store.schema import metadata
-from outcry.wiring import LOG_FOLDER, SECRET_FILE
-from outcry.wiring.inspection import TAPE_FOLDER, Inspection, NoInstallation, inspect_installation
+from outcry.database.errors import StoreBusy
+from outcry.database.migrate import HEAD, SchemaTooNew
+from outcry.database.schema import metadata
+from outcry.live.entries import decode
+from outcry.live.log_inspection import look_at, set_aside
+from outcry.live.store import SqlLiveStore
+from outcry.live.stream_snapshot import SnapshotDamaged, unsealed
+from outcry.market.snapshot import SnapshotMismatch, load
+from outcry.recordings.verification import verified
+from outcry.trades.reference_tables import load_reference
 
 #: Most lines reported about one damaged database.
 _MOST_LINES = 20

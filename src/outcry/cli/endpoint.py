@@ -12,10 +12,10 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from outcry.deliver.address import read_rule
-from outcry.deliver.lookup import OK, UNVERIFIED, Lookup
-from outcry.deliver.names import NameService, ask_system
-from outcry.settings import read_settings
+from outcry.app.settings import read_settings
+from outcry.delivery.address import read_rule
+from outcry.delivery.lookup import OK, UNVERIFIED, Lookup
+from outcry.delivery.names import NameService, ask_system
 
 endpoint = App(name="endpoint", help="Check whether webhook URLs are accepted.")
 

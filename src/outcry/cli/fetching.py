@@ -17,17 +17,17 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.accounts.emails import is_email, spellings
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.cli.importing import COLUMNS, tell
-from outcry.core.calendar import SessionKind
-from outcry.core.instruments import UnknownName
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.adapters import BadEntry
-from outcry.ports.feed import FeedRefused
-from outcry.ports.files import FileRefused, ReadOptions
-from outcry.ports.records import Quality
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.connections.adapters import BadEntry
+from outcry.market.calendar import SessionKind
+from outcry.market.instruments import UnknownName
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.email_address import is_email, spellings
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.trades.feed import FeedRefused
+from outcry.trades.records import Quality
 
 if TYPE_CHECKING:
     from outcry.feeds.databento.past import Part, Past

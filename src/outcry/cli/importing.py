@@ -8,17 +8,17 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.accounts.emails import is_email, spellings
+from outcry.answers.describe import instant
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
-from outcry.core.calendar import SessionKind
-from outcry.ports.files import FileRefused, ReadOptions, shown
-from outcry.ports.store import StoreBusy
-from outcry.ports.tape import TapeDamaged, TapeInUse
-from outcry.services.completeness import hole_text
-from outcry.services.describe import instant
-from outcry.services.importing import FileReport
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.database.errors import StoreBusy
+from outcry.market.calendar import SessionKind
+from outcry.people.email_address import is_email, spellings
+from outcry.recordings.file_model import FileRefused, ReadOptions, shown
+from outcry.recordings.importing import FileReport
+from outcry.sessions.completeness import hole_text
+from outcry.sessions.tape_model import TapeDamaged, TapeInUse
 
 COLUMNS = ("date", "session", "contract", "quality", "rows", "volume", "off_tick", "duplicate", "out_of_order",
            "complete", "kept", "holes")  # fmt: skip

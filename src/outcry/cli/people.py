@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 
 from cyclopts import App
 
+from outcry.access.model import Tier
+from outcry.app import House, open_house
+from outcry.app.settings import read_settings
 from outcry.cli.whereabouts import site
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.identity import UserRole, UserRow
-from outcry.ports.store import Tier
-from outcry.services.identity.browsers import Origin
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.settings import read_settings
-from outcry.wiring import House, open_house
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.browsers import Origin
+from outcry.people.model import UserRole, UserRow
+from outcry.people.refusals import Reason, Refused
 
 users = App(name="users", help="List, invite and promote users, and reset their passwords.")
 _MESSAGES = {

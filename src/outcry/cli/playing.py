@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from outcry.client.pusher import Pusher
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedLost, Heartbeat, Trades
-from outcry.services.pushing import KEEP_ALIVE_S
+from outcry.agent.pusher import Pusher
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedLost, Heartbeat, Trades
+from outcry.trades.push_format import KEEP_ALIVE_S
 
 if TYPE_CHECKING:
     from outcry.feeds.recording import Recording

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
+from outcry.answers.wording import state_text
 from outcry.cli.whereabouts import service
 from outcry.client import AlertEntry, ApiError, Client, Snapshot, StreamEvent, Unreachable
-from outcry.services.wording import state_text
 
 Answering = Callable[[Client], None]
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from cyclopts import Parameter
 
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.files import ReadOptions
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.recordings.file_model import ReadOptions
 
 
 @Parameter(name="*")

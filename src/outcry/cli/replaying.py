@@ -14,24 +14,24 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from outcry.accounts import keys as form
-from outcry.accounts.emails import is_email, spellings
+from outcry.access import key_format as form
+from outcry.access.keys import KeyRefusal
+from outcry.access.model import KeyRow, Role
+from outcry.app import House, SystemClock, open_house
+from outcry.app.settings import Settings, read_settings
+from outcry.base.clock import Clock
 from outcry.cli.accounts import OPERATOR_NAME
 from outcry.cli.playing import Played, Player
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.cli.whereabouts import service
 from outcry.client import ApiError, Unreachable
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost
-from outcry.ports.files import ReadOptions
-from outcry.ports.store import KeyRow, Role
-from outcry.services.accounts import KeyRefusal
-from outcry.services.pushing import is_feed_name
-from outcry.settings import Settings, read_settings
-from outcry.store.database import sqlite_url
-from outcry.store.reference import Reference, load_reference
-from outcry.wiring import House, SystemClock, open_house
+from outcry.database.database import sqlite_url
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.people.email_address import is_email, spellings
+from outcry.recordings.file_model import ReadOptions
+from outcry.trades.feed import FeedLost
+from outcry.trades.push_format import is_feed_name
+from outcry.trades.reference_tables import Reference, load_reference
 
 _TERMINATED = 128 + signal.SIGTERM
 #: Lifetime of a key created for a replay, in case the replay is killed before it revokes the key.
@@ -124,9 +124,9 @@ def replay(
 def _player(
     paths: tuple[Path, ...], options: ReadOptions, reference: Reference, playing: Playing, clock: Clock
 ) -> Player:
-    from outcry.feeds.files.library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
     from outcry.feeds.pace import pace_of  # noqa: PLC0415 - the other commands do without numpy
     from outcry.feeds.replay import ReplayFeed, readings_of  # noqa: PLC0415 - the other commands do without numpy
+    from outcry.recordings.formats.library import FileLibrary  # noqa: PLC0415 - with it comes pyarrow
 
     readings = readings_of(FileLibrary(), reference.universe, paths, options)
     pace = pace_of(playing.speed or None, clock)

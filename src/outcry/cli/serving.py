@@ -8,15 +8,15 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
+from outcry.app import House, open_house
+from outcry.app.settings import BadSettings, Settings, read_settings
 from outcry.cli.demo import Serving, demo_settings, open_demo
 from outcry.cli.set_up import set_up_notice
 from outcry.cli.warming import warm_up
 from outcry.cli.whereabouts import address, say, unsay
-from outcry.ports.store import StoreBusy
-from outcry.services.verification import add_digests
-from outcry.settings import BadSettings, Settings, read_settings
-from outcry.store.migrate import current
-from outcry.wiring import House, open_house
+from outcry.database.errors import StoreBusy
+from outcry.database.migrate import current
+from outcry.recordings.verification import add_digests
 
 #: Interval between attempts to reach an unavailable database.
 _AGAIN_S = 1.0

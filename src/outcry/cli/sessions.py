@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 
-from outcry.core.calendar import Session
-from outcry.core.instruments import UnknownName
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.settings import read_settings
-from outcry.store.reference import Reference, load_reference
+from outcry.app.settings import read_settings
+from outcry.market.calendar import Session
+from outcry.market.instruments import UnknownName
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.reference_tables import Reference, load_reference
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE, CLOSED = 2, 1

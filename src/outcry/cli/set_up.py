@@ -7,7 +7,7 @@ start creates a new token and invalidates the previous one. The file is deleted 
 import os
 from pathlib import Path
 
-from outcry.wiring import House
+from outcry.app import House
 
 TOKEN_FILE = "setup-token"  # noqa: S105 - a file's name
 

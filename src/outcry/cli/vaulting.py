@@ -9,12 +9,9 @@ from gettext import NullTranslations
 
 from cyclopts import App
 
-from outcry.services.vault import VaultKeys, rewrapped
-from outcry.settings import Settings, read_settings
-from outcry.store.database import Database
-from outcry.store.vault import SqlVaultStore
-from outcry.wiring import House, open_house
-from outcry.wiring.vault import (
+from outcry.app import House, open_house
+from outcry.app.settings import Settings, read_settings
+from outcry.app.vault import (
     VARIABLE,
     BadVaultKeys,
     exchanging,
@@ -27,6 +24,9 @@ from outcry.wiring.vault import (
     vault_of,
     write_keys,
 )
+from outcry.connections.vault import VaultKeys, rewrapped
+from outcry.connections.vault_store import SqlVaultStore
+from outcry.database.database import Database
 
 #: State code of a connection whose credentials were deleted with their key.
 ENTRIES_LOST = "entries_lost"

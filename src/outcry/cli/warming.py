@@ -6,11 +6,11 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from outcry.answers.warming import Warmed, warm
+from outcry.app import House
 from outcry.base.log_events import LogEvent
+from outcry.database.errors import StoreBusy
 from outcry.http.logs import Journal
-from outcry.ports.store import StoreBusy
-from outcry.services.warming import Warmed, warm
-from outcry.wiring import House
 
 #: Longest time the start spends on it.
 MOST_S = 20.0

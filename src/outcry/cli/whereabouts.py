@@ -8,7 +8,7 @@ import os
 from ipaddress import ip_address
 from pathlib import Path
 
-from outcry.settings import Settings, read_settings
+from outcry.app.settings import Settings, read_settings
 
 ADDRESS_FILE = "address"
 _DEMO = "-demo"

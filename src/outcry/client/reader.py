@@ -13,10 +13,10 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import msgspec
 
+from outcry.answers.alerts import AlertsAnswer, AlertsHistoryAnswer
 from outcry.client.errors import Unreachable, refusal
 from outcry.client.stream import SILENCE_S, StreamEvent, follow
-from outcry.services.alerts import AlertsAnswer, AlertsHistoryAnswer
-from outcry.services.answers import (
+from outcry.wire.answers import (
     Answer,
     ContextAnswer,
     HistoryAnswer,
@@ -24,7 +24,7 @@ from outcry.services.answers import (
     ProfileAnswer,
     SymbolsAnswer,
 )
-from outcry.services.chart_answer import ChartAnswer
+from outcry.wire.chart import ChartAnswer
 
 A = TypeVar("A", bound=Answer)
 _MOST_BYTES = 64 * 2**20

@@ -13,10 +13,10 @@ from typing import IO, Protocol
 
 import msgspec
 
+from outcry.answers.alerts import AlertEntry
+from outcry.answers.streaming import Quote, State
 from outcry.client.errors import ApiError, NotOurs, Unreachable
-from outcry.services.alerts import AlertEntry
-from outcry.services.answers import Answer, LevelsAnswer
-from outcry.services.streaming import Quote, State
+from outcry.wire.answers import Answer, LevelsAnswer
 
 #: The service says something at least every 15 seconds; a link silent for longer than this is dead.
 SILENCE_S = 45.0

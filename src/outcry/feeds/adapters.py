@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from outcry.ports.adapters import Adapter
+from outcry.connections.adapters import Adapter
 
 _PACKAGES = ("databento", "ibkr", "tastytrade", "tradovate", "projectx", "massive")
 

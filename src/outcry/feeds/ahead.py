@@ -4,8 +4,8 @@ Rule kept: a time that sets what is taken for the present (that history is compl
 than this, whatever a vendor stamps: one wrong stamp would else make everything after it look late.
 """
 
-from outcry.core.units import NANOS_PER_HOUR
-from outcry.ports.clock import Clock
+from outcry.base.clock import Clock
+from outcry.market.units import NANOS_PER_HOUR
 
 #: Clocks that differ by more are not clocks.
 MOST_AHEAD_NS = NANOS_PER_HOUR

@@ -5,7 +5,7 @@ Rule kept: what counts is what a body comes to when it is unpacked; a thousand t
 
 import aiohttp
 
-from outcry.ports.feed import FeedLost
+from outcry.trades.feed import FeedLost
 
 #: Unpacked, in bytes: some times what the longest page of history has.
 LARGEST = 16 * 2**20

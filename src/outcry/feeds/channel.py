@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.inbox import Inbox, again
 from outcry.feeds.seam import BUFFER_LIMIT
-from outcry.ports.clock import Clock
-from outcry.ports.feed import Event, FeedLost, Heartbeat, Trades
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import Event, FeedLost, Heartbeat, Trades
 
 #: Between two pings, and without an answer to one.
 BEAT_S, SILENT_S = 2.0, 12.0

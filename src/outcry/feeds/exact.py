@@ -7,7 +7,7 @@ prices do.
 
 from decimal import Decimal, InvalidOperation
 
-from outcry.core.units import UNDEFINED_PRICE_E9
+from outcry.market.units import UNDEFINED_PRICE_E9
 
 #: Digits before and after the point that a number may have and still be one.
 _MOST_WHOLE, _MOST_DECIMALS = 12, 64

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from typing import Generic, TypeVar
 
-from outcry.ports.feed import Bars, FeedLost, Heartbeat, Replaced, Trades
+from outcry.trades.feed import Bars, FeedLost, Heartbeat, Replaced, Trades
 
 Item = TypeVar("Item")
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from threading import Lock
 from time import monotonic
 
-from outcry.ports.feed import CaughtUp, Ended, Event, FeedLost, FeedRefused, Trades
-from outcry.services.errors import Occupied, StoreUnavailable
-from outcry.services.pushing import SILENCE_S, Again, Origin, Push, keep_recent, refused
+from outcry.base.errors import Occupied, StoreUnavailable
+from outcry.trades.feed import CaughtUp, Ended, Event, FeedLost, FeedRefused, Trades
+from outcry.trades.push_format import SILENCE_S, Again, Origin, Push, keep_recent, refused
 
 #: After this long without a word a run is given up; the next word of it begins anew.
 FORGET_S = 600.0

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
-from outcry.ports.feed import FeedLost, FeedRefused, LoginRefused
-from outcry.services.live.pausing import Pauses
+from outcry.base.backoff import Pauses
+from outcry.trades.feed import FeedLost, FeedRefused, LoginRefused
 
 #: Logins refused running after which nobody tries again.
 MOST_REFUSALS = 2

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.ports.feed import LIVE_TRADE, RowFlag
-from outcry.ports.records import Rows
+from outcry.trades.feed import LIVE_TRADE, RowFlag
+from outcry.trades.records import Rows
 
 #: Why there is a gap in what files bring.
 NOT_RECORDED = "not_recorded"

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import accumulate
 from typing import Protocol
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
-from outcry.core.windows import Segment
-from outcry.ports.clock import Clock
+from outcry.base.clock import Clock
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.market.windows import Segment
 
 #: A beat every replayed second, or every second of ours in a slower replay; of one more than ten times as fast ten a
 #: second of ours, but at least one a minute of its own.

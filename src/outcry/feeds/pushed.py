@@ -11,24 +11,15 @@ from dataclasses import replace
 from threading import Lock
 from time import monotonic
 
-from outcry.accounts.licences import OPERATOR
-from outcry.core.instruments import Contract, Universe
+from outcry.access.licences import OPERATOR
+from outcry.base.errors import StoreUnavailable
 from outcry.feeds.inlet import CLOSED, STOPPING, Inlet
-from outcry.ports.feed import (
-    Bars,
-    CaughtUp,
-    Cursor,
-    Ended,
-    Event,
-    FeedCaps,
-    FeedRefused,
-    Trades,
-)
-from outcry.ports.live import LogTakenOver, StreamKey
-from outcry.ports.partitions import partition_of_stream
-from outcry.services.errors import StoreUnavailable
-from outcry.services.pushing import WAIT_S, Origin, Push, Usage, is_feed_name, refused
-from outcry.services.quotas import Quotas
+from outcry.live.model import LogTakenOver, StreamKey
+from outcry.live.partitions import partition_of_stream
+from outcry.live.quotas import Quotas
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import Bars, CaughtUp, Cursor, Ended, Event, FeedCaps, FeedRefused, Trades
+from outcry.trades.push_format import WAIT_S, Origin, Push, Usage, is_feed_name, refused
 
 #: Contracts an owner may have pushed at a time; more than the universe has front and next months.
 MOST_INLETS = 256

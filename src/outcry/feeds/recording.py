@@ -17,17 +17,17 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.core.calendar import Calendar
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.core.windows import EPOCH, LONGEST_CLOSURE_DAYS, Segment, clipped, merged
 from outcry.feeds.live_rows import as_live
 from outcry.feeds.pace import Timeline
-from outcry.ports.feed import Bars, Event, FeedLost, FeedRefused, RowFlag, Trades
-from outcry.ports.files import Reading
-from outcry.ports.records import Quality, Rows
-from outcry.services.coverage import GRACE_NS, Span, joined
-from outcry.services.joining import join
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.market.windows import EPOCH, LONGEST_CLOSURE_DAYS, Segment, clipped, merged
+from outcry.recordings.file_model import Reading
+from outcry.trades.coverage import GRACE_NS, Span, joined
+from outcry.trades.dedupe import join
+from outcry.trades.feed import Bars, Event, FeedLost, FeedRefused, RowFlag, Trades
+from outcry.trades.records import Quality, Rows
 
 #: How long after a close the replay goes on: the five minutes after which a session is completed, and the time that
 #: late trades are waited for.

@@ -5,7 +5,7 @@ Rule kept: every client of a vendor over aiohttp is made with `refusing_redirect
 
 import aiohttp
 
-from outcry.ports.feed import FeedLost
+from outcry.trades.feed import FeedLost
 
 
 def refusing_redirects(vendor: str) -> list[aiohttp.TraceConfig]:

@@ -13,14 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from outcry.core.calendar import Calendar
-from outcry.core.instruments import Contract, Universe
-from outcry.core.units import NANOS_PER_DAY
-from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.feeds.live_rows import NOT_RECORDED
 from outcry.feeds.pace import Pace
 from outcry.feeds.recording import Recording, Run, record
-from outcry.ports.feed import (
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Contract, Universe
+from outcry.market.units import NANOS_PER_DAY
+from outcry.market.windows import LONGEST_CLOSURE_DAYS
+from outcry.recordings.file_model import FileRefused, Library, Reading, ReadOptions
+from outcry.trades.feed import (  # fmt: skip
     Backfill,
     CaughtUp,
     Cursor,
@@ -32,9 +33,8 @@ from outcry.ports.feed import (
     Gap,
     Heartbeat,
     Resume,
-)  # fmt: skip
-from outcry.ports.files import FileRefused, Library, Reading, ReadOptions
-from outcry.ports.records import Quality
+)
+from outcry.trades.records import Quality
 
 BATCH_ROWS = 4096
 #: How long after its last row a contract is still spoken of; a service takes that for a year after it has expired.

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.feeds.files.archive import Counted
-from outcry.feeds.files.bar_checks import bar_length
-from outcry.feeds.files.reading import Tally
-from outcry.feeds.files.scid import (
+from outcry.feeds.live_rows import NOT_RECORDED
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.recordings.file_model import FileRefused, ReadCounts
+from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.bar_checks import bar_length
+from outcry.recordings.formats.reading import Tally
+from outcry.recordings.formats.scid import (
     CHUNK_RECORDS,
     HEADER,
     RECORD,
@@ -29,11 +31,9 @@ from outcry.feeds.files.scid import (
     read_sample,
     unix_ns,
 )
-from outcry.feeds.live_rows import NOT_RECORDED
-from outcry.ports.feed import FeedLost, FeedRefused, Gap
-from outcry.ports.files import FileRefused, ReadCounts
-from outcry.ports.records import Batch
-from outcry.services.coverage import GRACE_NS
+from outcry.trades.coverage import GRACE_NS
+from outcry.trades.feed import FeedLost, FeedRefused, Gap
+from outcry.trades.records import Batch
 
 #: Records before the cursor that are looked at, should a few not be in order, in ns.
 _MARGIN_NS = 60 * NANOS_PER_SECOND

@@ -9,15 +9,16 @@ from collections.abc import AsyncIterator
 from datetime import date
 from pathlib import Path
 
-from outcry.core.instruments import Contract, Universe
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.feeds.files.archive import Counted
-from outcry.feeds.files.naming import ContractNames
-from outcry.feeds.files.scid import SOURCE
+from outcry.base.clock import Clock
 from outcry.feeds.live_rows import as_live
 from outcry.feeds.scid_growing import GrowingScid, losing
-from outcry.ports.clock import Clock
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract, Universe
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.scid import SOURCE
+from outcry.trades.feed import (
     Backfill,
     Bars,
     CaughtUp,
@@ -31,8 +32,7 @@ from outcry.ports.feed import (
     RowFlag,
     Trades,
 )
-from outcry.ports.files import FileRefused
-from outcry.ports.records import Batch, Quality
+from outcry.trades.records import Batch, Quality
 
 #: How often Sierra writes what it has received, unless told otherwise, in seconds.
 FLUSH_S = 5.0

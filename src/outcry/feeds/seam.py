@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 from outcry.feeds.inbox import weight_of
-from outcry.ports.feed import Bars, CaughtUp, Event, FeedLost, Heartbeat, RowFlag, Trades
-from outcry.ports.records import Quality
+from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Heartbeat, RowFlag, Trades
+from outcry.trades.records import Quality
 
 #: Rows and other events that may wait while history is fetched.
 BUFFER_LIMIT = 500_000

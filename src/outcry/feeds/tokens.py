@@ -8,8 +8,8 @@ import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.clock import Clock
+from outcry.base.clock import Clock
+from outcry.market.units import NANOS_PER_SECOND
 
 #: Of a token's life, the part after which it is renewed.
 RENEW_AT = 0.8

@@ -9,18 +9,18 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from outcry.accounts.clients import network
-from outcry.accounts.keys import KEY_LENGTH
-from outcry.accounts.licences import Scope
-from outcry.accounts.tiers import ANONYMOUS, ApiTier, requests_allowed
+from outcry.access.client_address import network
+from outcry.access.key_format import KEY_LENGTH
+from outcry.access.keys import KeyRefusal, KeyRing, Licences
+from outcry.access.licences import Scope
+from outcry.access.model import KeyRow, Role
+from outcry.access.tiers import ANONYMOUS, ApiTier, requests_allowed
+from outcry.base.clock import Clock
+from outcry.base.redaction import holds_key
 from outcry.http.names import is_ours, is_this_machine, name_of
-from outcry.http.redaction import holds_key
 from outcry.http.requests import Asked
-from outcry.ports.clock import Clock
-from outcry.ports.identity import UserRow
-from outcry.ports.store import KeyRow, Role
-from outcry.services.accounts import KeyRefusal, KeyRing, Licences
-from outcry.services.identity.browsers import Browsers
+from outcry.people.browsers import Browsers
+from outcry.people.model import UserRow
 
 _REMEMBERED = 4096
 #: What a page may ask in any 60 seconds, and how many streams a person may have open at a time, whatever the tier.

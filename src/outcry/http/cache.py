@@ -13,11 +13,11 @@ from hashlib import blake2b
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from outcry.answers.live_answers import Living, Rendered
+from outcry.base.errors import StoreUnavailable
 from outcry.http.limits import Headers, written
 from outcry.http.patience import Workers
-from outcry.services.answers import Answer
-from outcry.services.errors import StoreUnavailable
-from outcry.services.living import Living, Rendered
+from outcry.wire.answers import Answer
 
 _MOST_ENTRIES = 4096
 _MOST_BYTES = 64 * 2**20

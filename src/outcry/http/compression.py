@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import zstandard
 
-from outcry.http.negotiation import wishes
+from outcry.base.negotiation import wishes
 
 #: What is offered, the one we prefer first.
 ENCODINGS = ("zstd", "gzip")

@@ -16,7 +16,7 @@ try:
 except ModuleNotFoundError:  # not on Windows, where there is no such limit
     resource = None
 
-from outcry.accounts.clients import network
+from outcry.access.client_address import network
 from outcry.base.log_events import LogEvent
 from outcry.http.errors import Problem
 from outcry.http.logs import Journal

@@ -10,7 +10,9 @@ from functools import cache
 from time import monotonic_ns
 from typing import Any, cast
 
-from outcry.accounts.tiers import ApiTier
+from outcry.access.limiter import Limiter, Verdict
+from outcry.access.tiers import ApiTier
+from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent
 from outcry.http.auth import Caller, Door, anonymous
 from outcry.http.errors import INTERNAL, Headers, Problem, render
@@ -18,10 +20,8 @@ from outcry.http.limits import standing_bytes, standing_headers, varying_headers
 from outcry.http.logs import AccessLog, Journal, log_name
 from outcry.http.messages import Catalogue
 from outcry.http.metrics import Metrics
-from outcry.http.pulse import Pulse
 from outcry.http.requests import Asked, RequestIds
-from outcry.ports.clock import Clock
-from outcry.ports.limiter import Limiter, Verdict
+from outcry.http.revision_poller import Pulse
 
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from starlette.routing import BaseRoute, Match, Route
 
-from outcry.accounts.tiers import ANONYMOUS
+from outcry.access.keys import KeyRefusal
+from outcry.access.model import Role
+from outcry.access.tiers import ANONYMOUS
+from outcry.base.errors import ServiceError
+from outcry.base.negotiation import most_wanted
 from outcry.http.messages import Catalogue
-from outcry.http.negotiation import most_wanted
-from outcry.ports.store import Role
-from outcry.services.accounts import KeyRefusal
-from outcry.services.errors import ServiceError
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -5,8 +5,8 @@
 Rule kept: both say the same, in whole seconds rounded up.
 """
 
-from outcry.accounts.tiers import WINDOW_SECONDS, ApiTier
-from outcry.ports.limiter import Verdict
+from outcry.access.limiter import Verdict
+from outcry.access.tiers import WINDOW_SECONDS, ApiTier
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -15,10 +15,10 @@ from typing import Any, BinaryIO, Protocol
 import msgspec
 import structlog
 
+from outcry.base.clock import Clock
 from outcry.base.log_events import LogEvent
-from outcry.http.redaction import REDACTED
+from outcry.base.redaction import REDACTED
 from outcry.http.requests import Asked
-from outcry.ports.clock import Clock
 
 _FLUSH_S = 0.1
 _PARTS = 5

@@ -8,8 +8,8 @@ from gettext import NullTranslations
 from pathlib import Path
 from typing import Any, cast
 
-from outcry.http.negotiation import best_language
-from outcry.http.words import translations
+from outcry.base.negotiation import best_language
+from outcry.base.translations import translations
 
 LOCALE_FOLDER = Path(__file__).parent / "locale"
 ENGLISH = "en"

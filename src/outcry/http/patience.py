@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from outcry.services.errors import StoreUnavailable
+from outcry.base.errors import StoreUnavailable
 
 T = TypeVar("T")
 #: Looks in the time that silence may last, and the part of a look that the threads must have been at work.

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Any
 
-from outcry.http.redaction import for_log
+from outcry.base.redaction import for_log
 
 _SANE_ID = re.compile(rb"[0-9A-Za-z._:-]{1,64}")
 #: Headers that make one request unlike the next of the same bytes, or leave something to read after it.

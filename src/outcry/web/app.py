@@ -14,16 +14,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from outcry.base.errors import ServiceError, StoreUnavailable
 from outcry.base.log_events import LogEvent
+from outcry.database.errors import StoreBusy
 from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE, anonymous
 from outcry.http.edge import AsgiApp
 from outcry.http.errors import STATUS, allow, allowed_at
 from outcry.http.names import is_ours, name_of
-from outcry.ports.identity import Preferences
-from outcry.ports.store import StoreBusy
-from outcry.services.errors import ServiceError, StoreUnavailable
-from outcry.web import pages
-from outcry.web.desk import (
+from outcry.people.model import Preferences
+from outcry.web import routes as pages
+from outcry.web.form_input import FormRefused
+from outcry.web.language import LANGUAGES, Languages
+from outcry.web.other_addresses import other_addresses
+from outcry.web.page_context import (
     LANGUAGE_COOKIE,
     THEME_COOKIE,
     Desk,
@@ -36,12 +39,9 @@ from outcry.web.desk import (
     new_binding,
     visit_cookie,
 )
-from outcry.web.language import LANGUAGES, Languages
-from outcry.web.other_addresses import other_addresses
-from outcry.web.sent import FormRefused
+from outcry.web.page_services import PageServices
 from outcry.web.static import StaticFiles
-from outcry.web.supplies import PageServices
-from outcry.web.templates import Templates
+from outcry.web.template_engine import Templates
 
 #: Maximum page and form requests per user or client in any 60 seconds.
 PAGES_A_MINUTE = 1200

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from outcry.ports.connections import Finding
+from outcry.connections.model import Finding
 
 #: More than a check takes by itself (`ports.connections.Connections.check`).
 PATIENCE_S = 45.0

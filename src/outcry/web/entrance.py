@@ -12,11 +12,11 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from outcry.http.names import is_number, is_this_machine, name_of
-from outcry.services.identity.browsers import Origin, Signed
-from outcry.services.identity.refusals import Reason, Refused
-from outcry.services.identity.service import HalfWay
-from outcry.web.desk import Desk, Handler, Visit, new_binding, safe_path, visit_cookie
+from outcry.people.browsers import Origin, Signed
+from outcry.people.refusals import Reason, Refused
+from outcry.people.service import HalfWay
 from outcry.web.language import later
+from outcry.web.page_context import Desk, Handler, Visit, new_binding, safe_path, visit_cookie
 
 #: The ticket of somebody whose password was right and whose second factor is still wanted.
 HALF_WAY_COOKIE = "outcry-half-way"

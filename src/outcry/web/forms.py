@@ -12,11 +12,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.services.identity.tickets import Tickets
-from outcry.web.desk import Desk, NotSignedIn, PageMissing, Visit, said
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.tickets import Tickets
 from outcry.web.entrance import forget, with_next
 from outcry.web.language import Words
+from outcry.web.page_context import Desk, NotSignedIn, PageMissing, Visit, said
 
 TYPED_COOKIE = "outcry-typed"
 SECRET_COOKIE = "outcry-once"  # noqa: S105 - a cookie's name

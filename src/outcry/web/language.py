@@ -7,9 +7,9 @@ read when its language is first used.
 from functools import cache
 from pathlib import Path
 
-from outcry.http.negotiation import best_language
-from outcry.http.words import Vocabulary
-from outcry.services import alert_phrases
+from outcry.answers import alert_phrases
+from outcry.base.negotiation import best_language
+from outcry.base.translations import Vocabulary
 
 #: Catalogues of the pages, and of the texts they share with email.
 FOLDERS = (Path(__file__).parent / "locale", alert_phrases.LOCALE_FOLDER)

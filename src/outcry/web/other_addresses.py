@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from outcry.web.desk import safe_path
+from outcry.web.page_context import safe_path
 
 #: Longer than any way to write a symbol.
 _LONGEST = 64

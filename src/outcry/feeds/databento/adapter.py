@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.model import Broker
 from outcry.feeds.databento.broker import BROKER, CAPS
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.connections import Broker
-from outcry.ports.feed import Feed, FeedCaps
+from outcry.trades.feed import Feed, FeedCaps
 
 _KEY = re.compile(r"db-[0-9A-Za-z]{29}")
 

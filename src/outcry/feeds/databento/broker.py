@@ -1,8 +1,8 @@
 """What Databento asks for, and what it can bring."""
 
-from outcry.core.units import NANOS_PER_DAY
-from outcry.ports.connections import Broker, BrokerField
-from outcry.ports.feed import Backfill, FeedCaps, Resume
+from outcry.connections.model import Broker, BrokerField
+from outcry.market.units import NANOS_PER_DAY
+from outcry.trades.feed import Backfill, FeedCaps, Resume
 
 BROKER = Broker(
     id="databento",

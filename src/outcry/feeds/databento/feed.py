@@ -10,8 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.connections.adapters import Kit
 from outcry.feeds.databento.broker import BROKER, CAPS
 from outcry.feeds.databento.gateway import CROWDED, connected
 from outcry.feeds.databento.history import History, NotKept
@@ -20,8 +19,9 @@ from outcry.feeds.databento.rows import live_rows
 from outcry.feeds.databento.session import Session
 from outcry.feeds.databento.symbols import symbol_of
 from outcry.feeds.link import Link, Rejected
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import Cursor, Event, FeedLost, FeedRefused, Gap, RowFlag, Trades
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.trades.feed import Cursor, Event, FeedLost, FeedRefused, Gap, RowFlag, Trades
 
 #: How far back the gateway is asked to replay; it keeps 24 hours.
 REPLAY_NS = (23 * 60 + 30) * NANOS_PER_MINUTE

@@ -20,7 +20,7 @@ from databento_dbn import DBNDecoder, ErrorMsg, SymbolMappingMsg, SystemMsg, Tra
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.link import Rejected
-from outcry.ports.feed import FeedLost, FeedRefused
+from outcry.trades.feed import FeedLost, FeedRefused
 
 #: Where the vendor listens.
 GATEWAY = "glbx-mdp3.lsg.databento.com:13000"

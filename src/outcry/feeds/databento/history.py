@@ -16,13 +16,13 @@ from databento.common.dbnstore import DBNStore
 from databento.historical.api.timeseries import TimeseriesHttpAPI
 from databento_dbn import DBNError
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.feeds.bodies import body_of
 from outcry.feeds.databento.rows import RECORD, Records
 from outcry.feeds.databento.symbols import DATASET
 from outcry.feeds.link import Rejected
 from outcry.feeds.redirects import refusing_redirects
-from outcry.ports.feed import FeedLost
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.trades.feed import FeedLost
 
 #: Where the vendor listens.
 HISTORICAL = "https://hist.databento.com"

@@ -6,10 +6,10 @@ Rules kept: those of `feeds.inbox`; how much may wait is the session's to say, f
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 
-from outcry.core.instruments import Contract
 from outcry.feeds.inbox import Inbox
-from outcry.ports.feed import CaughtUp, Event, Heartbeat, RowFlag, Status, Trades
-from outcry.ports.records import Rows
+from outcry.market.instruments import Contract
+from outcry.trades.feed import CaughtUp, Event, Heartbeat, RowFlag, Status, Trades
+from outcry.trades.records import Rows
 
 #: Told with each event handed out: rows are waiting for somebody no more.
 Taken = Callable[[], None]

@@ -14,11 +14,11 @@ from databento.common.error import BentoError, BentoHttpError
 from databento.historical.api.metadata import MetadataHttpAPI
 from databento.historical.api.timeseries import TimeseriesHttpAPI
 
-from outcry.core.calendar import Calendar
-from outcry.core.instruments import Contract, Universe
-from outcry.core.units import NANOS_PER_MINUTE
 from outcry.feeds.databento.history import HISTORICAL, RECEIPT_NS
 from outcry.feeds.databento.symbols import DATASET, symbol_of
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Contract, Universe
+from outcry.market.units import NANOS_PER_MINUTE
 
 #: Volume goes over to the next contract at most so long before the last day on which this one may be front.
 ROLL_DAYS = timedelta(days=14)

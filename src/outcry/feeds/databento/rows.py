@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.ports.feed import LIVE_TRADE
-from outcry.ports.records import Rows
+from outcry.trades.feed import LIVE_TRADE
+from outcry.trades.records import Rows
 
 #: A record of the schema `trades`, as every version of DBN is brought up to (48 bytes).
 RECORD = np.dtype(

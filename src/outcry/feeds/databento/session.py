@@ -9,15 +9,15 @@ import asyncio
 import re
 from typing import Protocol
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.connections.adapters import Kit
 from outcry.feeds.ahead import believed_ns
 from outcry.feeds.databento.gateway import BEAT_S, Fault, Gateway, Mapped, Told
 from outcry.feeds.databento.line import Line
 from outcry.feeds.databento.rows import Records, live_rows, received_until_ns
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import CaughtUp, FeedLost, FeedRefused, Heartbeat, RowFlag
-from outcry.ports.records import Quality
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+from outcry.trades.feed import CaughtUp, FeedLost, FeedRefused, Heartbeat, RowFlag
+from outcry.trades.records import Quality
 
 #: A session waits so long for others to begin with it, after one has come.
 GATHER_S = 0.3

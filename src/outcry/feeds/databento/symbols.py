@@ -6,8 +6,8 @@ on that day is unknown, and never taken for its namesake of another decade.
 
 from datetime import date, timedelta
 
-from outcry.core.instruments import Contract, Universe
-from outcry.ports.feed import FeedRefused
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.feed import FeedRefused
 
 #: The dataset that has an exchange's futures.
 DATASETS = {"CME": "GLBX.MDP3", "CBOT": "GLBX.MDP3", "NYMEX": "GLBX.MDP3", "COMEX": "GLBX.MDP3"}

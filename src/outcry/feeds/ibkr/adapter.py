@@ -6,9 +6,9 @@ Rule kept: nothing of `ib_async` is loaded before a feed is made.
 import re
 from collections.abc import Mapping
 
+from outcry.connections.adapters import BadEntry, Kit
 from outcry.feeds.ibkr.broker import BROKER, CAPS
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.feed import Feed
+from outcry.trades.feed import Feed
 
 _HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
 _MOST_PORT, _MOST_CLIENT_ID = 2**16 - 1, 2**31 - 1

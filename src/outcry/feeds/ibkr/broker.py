@@ -3,9 +3,9 @@
 Rule kept: the host is the person's own machine, so this is never connected from a service for many (`hosted`).
 """
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.ports.connections import Broker, BrokerField
-from outcry.ports.feed import Backfill, FeedCaps, Resume
+from outcry.connections.model import Broker, BrokerField
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.trades.feed import Backfill, FeedCaps, Resume
 
 CAPS = FeedCaps(
     resolution_ns=NANOS_PER_SECOND,

@@ -7,11 +7,11 @@ import asyncio
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.ibkr.tws import Tick
 from outcry.feeds.inbox import Inbox
-from outcry.ports.feed import LIVE_TRADE, Event, FeedLost, Heartbeat, RowFlag, Status, Trades
-from outcry.ports.records import Rows
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import LIVE_TRADE, Event, FeedLost, Heartbeat, RowFlag, Status, Trades
+from outcry.trades.records import Rows
 
 #: Rows that may wait for their reader.
 MOST_ROWS = 200_000

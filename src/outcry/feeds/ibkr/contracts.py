@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from outcry.core.instruments import Contract, Product, Universe
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_SECOND
-from outcry.ports.feed import FeedRefused
+from outcry.market.instruments import Contract, Product, Universe
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.trades.feed import FeedRefused
 
 #: Products that go by another symbol there than at the exchange.
 _OTHER_NAMES = {

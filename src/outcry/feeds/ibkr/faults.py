@@ -5,7 +5,7 @@ Rule kept: an account number or a host is in no error: texts are ours, with the 
 
 from enum import Enum, auto
 
-from outcry.ports.feed import FeedLost, FeedRefused
+from outcry.trades.feed import FeedLost, FeedRefused
 
 #: The link between TWS and Interactive Brokers, or to the servers of futures data, is broken; it is made again.
 BROKEN = frozenset({1100, 2110})

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import Kit
 from outcry.feeds.ibkr.broker import CAPS
 from outcry.feeds.ibkr.channel import NoLineFree
 from outcry.feeds.ibkr.contracts import Found, Query, chosen, query_of, unknown
@@ -17,8 +17,18 @@ from outcry.feeds.ibkr.pace import Pace
 from outcry.feeds.ibkr.session import Session
 from outcry.feeds.ibkr.stream import Stream
 from outcry.feeds.link import Link
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import Bars, CaughtUp, Cursor, Event, FeedLost, FeedRefused, Gap, Status, Trades
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
+    Bars,
+    CaughtUp,
+    Cursor,
+    Event,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Status,
+    Trades,
+)
 
 #: A contract may be subscribed to once in so long.
 SUBSCRIBE_APART_S = 15.0

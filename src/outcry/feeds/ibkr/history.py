@@ -10,15 +10,15 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.ibkr.channel import rows_of
 from outcry.feeds.ibkr.contracts import Found
 from outcry.feeds.ibkr.pace import Pace
 from outcry.feeds.ibkr.session import Session
 from outcry.feeds.ibkr.tws import Bar, Tick
-from outcry.ports.clock import Clock
-from outcry.ports.feed import OVERLAP_NS, Bars, Replaced, RowFlag, Trades
-from outcry.ports.records import BAR, Quality, Rows
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.trades.feed import OVERLAP_NS, Bars, Replaced, RowFlag, Trades
+from outcry.trades.records import BAR, Quality, Rows
 
 #: No more time than this is brought trade by trade before the answer is live.
 TICKS_NS = 10 * NANOS_PER_MINUTE

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.ahead import believed_ns
 from outcry.feeds.ibkr import faults
 from outcry.feeds.ibkr.channel import Channel, NoLineFree
 from outcry.feeds.ibkr.contracts import Found, Query
 from outcry.feeds.ibkr.tws import Tick, Tws
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused, Heartbeat, Status
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import FeedLost, FeedRefused, Heartbeat, Status
 
 #: TWS is asked for its time this often.
 BEAT_S = 2.0

@@ -8,13 +8,13 @@ soon.
 import asyncio
 from collections.abc import AsyncGenerator
 
-from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.ibkr.channel import Channel
 from outcry.feeds.ibkr.contracts import Found, began_ns
 from outcry.feeds.ibkr.history import History, planned
 from outcry.feeds.ibkr.session import LAG_NS, Session
 from outcry.feeds.seam import joined
-from outcry.ports.feed import Bars, CaughtUp, Event, FeedLost, Status, Trades
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import Bars, CaughtUp, Event, FeedLost, Status, Trades
 
 #: A subscription is refused soon or stands: TWS does not say so, but by the first trade.
 SETTLE_S = 1.0

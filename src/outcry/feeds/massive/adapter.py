@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MS
-from outcry.ports.adapters import BadEntry, Kit
-from outcry.ports.connections import Broker, BrokerField
-from outcry.ports.feed import Backfill, Feed, FeedCaps, Resume
+from outcry.connections.adapters import BadEntry, Kit
+from outcry.connections.model import Broker, BrokerField
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS
+from outcry.trades.feed import Backfill, Feed, FeedCaps, Resume
 
 CAPS = FeedCaps(
     resolution_ns=NANOS_PER_MS,

@@ -8,8 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.connections.adapters import Kit
 from outcry.feeds.ahead import believed_ns
 from outcry.feeds.channel import LEAST_LAG_NS, Channel
 from outcry.feeds.link import Link, Rejected
@@ -17,9 +16,20 @@ from outcry.feeds.massive.protocol import Page
 from outcry.feeds.massive.symbols import ticker_of
 from outcry.feeds.massive.told import Told
 from outcry.feeds.massive.wire import PAGE, REST, SOCKET, Rest, Socket
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import CaughtUp, Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
-from outcry.ports.records import Quality, Rows
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.trades.feed import (
+    CaughtUp,
+    Cursor,
+    Event,
+    FeedCaps,
+    FeedLost,
+    FeedRefused,
+    Gap,
+    Status,
+    Trades,
+)
+from outcry.trades.records import Quality, Rows
 
 #: How long history is given to have what was traded before the subscription stood, and how often it is asked again.
 SETTLE_S, MOST_ASKED = 2.0, 10

@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import numpy as np
 
-from outcry.core.units import NANOS_PER_MS
 from outcry.feeds.exact import lots, price_e9
 from outcry.feeds.link import Rejected
-from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
-from outcry.ports.records import Rows
+from outcry.market.units import NANOS_PER_MS
+from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused, RowFlag
+from outcry.trades.records import Rows
 
 #: Statuses that say that all is well.
 WELL = frozenset({"connected", "auth_success", "success"})

@@ -5,7 +5,7 @@ Rule kept: a one-digit year is the nearest contract that has not ended on the da
 
 from datetime import date
 
-from outcry.core.instruments import Contract, Universe
+from outcry.market.instruments import Contract, Universe
 
 
 def ticker_of(universe: Universe, contract: Contract, on: date) -> str | None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.feed import Trades
-from outcry.ports.records import Rows
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import Trades
+from outcry.trades.records import Rows
 
 #: History is looked through again from this far before the newest trade it had.
 TAIL_NS = 10 * NANOS_PER_SECOND

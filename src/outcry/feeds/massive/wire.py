@@ -18,6 +18,7 @@ from massive.websocket.models.common import Market
 from urllib3.exceptions import HTTPError, MaxRetryError, ResponseError
 from websockets.exceptions import ConnectionClosed
 
+from outcry.base.clock import Clock
 from outcry.feeds.bodies import LARGEST, too_large
 from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
 from outcry.feeds.link import Rejected
@@ -35,8 +36,7 @@ from outcry.feeds.massive.protocol import (
 )
 from outcry.feeds.redirects import sent_elsewhere
 from outcry.feeds.websocket_handshake import DirectConnection
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused, Trades
+from outcry.trades.feed import FeedLost, FeedRefused, Trades
 
 SOCKET, REST = "wss://socket.massive.com", "https://api.massive.com"
 #: Time to connect and sign in, and for an answer.

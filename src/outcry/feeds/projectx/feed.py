@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.connections.adapters import Kit
 from outcry.feeds.channel import Channel
 from outcry.feeds.link import Link, Rejected
 from outcry.feeds.projectx.firms import Firm
 from outcry.feeds.projectx.hub import Hub
 from outcry.feeds.projectx.rest import Rest
 from outcry.feeds.projectx.symbols import chosen, quoted_alike
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import (
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import (
     Bars,
     CaughtUp,
     Cursor,
@@ -32,7 +32,7 @@ from outcry.ports.feed import (
     Trades,
     VolumeCounter,
 )
-from outcry.ports.records import Quality, Rows
+from outcry.trades.records import Quality, Rows
 
 #: The vendor has a bar by then, at the latest; what is nearer to the present is asked for later.
 SETTLED_NS = 10 * NANOS_PER_SECOND

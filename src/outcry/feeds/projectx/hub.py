@@ -23,14 +23,14 @@ from pysignalr.utils import get_connection_url, get_negotiate_url
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
+from outcry.base.clock import Clock
 from outcry.feeds.bodies import body_of
 from outcry.feeds.channel import Channel, Lag, Switchboard, beating, unheard
 from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import counted, trade_rows
 from outcry.feeds.redirects import refusing_redirects, sent_elsewhere
 from outcry.feeds.websocket_handshake import DirectConnection
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused, Trades
+from outcry.trades.feed import FeedLost, FeedRefused, Trades
 
 #: Time to connect, and for an answer; the hub beats every 15 s, and may be silent for ten more.
 CONNECT_S, ANSWER_S, SILENT_S = 15.0, 15.0, 25.0

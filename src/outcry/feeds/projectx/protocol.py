@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from outcry.core.units import NANOS_PER_SECOND
 from outcry.feeds.exact import lots, price_e9
 from outcry.feeds.link import Rejected
-from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused, VolumeCounter
-from outcry.ports.records import BAR, Rows
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused, VolumeCounter
+from outcry.trades.records import BAR, Rows
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -14,16 +14,16 @@ import aiohttp
 import msgspec
 import numpy as np
 
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.ahead import believed_ns
 from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.projectx.protocol import Answer, Listed, bar_rows, login_problem, read_answer
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.tokens import Token, Tokens
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused
-from outcry.ports.records import BAR, Rows
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import FeedLost, FeedRefused
+from outcry.trades.records import BAR, Rows
 
 #: A token lasts a day.
 TOKEN_S = 24 * 3600.0

@@ -7,10 +7,10 @@ harm; the two digits of the year tell decades apart.
 import re
 from collections.abc import Iterable
 
-from outcry.core.instruments import MONTH_CODES, Contract, Universe
 from outcry.feeds.exact import price_e9
 from outcry.feeds.projectx.protocol import Listed
-from outcry.ports.feed import FeedLost
+from outcry.market.instruments import MONTH_CODES, Contract, Universe
+from outcry.trades.feed import FeedLost
 
 _ID = re.compile(rf"CON\.F\.US\.([A-Z0-9]{{1,6}})\.([{MONTH_CODES}])([0-9]{{2}})")
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outcry.core.ladder import BRACKET_MINUTES
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_MS
-from outcry.core.windows import Segment
-from outcry.ports.feed import LIVE_TRADE
-from outcry.ports.records import Rows
+from outcry.market.ladder import BRACKET_MINUTES
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS
+from outcry.market.windows import Segment
+from outcry.trades.feed import LIVE_TRADE
+from outcry.trades.records import Rows
 
 Floats = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from outcry.core.calendar import Calendar, SessionKind
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.core.windows import LONGEST_CLOSURE_DAYS, Segment, clipped
+from outcry.base.clock import Clock
 from outcry.feeds.pace import Timeline
-from outcry.ports.clock import Clock
+from outcry.market.calendar import Calendar, SessionKind
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.market.windows import LONGEST_CLOSURE_DAYS, Segment, clipped
 
 NEW_YORK = ZoneInfo("America/New_York")
 #: Every initial balance is over or about to be: much has happened, and more is about to.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from outcry.core.windows import Segment
-from outcry.ports.feed import Amend, Event, FeedLost, Gap, Repaired, RowFlag, Trades
-from outcry.ports.records import Rows
+from outcry.market.windows import Segment
+from outcry.trades.feed import Amend, Event, FeedLost, Gap, Repaired, RowFlag, Trades
+from outcry.trades.records import Rows
 
 #: Rows of one batch at most.
 BATCH_ROWS = 4096

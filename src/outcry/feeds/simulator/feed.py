@@ -12,14 +12,14 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from outcry.core.calendar import Calendar, Session, SessionKind
-from outcry.core.instruments import Contract, Universe
-from outcry.core.units import NANOS_PER_DAY, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.simulator.auction import DELAY_NS
 from outcry.feeds.simulator.faults import Faults, Telling
 from outcry.feeds.simulator.market import Market
-from outcry.ports.clock import Clock
-from outcry.ports.feed import (
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.instruments import Contract, Universe
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.trades.feed import (
     CATCHING_UP,
     Backfill,
     CaughtUp,
@@ -32,7 +32,7 @@ from outcry.ports.feed import (
     Resume,
     Status,
 )
-from outcry.ports.records import Quality
+from outcry.trades.records import Quality
 
 NAME = "simulator"
 REACH_NS = 30 * NANOS_PER_DAY

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from outcry.core.calendar import Calendar, Session
-from outcry.core.instruments import Contract
 from outcry.feeds.simulator.market import Market
-from outcry.ports.records import Rows
+from outcry.market.calendar import Calendar, Session
+from outcry.market.instruments import Contract
+from outcry.trades.records import Rows
 
 #: Days looked back for a trade date with regular hours: no product pauses so long that this finds too few.
 _DAYS_EACH = 2

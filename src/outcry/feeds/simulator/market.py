@@ -11,15 +11,15 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from outcry.core.calendar import Calendar, Session, SessionKind
-from outcry.core.daytype import OpenType
-from outcry.core.instruments import Contract, Product
-from outcry.core.units import NANOS_PER_HOUR
-from outcry.core.windows import LONGEST_CLOSURE_DAYS
 from outcry.feeds.simulator import auction, script
 from outcry.feeds.simulator.auction import Floats, Plan
 from outcry.feeds.simulator.traits import Trait, load_traits
-from outcry.ports.records import Rows
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.day_type import OpenType
+from outcry.market.instruments import Contract, Product
+from outcry.market.units import NANOS_PER_HOUR
+from outcry.market.windows import LONGEST_CLOSURE_DAYS
+from outcry.trades.records import Rows
 
 BLOCK = 20  # weekdays
 #: How the streams of chance are told apart.

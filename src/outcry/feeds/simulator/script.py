@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from outcry.core.daytype import OpenType
+from outcry.market.day_type import OpenType
 
 Knot = tuple[float, float]
 

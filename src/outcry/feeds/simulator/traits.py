@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
-from outcry.core.instruments import Product
-from outcry.core.units import e9_from_text
+from outcry.market.instruments import Product
+from outcry.market.units import e9_from_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 from outcry.feeds.tastytrade.events import FIELDS, Event, rows_of
-from outcry.ports.feed import FeedLost, FeedRefused
+from outcry.trades.feed import FeedLost, FeedRefused
 
 #: Events that may wait for a channel's reader.
 MOST_WAITING = 200_000

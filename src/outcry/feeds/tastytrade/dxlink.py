@@ -17,7 +17,7 @@ from outcry import __version__
 from outcry.feeds.link import Rejected
 from outcry.feeds.tastytrade.channel import Channel, Message, told_error
 from outcry.feeds.tastytrade.rest import Streamer
-from outcry.ports.feed import FeedLost
+from outcry.trades.feed import FeedLost
 
 #: What we promise, and ask for: a message at least so often, in seconds.
 KEEPALIVE_TIMEOUT_S = 60

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from outcry.core.units import NANOS_PER_MS
 from outcry.feeds import exact
-from outcry.ports.feed import FeedLost
+from outcry.market.units import NANOS_PER_MS
+from outcry.trades.feed import FeedLost
 
 SALE, CANDLE = "TimeAndSale", "Candle"
 

@@ -8,15 +8,15 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
-from outcry.core.instruments import Contract
+from outcry.connections.adapters import Kit
 from outcry.feeds.link import Link, Rejected
 from outcry.feeds.tastytrade.dxlink import Connection, Pace, connect
 from outcry.feeds.tastytrade.rest import Entries, Rest
 from outcry.feeds.tastytrade.series import MOST_SENT
 from outcry.feeds.tastytrade.stream import Grant, Stream
 from outcry.feeds.tastytrade.symbols import Future, read_future, rest_symbol
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import Cursor, Event, FeedCaps, FeedRefused
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Cursor, Event, FeedCaps, FeedRefused
 
 NAME = "tastytrade"
 

@@ -15,12 +15,12 @@ import msgspec
 from yarl import URL
 
 from outcry import __version__
+from outcry.base.clock import Clock
 from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.tokens import Token, Tokens
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused
+from outcry.trades.feed import FeedLost, FeedRefused
 
 PRODUCTION_URL, SANDBOX_URL = "https://api.tastyworks.com", "https://api.cert.tastyworks.com"
 #: Hosts of market data: dxFeed's, who serves it, and the vendor's own.

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_MINUTE
+from outcry.base.clock import Clock
 from outcry.feeds.tastytrade.events import (
     REMOVE_EVENT,
     SNAPSHOT_BEGIN,
@@ -24,9 +24,9 @@ from outcry.feeds.tastytrade.events import (
     read_candle,
     read_sale,
 )
-from outcry.ports.clock import Clock
-from outcry.ports.feed import LIVE_TRADE, Amend, FeedLost, RowFlag
-from outcry.ports.records import BAR, Rows
+from outcry.market.units import NANOS_PER_MINUTE
+from outcry.trades.feed import LIVE_TRADE, Amend, FeedLost, RowFlag
+from outcry.trades.records import BAR, Rows
 
 #: Sales of the past that are asked for, by the counts of candles: a busy day of the busiest future. And kept, at most.
 MOST_ASKED, MOST_PAST = 500_000, 1_000_000

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.ahead import believed_ns
 from outcry.feeds.channel import Lag
 from outcry.feeds.tastytrade.channel import Channel
@@ -21,8 +21,8 @@ from outcry.feeds.tastytrade.dxlink import Connection
 from outcry.feeds.tastytrade.events import CANDLE, SALE
 from outcry.feeds.tastytrade.series import MOST_ASKED, MOST_SENT, Candles, Sales
 from outcry.feeds.tastytrade.symbols import Future
-from outcry.ports.clock import Clock
-from outcry.ports.feed import (
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.trades.feed import (
     OVERLAP_NS,
     Bars,
     CaughtUp,
@@ -35,7 +35,7 @@ from outcry.ports.feed import (
     Status,
     Trades,
 )
-from outcry.ports.records import Quality, Rows
+from outcry.trades.records import Quality, Rows
 
 #: How long to wait, in seconds, for a past of sales to begin, where it is not known that the server keeps one, and
 #: where it is; and for anything at all of what was asked for.

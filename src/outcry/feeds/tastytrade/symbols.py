@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from outcry.core.instruments import MONTH_CODES, Contract, Product
 from outcry.feeds.exact import price_e9
+from outcry.market.instruments import MONTH_CODES, Contract, Product
 
 #: The streamer's code of an exchange.
 EXCHANGES = {"CME": "XCME", "CBOT": "XCBT", "NYMEX": "XNYM", "COMEX": "XCEC"}

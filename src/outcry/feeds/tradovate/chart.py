@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from outcry.feeds.inbox import Inbox
-from outcry.ports.feed import Event
+from outcry.trades.feed import Event
 
 
 class HistoryOver:

@@ -12,8 +12,7 @@ from typing import TypeVar
 
 import aiohttp
 
-from outcry.core.instruments import Contract
-from outcry.core.units import NANOS_PER_SECOND
+from outcry.connections.adapters import Kit
 from outcry.feeds.link import Link, Rejected
 from outcry.feeds.redirects import refusing_redirects
 from outcry.feeds.tokens import Token, Tokens
@@ -24,8 +23,9 @@ from outcry.feeds.tradovate.sides import Sides
 from outcry.feeds.tradovate.stream import Stream
 from outcry.feeds.tradovate.symbols import name_of
 from outcry.feeds.tradovate.wire import Locked
-from outcry.ports.adapters import Kit
-from outcry.ports.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import Cursor, Event, FeedCaps, FeedLost, FeedRefused, Gap, Status, Trades
 
 T = TypeVar("T")
 

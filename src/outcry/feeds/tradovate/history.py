@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_MS
-from outcry.ports.records import Rows
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_MINUTE, NANOS_PER_MS
+from outcry.trades.records import Rows
 
 #: What is asked for reaches this far back before what is wanted: a tick from there shows that nothing was left out.
 LOOKBACK_NS = NANOS_PER_MINUTE

@@ -12,13 +12,13 @@ from typing import NoReturn
 import aiohttp
 import msgspec
 
-from outcry.core.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.base.clock import Clock
 from outcry.feeds.bodies import body_of
 from outcry.feeds.link import Rejected
 from outcry.feeds.tokens import Token
 from outcry.feeds.tradovate.wire import nanos, read
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.trades.feed import FeedLost, FeedRefused
 
 #: Where the vendor is reached, by environment: its web requests, and its market data.
 API = {"live": "https://live.tradovateapi.com/v1", "demo": "https://demo.tradovateapi.com/v1"}

@@ -7,9 +7,9 @@ behind, and by a second in which ticks overtake each other.
 import asyncio
 from collections import deque
 
-from outcry.core.units import NANOS_PER_SECOND
-from outcry.ports.clock import Clock
-from outcry.ports.feed import Heartbeat
+from outcry.base.clock import Clock
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.trades.feed import Heartbeat
 
 #: Ticks arrive out of order, as the vendor says, within less than this.
 DISORDER_NS = NANOS_PER_SECOND

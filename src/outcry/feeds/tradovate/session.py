@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import aiohttp
 
+from outcry.base.clock import Clock
 from outcry.feeds.exact import lots
 from outcry.feeds.inbox import again
 from outcry.feeds.tradovate import wire
 from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
 from outcry.feeds.tradovate.present import Present
-from outcry.ports.clock import Clock
-from outcry.ports.feed import FeedLost, FeedRefused, RowFlag, Trades, VolumeCounter
+from outcry.trades.feed import FeedLost, FeedRefused, RowFlag, Trades, VolumeCounter
 
 BEAT_S = 2.5
 #: Without any frame for this long the link is dead.

@@ -4,7 +4,7 @@ Bid and ask beside a tick are optional, and may be missing where the vendor send
 comes again is the same in everything, for by that it is recognised.
 """
 
-from outcry.ports.records import Rows
+from outcry.trades.records import Rows
 
 #: Ticks remembered: far more than two seconds bring, which is what may come again.
 _KEPT = 5000

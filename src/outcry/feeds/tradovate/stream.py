@@ -10,14 +10,14 @@ from contextlib import aclosing
 
 import numpy as np
 
-from outcry.core.units import NANOS_PER_MS, NANOS_PER_SECOND
 from outcry.feeds.ahead import MOST_AHEAD_NS
 from outcry.feeds.inbox import Inbox
 from outcry.feeds.seam import BUFFER_LIMIT
 from outcry.feeds.tradovate.chart import HISTORY_OVER, Chart
 from outcry.feeds.tradovate.history import LOOKBACK_NS, in_order, reaches, stretches
 from outcry.feeds.tradovate.session import Session
-from outcry.ports.feed import (
+from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.trades.feed import (
     LIVE_TRADE,
     CaughtUp,
     Event,
@@ -28,7 +28,7 @@ from outcry.ports.feed import (
     Trades,
     VolumeCounter,
 )
-from outcry.ports.records import Quality, Rows
+from outcry.trades.records import Quality, Rows
 
 #: Between two packets of history on a link that lives.
 PACKET_S = 30.0

@@ -6,7 +6,7 @@ contract whose name would be read as another's has none.
 
 from datetime import date
 
-from outcry.core.instruments import Contract, Universe
+from outcry.market.instruments import Contract, Universe
 
 #: Exchanges whose futures Tradovate carries; its tickers are theirs.
 EXCHANGES = frozenset({"CME", "CBOT", "NYMEX", "COMEX"})

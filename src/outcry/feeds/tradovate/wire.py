@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from outcry.core.units import NANOS_PER_MS, PRICE_SCALE
 from outcry.feeds.exact import price_e9
 from outcry.feeds.link import Rejected
-from outcry.ports.feed import LIVE_TRADE, FeedLost, FeedRefused
-from outcry.ports.records import Rows
+from outcry.market.units import NANOS_PER_MS, PRICE_SCALE
+from outcry.trades.feed import LIVE_TRADE, FeedLost, FeedRefused
+from outcry.trades.records import Rows
 
 #: What a client sends to say that it lives.
 BEAT = "[]"

@@ -1,0 +1,1 @@
+"""API keys, tiers, request limits, and what each key may see."""

@@ -1,0 +1,77 @@
+"""Grants of the operator's data, and the log of who made and withdrew them, in SQLite or PostgreSQL, through SQLAlchemy
+Core.
+
+Rule kept: no grant comes or goes without its line in the log, in the same transaction, and no line is changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, select, update
+
+from outcry.access.model import GrantEvent, GrantRow
+from outcry.database import schema
+from outcry.database.database import Database, new_id
+
+_GRANTS, _LOG = schema.grants, schema.grant_log
+
+
+class SqlGrants:
+    """The part of `ports.store.AccountStore` that keeps grants."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def grants(self) -> Sequence[GrantRow]:
+        """See `AccountStore`."""
+        query = select(_GRANTS).where(_GRANTS.c.revoked_ns.is_(None)).order_by(_GRANTS.c.id)
+        with self._database.reading() as connection:
+            return [_grant(row) for row in connection.execute(query).mappings()]
+
+    def add_grant(self, grant: GrantRow, now_ns: int, *, by: str = "", attested: str = "") -> int:
+        """See `AccountStore`."""
+        row = asdict(grant) | {"roots": " ".join(grant.roots), "created_ns": now_ns}
+        del row["id"]
+        with self._database.write() as connection:
+            number = new_id(connection.execute(_GRANTS.insert().values(row)))
+            connection.execute(_LOG.insert().values(_line(number, now_ns, "granted", by, attested)))
+            return number
+
+    def revoke_grant(self, grant_id: int, now_ns: int, *, by: str = "") -> bool:
+        """See `AccountStore`."""
+        query = update(_GRANTS).where(_GRANTS.c.id == grant_id, _GRANTS.c.revoked_ns.is_(None))
+        with self._database.write() as connection:
+            if connection.execute(query.values(revoked_ns=now_ns)).rowcount != 1:
+                return False
+            connection.execute(_LOG.insert().values(_line(grant_id, now_ns, "withdrawn", by, "")))
+            return True
+
+    def grant_events(self, limit: int) -> Sequence[GrantEvent]:
+        """See `AccountStore`."""
+        line = [column.label(f"log_{column.name}") for column in _LOG.columns]
+        query = select(_GRANTS, *line).join_from(_LOG, _GRANTS).order_by(_LOG.c.id.desc()).limit(limit)
+        with self._database.reading() as connection:
+            return [_event(row) for row in connection.execute(query).mappings()]
+
+
+def log_alike(connection: Connection, old: int, new: int, now_ns: int, by: str) -> None:
+    """Write into the log that a grant was made as an older one was, on what was declared with that."""
+    first = select(_LOG.c.attested).where(_LOG.c.grant_id == old, _LOG.c.event == "granted")
+    attested = connection.execute(first).scalar() or ""
+    connection.execute(_LOG.insert().values(_line(new, now_ns, "granted", by, attested)))
+
+
+def _line(grant_id: int, now_ns: int, event: str, by: str, attested: str) -> dict[str, Any]:
+    return {"grant_id": grant_id, "at_ns": now_ns, "event": event, "by": by, "attested": attested}
+
+
+def _event(row: RowMapping) -> GrantEvent:
+    kept = ("id", "at_ns", "event", "by", "attested")
+    return GrantEvent(grant=_grant(row), **{name: row[f"log_{name}"] for name in kept})
+
+
+def _grant(row: RowMapping) -> GrantRow:
+    values: dict[str, Any] = {field.name: row[field.name] for field in fields(GrantRow)}
+    values["roots"] = tuple(row["roots"].split())
+    return GrantRow(**values)

@@ -1,0 +1,238 @@
+"""Runs feeds into a spool, and carries the spool outward.
+
+Rules kept: what a feed brings is in the spool before anything else; a feed that breaks is opened again as the engine
+would, later each time, and given up only when a person has to act, which stops no other feed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from outcry.agent.following import Follower
+from outcry.agent.outward import Carrier, Outward
+from outcry.agent.spool import Spool
+from outcry.agent.spooled import SpooledLine
+from outcry.base.backoff import Pauses
+from outcry.base.clock import Clock
+from outcry.base.log_events import LogEvent, Tell
+from outcry.live.engine import CONTRACTS_S, GOOD_SESSION_S
+from outcry.live.model import LogDamaged, StreamKey
+from outcry.live.stream_status import Reach
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Contract, Universe
+from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.feed import Backfill, Feed, FeedCaps, FeedLost, FeedRefused, LoginRefused, Resume
+
+SYNC_S = 1.0
+#: The spool bridges what a feed by itself could not.
+_REACH_NS = 2**62
+
+#: How far the service is with a stream; None where it has nothing of it, or where nobody asks. May wait for long.
+ReachOf = Callable[[StreamKey, FeedCaps], Awaitable[Reach | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What is traded when, and what time it is."""
+
+    universe: Universe
+    calendar: Calendar
+    clock: Clock
+
+
+async def _unasked(_key: StreamKey, _caps: FeedCaps) -> Reach | None:
+    """For where the spool alone knows how far a stream is."""
+
+
+class Carrying:
+    """Feeds of any number of owners. For one event loop. tell: `(event, **details)`, for a log. rush: pauses are this
+    many times shorter."""
+
+    def __init__(
+        self, spool: Spool, carrier: Carrier, market: Market, tell: Tell, rush: float = 1.0,
+        reach_of: ReachOf = _unasked,
+    ) -> None:  # fmt: skip
+        self.spool, self.tell = spool, tell
+        self._market, self._rush, self._reach_of = market, rush, reach_of
+        self.outward = Outward(carrier, self._reached, rush)
+        self.followers: dict[StreamKey, Follower] = {}
+        #: Feeds whose login is refused, by owner and name, and the code: nobody asks there again.
+        self.over: dict[tuple[int, str], str] = {}
+        #: Contracts of feeds, as they last said.
+        self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
+        self.disk = ""
+        self._news: dict[StreamKey, asyncio.Event] = {}
+        self._carrying: dict[StreamKey, asyncio.Task[None]] = {}
+
+    # -- feeds
+
+    async def follow(self, owner: int, name: str, feed: Feed) -> None:
+        """Follow each contract a feed brings, by this name; ask again now and then, for a roll adds one. Until all have
+        ended for good, or cancelled; then the feed is closed, and what is in the spool still goes outward."""
+        running: dict[Contract, asyncio.Task[None]] = {}
+        pauses = Pauses(self._rush)
+        self.over.pop((owner, name), None)
+        try:
+            while (owner, name) not in self.over:
+                try:
+                    contracts = await feed.contracts()
+                except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
+                    self.tell(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
+                    await pauses.rest()
+                    continue
+                pauses.begin()
+                self._brought[owner, name] = frozenset(contracts)
+                for contract in contracts:
+                    if contract not in running:
+                        key = StreamKey(owner, name, contract)
+                        running[contract] = asyncio.create_task(self._run_contract(key, feed))
+                if running and all(task.done() for task in running.values()):
+                    return
+                await asyncio.sleep(CONTRACTS_S / self._rush)
+        finally:
+            await end_all(running.values())
+            await feed.close()
+
+    async def _run_contract(self, key: StreamKey, feed: Feed) -> None:
+        """Follow one contract for as long as it can be followed."""
+        pauses = Pauses(self._rush)
+        reach = await self._reach_of(key, feed.caps)
+        while (line := await self.line(key, _told_caps(feed.caps))) is None:
+            await pauses.rest()
+        pauses.begin()
+        follower = self.followers[key] = Follower(
+            feed, line, self._market.calendar, self._market.clock, listed_ns(self._market.universe, key.contract),
+            reach, added=self._news[key].set, changed=lambda: self.stands(key, follower),
+        )  # fmt: skip
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            try:
+                if await follower.follow():
+                    return
+                self.lost(follower, "lost", "disconnected")
+            except LoginRefused as problem:
+                self.lost(follower, "needs_sign_in", problem.code, str(problem))
+                self.over[key.owner, key.feed] = problem.code
+                return
+            except FeedRefused as problem:
+                self.lost(follower, "refused", problem.code, str(problem))
+                return
+            except FeedLost as problem:
+                self.lost(follower, "lost", problem.code, str(problem))
+            except OSError as problem:
+                self.disk = str(problem)
+                self.lost(follower, "lost", "no_room", str(problem))
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+                self.tell(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
+                self.lost(follower, "lost", "fault")
+            if loop.time() - began_s > GOOD_SESSION_S / self._rush:
+                pauses.begin()
+            await pauses.rest()
+
+    def lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
+        """Nothing comes of a contract, and why."""
+        try:
+            follower.report(phase, code, text)
+        except OSError as problem:  # there is no room to say so: it is shown here all the same
+            self.disk = str(problem)
+
+    # -- lines
+
+    async def line(self, key: StreamKey, caps: FeedCaps) -> SpooledLine | None:
+        """The line of a stream, on its way out from now on; None where what is on disk cannot be read."""
+        try:
+            line = await asyncio.to_thread(self.spool.line, key, caps)
+        except (LogDamaged, OSError) as problem:
+            self.tell(LogEvent.SPOOL_UNREADABLE, **self.named(key), problem=str(problem))
+            return None
+        self._news[key] = asyncio.Event()
+        self._carrying[key] = asyncio.create_task(self.outward.carry(key, line, self._news[key]))
+        return line
+
+    async def flushed(self, keys: Collection[StreamKey], patience_s: float) -> None:
+        """Wait until these lines are sent, as long as the service takes them."""
+        deadline_s = asyncio.get_running_loop().time() + patience_s
+        lines = {key: self.spool.lines[key] for key in keys if key in self.spool.lines}
+        while any(line.waiting and self.outward.reaches(key) for key, line in lines.items()):
+            if asyncio.get_running_loop().time() > deadline_s:
+                return
+            await asyncio.sleep(0.02)
+
+    async def let_go(self, key: StreamKey) -> None:
+        """Carry a line no more, and forget it."""
+        self.followers.pop(key, None)
+        self._news.pop(key, None)
+        self.outward.forget(key)
+        if (carrying := self._carrying.pop(key, None)) is not None:
+            await end_all([carrying])
+        try:
+            await asyncio.to_thread(self.spool.forget, key)
+        except OSError as problem:
+            self.tell(LogEvent.SPOOL_NOT_REMOVED, **self.named(key), problem=str(problem))
+
+    async def close(self) -> None:
+        """Carry nothing any more; the spool stays."""
+        await end_all(self._carrying.values())
+        self.outward.close()
+        await asyncio.to_thread(self._sync)
+
+    async def keep(self) -> None:
+        """Put the spool on the disk itself every second, and keep it within its limit. Never ends."""
+        while True:
+            await asyncio.sleep(SYNC_S / self._rush)
+            try:
+                await asyncio.to_thread(self._sync)
+            except Exception as problem:  # noqa: BLE001 - a supervisor: what is on disk is looked after again
+                self.tell(LogEvent.SPOOL_FAILED, problem=repr(problem))
+
+    def _sync(self) -> None:
+        try:
+            gone = self.spool.make_room()
+            self.spool.sync()
+        except OSError as problem:
+            if not self.disk:
+                self.tell(LogEvent.SPOOL_UNWRITABLE, problem=str(problem))
+            self.disk = str(problem)
+            return
+        if gone:
+            self.tell(LogEvent.SPOOL_TRIMMED, batches=gone)
+        if self.disk and not any(line.unsaved for line in list(self.spool.lines.values())):
+            self.tell(LogEvent.SPOOL_WRITABLE)
+            self.disk = ""
+
+    # -- what it says
+
+    def named(self, key: StreamKey) -> dict[str, str]:
+        """How a stream is called to whoever runs this."""
+        return {"feed": key.feed, "contract": key.contract.key}
+
+    def stands(self, key: StreamKey, follower: Follower) -> None:
+        """How a contract stands has changed."""
+        seen = follower.seen
+        details = {"code": seen.code, "problem": seen.text} if seen.code else {}
+        self.tell(LogEvent.FEED_STATUS_CHANGED, **self.named(key), phase=seen.phase, **details)
+
+    def _reached(self) -> None:
+        reached = self.outward.reached
+        if reached.code == "ok":
+            self.tell(LogEvent.PUSH_ACCEPTED)
+        else:
+            self.tell(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
+
+
+def _told_caps(caps: FeedCaps) -> FeedCaps:
+    """What the feed can do through us: whatever was read once can be had again."""
+    backfill = Backfill.TICKS if caps.backfill is Backfill.NONE else caps.backfill
+    return FeedCaps(
+        caps.resolution_ns, caps.has_id, caps.has_side, backfill, _REACH_NS, Resume.BY_TIME,
+        caps.has_volume_counter, caps.lag_ns, caps.own_clock, caps.invented,
+    )  # fmt: skip
+
+
+async def end_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    under_way = list(tasks)
+    for task in under_way:
+        task.cancel()
+    await asyncio.gather(*under_way, return_exceptions=True)

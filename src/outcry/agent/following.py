@@ -1,0 +1,202 @@
+"""Follows one contract of a feed into the spool, as the service follows a feed into its log.
+
+Rules kept: after an interruption a feed begins a little before the newest row that is known, and what it repeats is
+told from what is new; what it cannot bring is a gap; the service is told why nothing comes, and that it goes on once
+nothing is missing any more. An event that no service would take is set aside and counted, never sent.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import cast
+
+from outcry.agent.spooled import SpooledLine
+from outcry.base.clock import Clock
+from outcry.live.history_start import answered_begin_ns, history_begin_ns
+from outcry.live.stream_status import Reach
+from outcry.market.calendar import Calendar
+from outcry.market.units import NANOS_PER_HOUR
+from outcry.trades.feed import (
+    OVERLAP_NS,
+    Backfill,
+    Bars,
+    CaughtUp,
+    Cursor,
+    Ended,
+    Event,
+    Feed,
+    Gap,
+    Heartbeat,
+    Resume,
+    Status,
+    Trades,
+)
+from outcry.trades.overlap import Overlap
+from outcry.trades.validation import fault_of
+
+#: Rows of one event in the spool, at most: a push holds several.
+_MOST_ROWS = 4096
+_MOST_TEXT = 200
+_MOST_AHEAD_NS = NANOS_PER_HOUR // 2  # a service takes an hour, by its own clock
+
+
+@dataclass(slots=True)
+class Seen:
+    """How a contract stands, for whoever looks. `phase`: a word of `Follower`; `code`: why; `set_aside`: rows no
+    service would take; `subscribed`: as the feed says;
+    `quality`: of its history."""
+
+    phase: str = "connecting"
+    code: str = ""
+    text: str = ""
+    rows: int = 0
+    set_aside: int = 0
+    subscribed: bool = True
+    quality: str = ""
+
+
+class Follower:
+    """One contract of one feed. window_ns: when the contract trades; reach: how far the service is, where that is more
+    than the line knows; changed: called as `seen` changes; added: as there is something to send."""
+
+    def __init__(
+        self, feed: Feed, line: SpooledLine, calendar: Calendar, clock: Clock, window_ns: tuple[int, int],
+        reach: Reach | None = None, *, added: Callable[[], object], changed: Callable[[], object],
+    ) -> None:  # fmt: skip
+        self.feed, self.line = feed, line
+        self._calendar, self._clock, self._window_ns = calendar, clock, window_ns
+        self._reach = reach or Reach(0, 0)
+        self._added, self._changed = added, changed
+        self._overlap = Overlap()
+        self._caught_up = False
+        self._told: Status | None = None
+        self.seen = Seen()
+        #: When anything was heard of the feed last, by the event loop's clock.
+        self.heard_s = 0.0
+
+    async def follow(self) -> bool:
+        """Take what the feed sends until it ends; return whether it has ended for good. Raises `FeedLost`, and
+        `OSError` where there is no room for what comes."""
+        line, feed, loop = self.line, self.feed, asyncio.get_running_loop()
+        reach, self._reach = self._reach, replace(self._reach, barred_ns=())
+        before_ns, latest_ns = max(line.time_ns, reach.time_ns), max(line.latest_ns, reach.latest_ns)
+        since_ns = max(0, latest_ns - OVERLAP_NS) if latest_ns else reach.begin_ns or self._begin_ns()
+        self._overlap.resume(line.recent, line.latest_ns, line.last_bar_ns, line.barred_ns)
+        self._caught_up = False
+        self.seen.subscribed = True
+        answered_ns = answered_begin_ns(self._calendar, line.contract.root, self._clock.now_ns())
+        cursor = Cursor(since_ns, barred_ns=reach.barred_ns, answered_ns=answered_ns)
+        events = cast("AsyncGenerator[Event]", feed.open(line.contract, cursor))
+        async with aclosing(events) as stream:
+            async for event in stream:
+                self.heard_s = loop.time()
+                if not self._caught_up:
+                    self._show("catching_up")
+                self._take(event, since_ns, before_ns)
+                if isinstance(event, Ended):
+                    self._show("ended")
+                    return True
+        return False
+
+    def report(self, phase: str, code: str, text: str = "") -> None:
+        """Show and push that the feed brings nothing, and why."""
+        text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
+        self._show(phase, code, text)
+        if self._told is None or self._told.subscribed or self._told.code != code:
+            self._say(Status(subscribed=False, code=code[:64], text=text))
+
+    def _show(self, phase: str, code: str = "", text: str = "") -> None:
+        seen = self.seen
+        if (seen.phase, seen.code, seen.text) != (phase, code, text):
+            seen.phase, seen.code, seen.text = phase, code, text
+            self._changed()
+
+    def _say(self, status: Status) -> None:
+        self._add(status)
+        self._told = status
+
+    def _take(self, event: Event, since_ns: int, before_ns: int) -> None:
+        match event:
+            case Trades() | Bars():
+                self._rows(event, since_ns)
+            case Status():
+                self.seen.subscribed = event.subscribed
+                if not event.subscribed:
+                    self.report("lost", event.code, event.text)
+                elif self._caught_up or self._told is None or self._told.subscribed:
+                    self._say(event)  # else once nothing is missing
+                    if self._caught_up:
+                        self._show("live")
+            case CaughtUp():
+                self._complete(event, since_ns, before_ns)
+            case Heartbeat() if not self._caught_up:
+                pass  # history is still to come
+            case _:
+                self._add(event)
+
+    def _rows(self, event: Trades | Bars, since_ns: int) -> None:
+        """Add what is new of rows, in parts that a push has room for."""
+        rows = event.rows
+        if isinstance(event, Trades):
+            rows = rows if self._caught_up else rows[rows["ts_event"] >= since_ns]
+            rows = self._overlap.trades(rows)
+        else:
+            rows = self._overlap.bars(rows, event.quality.length_ns)
+        for first in range(0, len(rows), _MOST_ROWS):
+            part = rows[first : first + _MOST_ROWS]
+            some = Trades(part) if isinstance(event, Trades) else Bars(part, event.quality, event.backfill)
+            if self._fault(some):
+                self._one_by_one(some)
+            else:
+                self._add(some)
+                self.seen.rows += len(part)
+
+    def _one_by_one(self, event: Trades | Bars) -> None:
+        """Leave out the rows that cannot be."""
+        for at in range(len(event.rows)):
+            row = event.rows[at : at + 1]
+            one = Trades(row) if isinstance(event, Trades) else Bars(row, event.quality, event.backfill)
+            if self._fault(one):
+                self.seen.set_aside += 1
+            else:
+                self._add(one)
+                self.seen.rows += 1
+
+    def _complete(self, event: CaughtUp, since_ns: int, before_ns: int) -> None:
+        if not self._caught_up and (gap := self._missing(since_ns, before_ns, event.at_ns)):
+            self._add(gap)
+        self._overlap.caught_up(event.at_ns)
+        self.seen.quality = event.quality.value
+        self._caught_up = True
+        self._add(event)
+        if self._told is None or not self._told.subscribed:
+            self._say(Status(subscribed=True, code="subscribed"))
+        self._show("live")
+
+    def _missing(self, since_ns: int, before_ns: int, now_ns: int) -> Gap | None:
+        """What a feed that cannot bring all that was missed leaves out. before_ns: up to where nothing is missing; 0
+        when the feed begins, which was asked for history from `since_ns` then."""
+        caps = self.feed.caps
+        if not before_ns:
+            lacks = caps.backfill is Backfill.NONE and since_ns < now_ns
+            return Gap(since_ns, now_ns, "no history") if lacks else None
+        if caps.resume is Resume.NONE or caps.backfill is Backfill.NONE:
+            return Gap(before_ns, now_ns, "reconnect") if before_ns < now_ns else None
+        if 0 < caps.reach_ns < now_ns - before_ns:
+            return Gap(before_ns, now_ns - caps.reach_ns, "not_kept")
+        return None
+
+    def _fault(self, event: Event) -> str:
+        return fault_of(event, self._clock.now_ns() + _MOST_AHEAD_NS, self._window_ns)
+
+    def _add(self, event: Event) -> None:
+        if not isinstance(event, Trades | Bars) and self._fault(event):
+            self.seen.set_aside += 1
+            return
+        self.line.add(event)
+        self._added()
+
+    def _begin_ns(self) -> int:
+        """Return where history begins of a contract that nothing is known of."""
+        return history_begin_ns(self._calendar, self.line.contract.root, self._clock.now_ns(), None)

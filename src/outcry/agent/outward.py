@@ -1,0 +1,150 @@
+"""Carries the lines of a spool to a service, for as long as it takes.
+
+Rules kept: a service that is away is asked again and again, later each time; one line that is slow holds up no other;
+what the service says is shown, and changes nothing but what is sent next.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from outcry.agent.sender import Later, Line
+from outcry.agent.spooled import SpooledLine
+from outcry.base.backoff import Pauses
+from outcry.client.errors import ApiError
+from outcry.live.model import StreamKey
+from outcry.trades.push_format import KEEP_ALIVE_S
+
+#: Of a line that has much to say, a push goes out no more often than this.
+PACE_S = 0.1
+FIRST_PAUSE_S = 0.2
+#: How long to wait after a refusal that does not pass by itself.
+REFUSED_PAUSE_S = 30.0
+#: Before a run goes on that another has taken the place of: so that two who both believe to be the one do not fight.
+REPLACED_PAUSE_S = 1.0
+#: What a service says of a run that is over: another goes on from it.
+_RUN_OVER = frozenset({"replaced", "disconnected", "closed", "hole"})
+
+
+class Carrier(Protocol):
+    """The way pushes go to a service. For one event loop."""
+
+    @property
+    def longest_pause_s(self) -> float:
+        """How long to wait at most before one that reached nobody is sent again."""
+        ...
+
+    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+        """Send what comes next of a line, once; None where that went forward. Raises `ApiError` where the service
+        refuses."""
+        ...
+
+    def close(self) -> None:
+        """Hang up; pushes under way end as not answered."""
+        ...
+
+
+@dataclass(slots=True)
+class Reached:
+    """How the service was found last: `code` is `ok`, `service_unreachable`, `fault` (one of ours), or what it refuses
+    with; `text` for a person."""
+
+    code: str = "connecting"
+    text: str = ""
+
+
+class Outward:
+    """The way out of a spool. `reached`: how the service stands; changed: called as that changes."""
+
+    def __init__(self, carrier: Carrier, changed: Callable[[], object], rush: float = 1.0) -> None:
+        self._carrier, self._rush, self._changed = carrier, rush, changed
+        self.reached = Reached()
+        #: What the service says of single lines: empty where all is well.
+        self.refused: dict[StreamKey, str] = {}
+        #: Lines whose last push reached nobody.
+        self._unreached: set[StreamKey] = set()
+
+    async def carry(self, key: StreamKey, line: SpooledLine, news: asyncio.Event) -> None:
+        """Send what a line has, as `news` comes, until cancelled."""
+        pauses = Pauses(self._rush, FIRST_PAUSE_S, self._carrier.longest_pause_s)
+        while True:
+            if not line.waiting:
+                with suppress(TimeoutError):
+                    # not `wait_for`, which may lose a cancellation before Python 3.12
+                    async with asyncio.timeout(KEEP_ALIVE_S / self._rush):
+                        await news.wait()
+            news.clear()
+            if not line.end:
+                continue  # nothing was ever heard of it: nothing is to be kept alive
+            pause_s = await self.send(key, line)
+            if pause_s is None:
+                pauses.begin()
+                await asyncio.sleep(PACE_S / self._rush)
+            else:
+                await asyncio.sleep(max(pause_s / self._rush, pauses.next_s()))
+
+    async def send(self, key: StreamKey, line: SpooledLine) -> float | None:
+        """Send one push; None where it went forward, else how long to wait."""
+        try:
+            later = await self._carrier.attempt(key, line)
+        except ApiError as problem:
+            return self._refusal(key, line, problem)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one line's fault is no other's
+            self.refused[key] = "fault"
+            self._show("fault", repr(problem))
+            return REFUSED_PAUSE_S
+        if later is None:
+            self.refused.pop(key, None)
+            self._answered(key)
+            return None
+        if isinstance(later.problem, ApiError):
+            self.refused[key] = _code(later.problem)
+            self._answered(key)
+        else:
+            self._unreached.add(key)
+            self._show("service_unreachable", str(later.problem))
+        return later.pause_s
+
+    def _refusal(self, key: StreamKey, line: SpooledLine, problem: ApiError) -> float:
+        code = _code(problem)
+        if code in _RUN_OVER:
+            line.renew()
+            return REPLACED_PAUSE_S if code == "replaced" else 0.0
+        if problem.status in {401, 403}:
+            self._show(code, str(problem))
+        else:
+            self.refused[key] = code
+            self._answered(key)
+        return REFUSED_PAUSE_S
+
+    def _answered(self, key: StreamKey) -> None:
+        self._unreached.discard(key)
+        if not self._unreached:
+            self._show("ok", "")
+
+    def reaches(self, key: StreamKey) -> bool:
+        """Whether pushes of a line are answered, as far as is known."""
+        return key not in self._unreached and self.reached.code in {"ok", "service_unreachable"}
+
+    def forget(self, key: StreamKey) -> None:
+        """A line is carried no more."""
+        self.refused.pop(key, None)
+        self._unreached.discard(key)
+
+    def _show(self, code: str, text: str) -> None:
+        text = "".join(sign for sign in text if sign.isprintable())[:200]
+        if (self.reached.code, self.reached.text) != (code, text):
+            self.reached.code, self.reached.text = code, text
+            self._changed()
+
+    def close(self) -> None:
+        """Hang up; pushes under way end as not answered."""
+        self._carrier.close()
+
+
+def _code(problem: ApiError) -> str:
+    """The stable word of a refusal, whatever a service puts in its place."""
+    reason = problem.body.get("reason", problem.code)
+    return reason[:40] if isinstance(reason, str) and reason.isprintable() else "refused"

@@ -1,0 +1,64 @@
+"""Pushes over HTTP: to a service elsewhere, with a key.
+
+Rule kept: what waits for an answer waits on a thread of its own, so that a service that is slow holds nobody else up.
+"""
+
+import asyncio
+import ssl
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from outcry.agent.sender import LONGEST_PAUSE_S, Later, Line, Sender
+from outcry.live.model import StreamKey
+
+#: Pushes at a time; a key may have one more.
+MOST_SENDERS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where to push: address, a key made for it, and whom to believe over TLS (None: the system's roots)."""
+
+    url: str
+    key: str = field(repr=False)
+    trust: ssl.SSLContext | None = None
+
+
+class OverHttp:
+    """Implements `outward.Carrier`. The key says whose feeds are pushed."""
+
+    longest_pause_s = LONGEST_PAUSE_S
+
+    def __init__(self, service: Service) -> None:
+        self._senders = [Sender(service.url, service.key, trust=service.trust) for _ in range(MOST_SENDERS)]
+        self._free: asyncio.Queue[Sender] = asyncio.Queue()
+        for sender in self._senders:
+            self._free.put_nowait(sender)
+        self._pool = ThreadPoolExecutor(MOST_SENDERS, "outcry-push")
+
+    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+        """See `Carrier`."""
+        sender = await self._free.get()
+        loop = asyncio.get_running_loop()
+
+        def done(_: Future[Later | None]) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for a sender any more
+                loop.call_soon_threadsafe(self._free.put_nowait, sender)
+
+        pushed = self._pool.submit(_attempt, sender, key.feed, line)
+        pushed.add_done_callback(done)
+        return await asyncio.wrap_future(pushed)
+
+    def close(self) -> None:
+        """See `Carrier`."""
+        for sender in self._senders:
+            sender.abort()
+        self._pool.shutdown(cancel_futures=True)
+        for sender in self._senders:
+            sender.close()
+
+
+def _attempt(sender: Sender, feed: str, line: Line) -> Later | None:
+    pause_s = sender.attempt(feed, line)
+    return None if pause_s is None else Later(sender.problem, pause_s)

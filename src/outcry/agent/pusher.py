@@ -1,0 +1,220 @@
+"""Pushes a feed's events into a running service, over one connection that is kept.
+
+Rules kept: an event is sent until the service has said that it is taken, so it arrives at least once whatever breaks
+on the way; after a fault the pusher waits longer each time, and gives up once nothing has gone forward for a while. A
+service that was started anew and has forgotten the run is sent the last seconds again and told so.
+"""
+
+import secrets
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+
+from outcry.agent.sender import LONGEST_PAUSE_S, TIMEOUT_S, Sender
+from outcry.base.backoff import Pauses
+from outcry.client.errors import ApiError, Unreachable
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
+    Bars,
+    CaughtUp,
+    Ended,
+    Event,
+    FeedCaps,
+    Gap,
+    Heartbeat,
+    Repaired,
+    Replaced,
+    Trades,
+)
+from outcry.trades.push_format import KEPT_NS, SILENCE_S, Again, Push
+
+#: A push holds about this much: far below the most a service takes, so that it can be read and judged at once.
+BATCH_BYTES = 512 * 1024
+BATCH_EVENTS = 2000
+FIRST_PAUSE_S = 0.1
+#: How long to try in vain: at first, when the address may be wrong, and once it has worked.
+FIRST_PATIENCE_S, PATIENCE_S = 3.0, 120.0
+
+
+class _Line:
+    """One contract, in memory. Implements `sender.Line`. `sent`: after the last event that may be known.
+
+    kept: events before `next`, back to the trades of the last seconds; pending: those from `next` on.
+    """
+
+    def __init__(self, session: str, contract: Contract, caps: FeedCaps) -> None:
+        self.session, self.contract, self.caps = session, contract, caps
+        self.next = self.sent = 0
+        self.kept: deque[Event] = deque()
+        self.pending: deque[Event] = deque()
+        self.caught_up: CaughtUp | None = None
+        self.again: Again | None = None
+        self.at_ns = 0
+        self.last: Event | None = None
+
+    def push(self) -> Push:
+        """See `Line`."""
+        return Push(self.session, self.contract, self.caps, self.next, batch_of(self.pending), self.again)
+
+    def tried(self, push: Push) -> None:
+        """See `Line`."""
+        self.sent = max(self.sent, push.first + len(push.events))
+        if self.again is not None and self.again.until < self.sent:  # who takes over may know these as well
+            self.again = replace(self.again, until=self.sent)
+
+    def taken(self, push: Push, until: int) -> bool:
+        """See `Line`."""
+        if not self.next <= until <= self.next + len(self.pending):
+            raise Unreachable(
+                f"the service counts {until} events, of {self.next + len(self.pending)} there are"
+            )
+        forward = until > self.next
+        while self.next < until:
+            event = self.pending.popleft()
+            self.next += 1
+            self._keep(event)
+        if forward:  # the next service will say that it has forgotten us, and is told the seconds before
+            self.again = None
+        return forward
+
+    def rewind(self, push: Push) -> bool:
+        """See `Line`."""
+        if self.again is not None or not self.next:
+            return False
+        self.again = Again(self.sent, self.caught_up)
+        self.next -= len(self.kept)
+        self.pending.extendleft(reversed(self.kept))
+        self.kept.clear()
+        return True
+
+    def end(self) -> bool:
+        """Leave out what was never sent, and end there; False where there is nothing to end."""
+        while self.pending and self.next + len(self.pending) > self.sent:
+            self.pending.pop()
+        at_ns = max((time_of(event) for event in self.pending), default=0)
+        last = self.pending[-1] if self.pending else self.last
+        if isinstance(last, Ended) or not (at_ns or self.at_ns):
+            return False
+        self.pending.append(Ended(max(at_ns, self.at_ns)))
+        return True
+
+    def _keep(self, event: Event) -> None:
+        if isinstance(event, CaughtUp):
+            self.caught_up = event
+        self.at_ns, self.last = max(self.at_ns, time_of(event)), event
+        self.kept.append(event)
+        while self.kept and not is_recent(self.kept[0], self.at_ns):
+            self.kept.popleft()
+
+
+class Pusher:
+    """One run of one feed. `url`: base address of the service; `key`: made for pushing.
+
+    Raises `ApiError` where the service refuses and `Unreachable` where it does not answer, or not sensibly, for
+    `patience_s`. All but `stop` is for one thread at a time.
+    """
+
+    def __init__(
+        self, url: str, key: str, feed: str, caps: FeedCaps, *,
+        patience_s: float = PATIENCE_S, timeout_s: float = TIMEOUT_S,
+    ) -> None:  # fmt: skip
+        self.session = secrets.token_hex(16)
+        self._feed, self._caps = feed, caps
+        self._sender = Sender(url, key, timeout_s=timeout_s)
+        self._patience_s = patience_s
+        self._stopped = threading.Event()
+        self._lines: dict[Contract, _Line] = {}
+
+    def push(self, contract: Contract, events: Sequence[Event]) -> None:
+        """Send events of a contract; return once the service has taken them all."""
+        line = self._line(contract)
+        line.pending.extend(events)
+        if line.pending:
+            self._send(line)
+
+    def beat(self, contract: Contract) -> None:
+        """Say that there is nothing to say: a link is taken for dead after `SILENCE_S`."""
+        line = self._line(contract)
+        line.pending.extend([Heartbeat(line.at_ns)] if line.at_ns else [])
+        self._send(line)
+
+    def stop(self) -> None:
+        """Let the push under way on another thread be the last: it ends, if need be with `Unreachable`."""
+        self._stopped.set()
+
+    def bye(self) -> None:
+        """Say, once and if anybody hears it, that every contract ends here, though more might have come."""
+        for line in self._lines.values():
+            if line.end():
+                with suppress(ApiError, Unreachable):
+                    self._sender.attempt(self._feed, line)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._sender.close()
+
+    def _line(self, contract: Contract) -> _Line:
+        return self._lines.setdefault(contract, _Line(self.session, contract, self._caps))
+
+    def _send(self, line: _Line) -> None:
+        """Send what is pending, at least one push."""
+        moved_s, pauses = time.monotonic(), Pauses(first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+        while True:
+            wait_s = self._sender.attempt(self._feed, line)
+            if wait_s is None:
+                moved_s = time.monotonic()
+                pauses.begin()
+                if not line.pending:
+                    return
+                if self._stopped.is_set():
+                    raise Unreachable("the push was stopped")
+                continue
+            left_s = moved_s + self._patience() - time.monotonic()
+            if left_s <= 0 or self._stopped.wait(min(wait_s or pauses.next_s(), left_s)):
+                raise self._sender.problem
+
+    def _patience(self) -> float:
+        problem = self._sender.problem
+        if isinstance(problem, ApiError) and problem.body.get("reason") == "occupied":
+            return min(
+                self._patience_s, SILENCE_S + LONGEST_PAUSE_S
+            )  # a run that was killed is given up after that
+        return self._patience_s if self._sender.worked else min(FIRST_PATIENCE_S, self._patience_s)
+
+
+def batch_of(pending: Collection[Event]) -> tuple[Event, ...]:
+    """The first events of those pending, about `BATCH_BYTES` of them, and one at least."""
+    size = count = 0
+    for event in islice(pending, BATCH_EVENTS):
+        size += weight_of(event)
+        if count and size > BATCH_BYTES:
+            break
+        count += 1
+    return tuple(islice(pending, count))
+
+
+def weight_of(event: Event) -> int:
+    """About how many bytes an event takes."""
+    return event.rows.nbytes if isinstance(event, Trades | Bars | Replaced) else 64
+
+
+def time_of(event: Event) -> int:
+    """The newest instant (ns UTC) an event tells of; 0 for one that tells of none."""
+    match event:
+        case Trades(rows) | Bars(rows):
+            return int(rows["ts_event"].max())
+        case CaughtUp(at_ns) | Heartbeat(at_ns) | Ended(at_ns):
+            return at_ns
+        case Gap() | Repaired() | Replaced():
+            return event.to_ns
+        case _:
+            return 0
+
+
+def is_recent(event: Event, now_ns: int) -> bool:
+    """Whether an event is trades of the last seconds, which a service that was started anew is sent again."""
+    return isinstance(event, Trades) and int(event.rows["ts_event"].max()) >= now_ns - KEPT_NS

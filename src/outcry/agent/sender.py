@@ -1,0 +1,169 @@
+"""One connection over which pushes go to a service, kept while it holds; what the answers mean for a line.
+
+Rules kept: an event counts as taken once the service has said so and not before; whatever the service answers is read
+no further than a few thousand bytes, believed only as far as it can be, and never acted on but by sending again.
+"""
+
+import http.client
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+from socket import SHUT_RDWR
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from outcry.client.errors import ApiError, Unreachable, refusal
+from outcry.trades.push_format import MEDIA_TYPE, WAIT_S, Push, write_push
+
+#: How long an answer may take: as long as the service waits, and some.
+TIMEOUT_S = WAIT_S + 15
+LONGEST_PAUSE_S = 5.0
+#: Refusals of a push that pass by themselves.
+_PASSING_REASONS = frozenset({"occupied", "disk_reserve"})
+_PASSING = frozenset((429, 500, 502, 503, 504))
+_MOST_ANSWER = 64 * 1024
+
+
+class Line(Protocol):
+    """One contract of one run of a feed: what is next to be sent, and how far the service is."""
+
+    def push(self) -> Push:
+        """What is to be sent next: about as many events as one push holds, and one at least if any are."""
+        ...
+
+    def tried(self, push: Push) -> None:
+        """The service may have all of a push, whatever it said."""
+        ...
+
+    def taken(self, push: Push, until: int) -> bool:
+        """Note how far the service says it is; return whether that is further than before. Raises `Unreachable` where
+        it says what cannot be."""
+        ...
+
+    def rewind(self, push: Push) -> bool:
+        """The service has forgotten the run of a push: begin again with what is kept; False where it just was."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A push did not go forward: why, and how long to wait, 0 where nobody said."""
+
+    problem: ApiError | Unreachable
+    pause_s: float = 0.0
+
+
+def settle(line: Line, push: Push, answer: int | ApiError | Unreachable, whose: str) -> Later | None:
+    """Note what came of a push: the number of the first event not taken, or what went wrong; `whose` answer it is. None
+    where it went forward. Raises `ApiError` where the service refuses."""
+    match answer:
+        case Unreachable():
+            line.tried(push)
+            return Later(answer)
+        case ApiError():
+            if answer.status >= 500:
+                line.tried(push)
+            reason = answer.body.get("reason")
+            if answer.code == "invalid_request" and reason == "hole" and line.rewind(push):
+                return None
+            if answer.status not in _PASSING and reason not in _PASSING_REASONS:
+                raise answer
+            return Later(answer, _pause_s(answer))
+        case _:
+            line.tried(push)
+            if line.taken(push, answer) or not push.events:
+                return None
+            return Later(Unreachable(f"{whose} takes nothing"), 0.001)  # it has waited long enough itself
+
+
+class _Answer(msgspec.Struct):
+    next: int
+
+
+class Sender:
+    """Sends pushes one after the other. `url`: base address of the service; `key`: made for pushing; `trust`: whom to
+    believe over TLS, the system's roots unless given. Raises `ValueError` for what is no address.
+
+    problem: why the last attempt did not go forward; worked: whether any push was ever accepted.
+    """
+
+    def __init__(
+        self, url: str, key: str, *, timeout_s: float = TIMEOUT_S, trust: ssl.SSLContext | None = None
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError(f"{url!r} is no base address of a service")
+        if parts.scheme == "https":
+            trust = trust or ssl.create_default_context()
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, timeout=timeout_s, context=trust
+            )
+        else:
+            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+        self._base, self._path = url.rstrip("/"), f"{parts.path.rstrip('/')}/api/ingest"
+        self._headers = {"x-api-key": key, "content-type": MEDIA_TYPE, "accept": "application/json"}
+        self.problem: ApiError | Unreachable = Unreachable("nothing was tried")
+        self.worked = False
+
+    def attempt(self, feed: str, line: Line) -> float | None:
+        """Send what comes next of a line, once. None where that went forward; else how long to wait, 0 where nobody
+        said. Raises `ApiError` where the service refuses."""
+        push = line.push()
+        answer: int | ApiError | Unreachable
+        try:
+            answer = self.post(feed, push)
+        except (ApiError, Unreachable) as problem:
+            answer = problem
+        later = settle(line, push, answer, self._base)
+        if later is None:
+            return None
+        self.problem = later.problem
+        return later.pause_s
+
+    def post(self, feed: str, push: Push) -> int:
+        """Send a push; return the number of the first event not taken. Raises `ApiError` and `Unreachable`."""
+        status, said = self.ask(feed, write_push(push))
+        if status != 200:
+            raise refusal(status, said)
+        try:
+            taken = msgspec.json.decode(said, type=_Answer).next
+        except (msgspec.DecodeError, RecursionError) as problem:
+            self.close()  # cut short, perhaps: nothing that follows belongs to what is asked next
+            raise Unreachable(f"{self._base} gave no answer of this service: {problem}") from problem
+        self.worked = True
+        return taken
+
+    def ask(self, feed: str, body: bytes) -> tuple[int, bytes]:
+        """Send a body; return the answer's status and beginning. Raises `Unreachable`."""
+        try:
+            self._connection.request("POST", f"{self._path}?feed={quote(feed)}", body, self._headers)
+            response = self._connection.getresponse()
+            said = response.read(_MOST_ANSWER)
+        except (OSError, http.client.HTTPException) as problem:
+            self.close()
+            why = problem or type(problem).__name__
+            raise Unreachable(f"{self._base} does not answer: {why}") from problem
+        if response.status != 200:
+            self.close()  # it may not have read all of what was sent
+        return response.status, said
+
+    def abort(self) -> None:
+        """End a push that is under way on another thread: it ends as one that was not answered."""
+        socket = self._connection.sock
+        if socket is not None:
+            with suppress(OSError):
+                socket.shutdown(SHUT_RDWR)
+
+    def close(self) -> None:
+        """Hang up; may be called again, and the next push calls anew."""
+        self._connection.close()
+
+
+def _pause_s(problem: ApiError) -> float:
+    """How long the service asks to wait, if it says so sensibly, and no longer than is sensible."""
+    asked = problem.body.get("retry_after_ms", 0)
+    if not isinstance(asked, int | float) or not asked >= 0:
+        return 0.0
+    return min(asked / 1000, LONGEST_PAUSE_S)

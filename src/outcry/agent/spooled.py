@@ -1,0 +1,324 @@
+"""One contract's events between a feed and a service that may be away for hours: kept on disk, sent from there.
+
+Rules kept: an event is in the spool before it is sent, or in memory while the disk is full, and never nowhere; every
+start of the program is a run of its own that goes on from the one before, so that the service and not we judge what it
+has; what there is no room for is told as a gap.
+"""
+
+import secrets
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from outcry.agent.memo import Memo
+from outcry.agent.pusher import batch_of, time_of, weight_of
+from outcry.client.errors import Unreachable
+from outcry.live.model import TradeLog
+from outcry.market.instruments import Contract
+from outcry.trades.feed import (
+    LIVE_TRADE,
+    OVERLAP_NS,
+    Amend,
+    Bars,
+    CaughtUp,
+    Event,
+    FeedCaps,
+    Gap,
+    Heartbeat,
+    Status,
+    Trades,
+)
+from outcry.trades.push_format import KEPT_NS, Again, Push, read_event, write_event
+from outcry.trades.records import Rows
+
+#: The spool is let go of in pieces of about this size.
+PIECE_BYTES = 4 << 20
+#: What is read ahead of the sender, and what may wait in memory while the disk is full.
+READY_BYTES, MOST_UNSAVED_BYTES = 4 << 20, 32 << 20
+
+
+class SpooledLine:
+    """Implements `sender.Line`. Events are added on one thread and sent on another; `key`: its place in the spool.
+
+    next, end: numbers of the first event not taken, and after the newest. latest_ns, last_bar_ns, barred_ns, recent: as
+    of a live stream, for a feed that begins again. time_ns: the newest time told.
+    """
+
+    def __init__(self, log: TradeLog, key: str, contract: Contract, caps: FeedCaps, memo: Path) -> None:
+        self._log, self._key, self._memo = log, key, memo
+        self.contract, self.caps = contract, caps
+        self._lock = threading.RLock()
+        self.latest_ns = self.time_ns = self.last_bar_ns = self.barred_ns = 0
+        self._bar_at = 0
+        self._recent: deque[tuple[int, Rows]] = deque()
+        self._pieces: deque[list[int]] = deque()  # number of the first event, bytes
+        self._ready: deque[Event] = deque()
+        self._ready_bytes = 0
+        self._unsaved: deque[tuple[bytes, Event]] = deque()
+        self._unsaved_bytes = 0
+        self._kept: deque[tuple[int, int]] = deque()  # number of taken trades, their newest time
+        self._taken_ns = 0
+        self.caught_up: CaughtUp | None = None
+        self._load()
+
+    def _load(self) -> None:
+        """Become what is on disk, as a run that goes on from the one before."""
+        known = Memo.read(self._memo)
+        self.end = self._saved = self._log.last(self._key)
+        instead = tuple(read_event(event) for event in known.instead)
+        self._first, self._instead = self.end, () if known.first > self.end else instead
+        for number, frame in enumerate(self._log.read(self._key, known.first)):
+            self._first = frame.first if number == 0 else self._first
+            self._note(frame.first, read_event(frame.blob), len(frame.blob))
+        if self._instead:
+            self._first = max(self._first, known.first)
+        self._began = self.end
+        self.session = secrets.token_hex(16)
+        self.again = Again(self.end, None, known.session) if known.session or self.end else None
+        self._jump(self._first - len(self._instead))
+        with suppress(OSError):  # it is only for the next start to be quicker
+            self._remember()
+        for event in instead if known.first > self.end else ():  # the disk has lost the end of what it had
+            self.add(event)
+
+    # -- what a feed brings
+
+    @property
+    def size(self) -> int:
+        """Bytes in the spool."""
+        with self._lock:
+            return sum(piece[1] for piece in self._pieces)
+
+    @property
+    def waiting(self) -> int:
+        """Events not taken yet."""
+        return self.end - self.next
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the disk does not take what comes: it is kept in memory."""
+        return bool(self._unsaved)
+
+    @property
+    def recent(self) -> Rows:
+        """Trades within two seconds of the newest, as they came."""
+        first_ns = self.latest_ns - OVERLAP_NS
+        rows = [rows[rows["ts_event"] >= first_ns] for _, rows in self._recent]
+        return np.concatenate(rows) if rows else np.zeros(0, LIVE_TRADE)
+
+    def add(self, event: Event) -> None:
+        """Keep an event to be sent. Raises `OSError` where neither the disk nor the memory has room: it is not kept."""
+        blob = write_event(event)
+        with self._lock:
+            self._save(blob, event)
+            self._note(self.end, event, len(blob))
+            if self.next + len(self._ready) == self.end and self._ready_bytes < READY_BYTES:
+                self._make_ready(event)
+            self.end += 1
+
+    def save(self) -> None:
+        """Try again to write what the disk did not take. Raises `OSError`."""
+        with self._lock:
+            while self._unsaved:
+                blob = self._unsaved[0][0]
+                self._log.append(self._key, self._saved, 1, blob)
+                self._saved += 1
+                self._unsaved_bytes -= len(blob)
+                self._unsaved.popleft()
+
+    def _save(self, blob: bytes, event: Event) -> None:
+        try:
+            self.save()
+            if self._pieces and self._pieces[-1][1] >= PIECE_BYTES:
+                self._log.cut(self._key)
+                self._pieces.append([self.end, 0])
+            self._log.append(self._key, self.end, 1, blob)
+            self._saved = self.end + 1
+        except OSError:
+            if self._unsaved_bytes + len(blob) > MOST_UNSAVED_BYTES:
+                raise
+            self._unsaved.append((blob, event))
+            self._unsaved_bytes += len(blob)
+
+    def _note(self, number: int, event: Event, size: int) -> None:
+        """Learn from an event that is in the spool."""
+        if not self._pieces or (number < self.end and self._pieces[-1][1] >= PIECE_BYTES):
+            self._pieces.append([number, 0])
+        self._pieces[-1][1] += size
+        self.time_ns = max(self.time_ns, time_of(event))
+        if isinstance(event, Trades):
+            self.latest_ns = max(self.latest_ns, time_of(event))
+            self._recent.append((number, event.rows))
+        elif isinstance(event, Bars):
+            self.last_bar_ns, self._bar_at = max(self.last_bar_ns, time_of(event)), number
+            self.barred_ns = max(self.barred_ns, time_of(event) + event.quality.length_ns)
+            self.latest_ns = max(self.latest_ns, self.barred_ns)
+        horizon_ns = self.latest_ns - OVERLAP_NS
+        while self._recent and int(self._recent[0][1]["ts_event"].max()) < horizon_ns:
+            self._recent.popleft()
+
+    # -- what the service takes
+
+    def push(self) -> Push:
+        """See `Line`."""
+        with self._lock:
+            if not self._ready:
+                for event in self._from(self.next):
+                    if self._ready_bytes >= READY_BYTES:
+                        break
+                    self._make_ready(event)
+            events = batch_of(self._ready)
+            if self.again is not None:
+                # the service may know all of it: had from us by one that died, or, while we had to wait, from another
+                self.again = replace(self.again, until=self.end)
+            return Push(self.session, self.contract, self.caps, self.next, events, self.again)
+
+    def tried(self, push: Push) -> None:
+        """See `Line`: `again` says so already."""
+
+    def taken(self, push: Push, until: int) -> bool:
+        """See `Line`."""
+        with self._lock:
+            if push.session != self.session:  # begun anew meanwhile
+                return True
+            if not self.next <= until <= self.next + len(self._ready):
+                raise Unreachable(f"the service counts {until} events, of {self.end} there are")
+            forward = until > self.next
+            while self.next < until:
+                event = self._ready.popleft()
+                self._ready_bytes -= weight_of(event)
+                self._keep(self.next, event)
+                self.next += 1
+            if forward:  # the next service will say that it has forgotten us, and is told the seconds before
+                self.again = None
+            if self._instead and self.next >= self._first:
+                self._instead = ()
+                with suppress(OSError):  # told once more by the next run, which the service knows by then
+                    self._remember()
+            if forward:
+                with suppress(OSError):  # it is tried again with the next
+                    self._release()
+            return forward
+
+    def rewind(self, push: Push) -> bool:
+        """See `Line`."""
+        with self._lock:
+            if push.session != self.session:
+                return True
+            if self.again is not None or not self.next:
+                return False
+            self._go_back("")
+            return True
+
+    def renew(self) -> None:
+        """This run is over, as the service says: go on as another."""
+        with self._lock:
+            before, self.session = self.session, secrets.token_hex(16)
+            self._go_back(before)
+            with suppress(OSError):
+                self._remember()
+
+    def drop_oldest(self) -> bool:
+        """There is no room: let go of the oldest piece, taken or not; False where it is the only one. Raises
+        `OSError`."""
+        with self._lock:
+            if len(self._pieces) < 2:
+                return False
+            first = self._pieces[1][0]
+            if self.next < first:
+                lost = [*self._ready_before(self._first), *self._from(max(self.next, self._first), first)]
+                self._first, self._instead = first, _in_place_of(lost)
+                before, self.session = self.session, secrets.token_hex(16)
+                self._remember()
+                self._kept.clear()
+                self.again = Again(self.end, self.caught_up, before)
+                self._jump(first - len(self._instead))
+            self._pieces.popleft()
+            self._first = max(self._first, first)
+            self._log.drop(self._key, first)
+            return True
+
+    def _go_back(self, after: str) -> None:
+        start = max(self._kept[0][0], self._first) if self._kept and self.next >= self._first else self.next
+        self.again = Again(self.end, self.caught_up, after)
+        self._jump(start)
+
+    def _jump(self, number: int) -> None:
+        self.next = number
+        self._ready.clear()
+        self._ready_bytes = 0
+        for event in self._instead[number - self._first :] if number < self._first else ():
+            self._make_ready(event)
+
+    def _make_ready(self, event: Event) -> None:
+        self._ready.append(event)
+        self._ready_bytes += weight_of(event)
+
+    def _ready_before(self, number: int) -> Iterable[Event]:
+        return list(self._ready)[: max(0, number - self.next)]
+
+    def _from(self, number: int, until: int | None = None) -> Iterator[Event]:
+        """Events from a number on, from disk and memory. One that said to a former run that history was complete says
+        no more than a heartbeat does."""
+        until = self.end if until is None else until
+        if number < self._saved:
+            for frame in self._log.read(self._key, number):
+                if frame.first >= until:
+                    return
+                event = read_event(frame.blob)
+                if isinstance(event, CaughtUp) and frame.first < self._began:
+                    event = Heartbeat(event.at_ns)
+                yield event
+        for _, event in list(self._unsaved)[max(0, number - self._saved) : until - self._saved]:
+            yield event
+
+    def _keep(self, number: int, event: Event) -> None:
+        self._taken_ns = max(self._taken_ns, time_of(event))
+        if isinstance(event, CaughtUp):
+            self.caught_up = event
+        elif isinstance(event, Trades) and number >= self._first:
+            self._kept.append((number, time_of(event)))
+        while self._kept and self._kept[0][1] < self._taken_ns - KEPT_NS:
+            self._kept.popleft()
+
+    def _release(self) -> None:
+        """Let go of pieces that are taken, and that neither the service nor the feed may need to be compared with."""
+        needed = [self.next, self._saved, *(self._kept[0][:1] if self._kept else ())]
+        needed += [self._recent[0][0]] if self._recent else []
+        needed += [self._bar_at] if self.barred_ns and self.barred_ns >= self.latest_ns - OVERLAP_NS else []
+        while len(self._pieces) > 1 and self._pieces[1][0] <= min(needed):
+            self._pieces.popleft()
+            self._first = self._pieces[0][0]
+            self._log.drop(self._key, self._first)
+
+    def _remember(self) -> None:
+        instead = [write_event(event) for event in self._instead]
+        Memo(self.session, self._first, instead, self.caps).write(self._memo)
+
+
+def _in_place_of(lost: Iterable[Event]) -> tuple[Event, ...]:
+    """What is told instead of events that are let go: the time of their trades as a gap, and all that is no trade."""
+    spans: list[tuple[int, int]] = []
+    amends: list[Event] = []
+    last: dict[type[Event], Event] = {}
+    for event in lost:
+        match event:
+            case Trades(rows) | Bars(rows):
+                length_ns = event.quality.length_ns if isinstance(event, Bars) else 1
+                times = rows["ts_event"]
+                spans.append((int(times.min()), int(times.max()) + length_ns))
+            case Gap(from_ns, to_ns):
+                spans.append((from_ns, to_ns))
+            case Amend():
+                amends.append(event)
+            case CaughtUp() | Status():
+                last[type(event)] = event
+            case _:
+                pass
+    gap = [Gap(min(a for a, _ in spans), max(b for _, b in spans), "aged_out")] if spans else []
+    return (*gap, *amends, *last.values())

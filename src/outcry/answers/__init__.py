@@ -1,0 +1,1 @@
+"""Builders of every answer, from live and completed sessions."""

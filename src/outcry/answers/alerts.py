@@ -1,0 +1,259 @@
+"""Alerts as they are answered: today's from the board, past ones from the store.
+
+Rules kept: an alert is shown to whoever may see the stream it came from, now; a symbol nobody knows has no alerts, and
+is no error; the list says when it was last looked at, which is never more than a second ago.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Literal, cast
+
+from outcry.access.licences import OPERATOR, Scope
+from outcry.answers import describe
+from outcry.answers.live_answers import Found, Living
+from outcry.answers.wording import message
+from outcry.base.errors import InvalidParameter
+from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
+from outcry.live.registry import Board, Channel, LiveSource, sees
+from outcry.market.instruments import Contract, Resolution, Universe, UnknownName
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.wire.answers import Answer, number
+
+MOST_LISTED = 500
+USUALLY_LISTED = 100
+_PAGE = 1000
+#: Pages of the store looked through for one answer; what is left is on the next page.
+_MOST_PAGES = 20
+_MOST_KEPT = 1024
+_LOOKED_AT_NS = NANOS_PER_SECOND
+
+Severity = Literal["info", "warn", "critical"]
+ParamValue = float | int | str | bool | list[int] | None
+
+
+class Alert(Answer, frozen=True, kw_only=True):
+    """An alert. `ref`: label of the level, or the trade date that made it."""
+
+    symbol: str
+    type: str
+    severity: Severity
+    price: float
+    ref: str
+    message: str
+
+
+class AlertsAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/alerts`, newest first."""
+
+    updated_at: str
+    count: int
+    alerts: list[Alert]
+
+
+class AlertEntry(Answer, frozen=True, kw_only=True):
+    """An alert with all its details.
+
+    `key`: unique within its feed. `seq`: position in the order in which alerts were recorded. `at`: exchange time.
+    `params`: the measured values, prices as numbers. `recorded_at`: when the alert was recorded, by the same clock as
+    `at`; much later than `at` after a backfill, null if not stored. `invented`: true if the trades are simulated.
+    """
+
+    symbol: str
+    type: str
+    severity: Severity
+    price: float
+    ref: str
+    message: str
+    key: str
+    seq: int
+    at: str
+    session: Literal["rth", "eth"]
+    contract: str
+    trade_date: str
+    data_source: Literal["personal", "shared"]
+    invented: bool
+    params: dict[str, ParamValue]
+    recorded_at: str | None = None
+
+
+class AlertsHistoryAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/alerts/history`, newest first. `next_before`: the `before` of the next page; null on the
+    last page."""
+
+    count: int
+    alerts: list[AlertEntry]
+    next_before: int | None
+
+
+def alert(row: AlertRow) -> Alert:
+    """An alert as the interface has it."""
+    return Alert(
+        symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
+        message=message(row),
+    )  # fmt: skip
+
+
+def params(found: Mapping[str, object]) -> dict[str, ParamValue]:
+    """Parameters with their prices as numbers."""
+    return {
+        name: number(value) if name in PRICE_PARAMS and isinstance(value, int) else cast("ParamValue", value)
+        for name, value in found.items()
+    }
+
+
+def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
+    """An alert with everything known of it."""
+    return AlertEntry(
+        symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
+        message=message(row), key=row.key, seq=row.seq, at=describe.instant(row.at_ns), session=row.session.value,
+        contract=row.contract, trade_date=str(row.trade_date), data_source=source, invented=row.invented,
+        params=params(row.params),
+        recorded_at=None if row.recorded_ns is None else describe.instant(row.recorded_ns),
+    )  # fmt: skip
+
+
+def means(universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None) -> bool:
+    """Whether a symbol names a contract that trades, or whichever does. `meant`: what it means today; a recording
+    played back has its own day, `on`, and there a one-digit year may mean another."""
+    if meant is None or meant == actual:
+        return True
+    try:
+        return on is not None and universe.resolve(symbol, on, history=True).contract == actual
+    except UnknownName:
+        return False
+
+
+class _Posted:
+    """The board's alerts as something to watch."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    @property
+    def version(self) -> int:
+        """Moves with every alert, and with every channel that comes, goes or changes its standing."""
+        return self._board.alert_seq + self._board.generation
+
+
+class AlertAnswers:
+    """Answers about alerts. Safe from several threads. store: None where no alerts are kept."""
+
+    def __init__(self, board: Board, universe: Universe, store: LiveStore | None) -> None:
+        self._board, self._universe, self._store = board, universe, store
+        self._watch = _Posted(board)
+        self._living: OrderedDict[tuple[StreamKey, ...], Living[AlertsAnswer]] = OrderedDict()
+        self._generation = -1
+        self._lock = threading.Lock()
+
+    def current(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[AlertsAnswer]:
+        """`GET /api/alerts`: of the trade date each visible feed stands in."""
+        generation = self._board.generation  # before looking, for what is kept under it
+        living = self._of(self._channels(scope, symbol, now_ns), generation)
+        made = living.render(now_ns)
+        if made is None:
+            raise RuntimeError("there is always a list, if only an empty one")
+        return Found(made.answer, (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY, living)
+
+    def history(
+        self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
+        after: int | None, limit: int | None, now_ns: int,
+    ) -> Found[AlertsHistoryAnswer]:  # fmt: skip
+        """`GET /api/alerts/history`: between two trade dates, both included, and two `seq`, neither."""
+        wanted = min(limit or USUALLY_LISTED, MOST_LISTED)
+        first, last = _day(from_, "from"), _day(to, "to")
+        meant = self._resolve(symbol, now_ns) if symbol else None
+        found: list[AlertEntry] = []
+        next_before = before
+        if self._store is not None and (meant is not None or not symbol):
+            root = meant.product.root if meant else None
+            for _ in range(_MOST_PAGES):
+                rows = self._store.alerts(
+                    _live_owners(scope), after_seq=after or 0, symbol=root, first=first, last=last,
+                    before_seq=next_before, limit=_PAGE, newest_first=True,
+                )  # fmt: skip
+                for row in rows:
+                    next_before = row.seq
+                    source = self._shown(scope, symbol, meant, row)
+                    if source is not None:
+                        found.append(entry(row, source))
+                        if len(found) == wanted:
+                            return _page(found, next_before)
+                if len(rows) < _PAGE:
+                    return _page(found, None)
+            return _page(found, next_before)
+        return _page(found, None)
+
+    def _shown(
+        self, scope: Scope, symbol: str | None, meant: Resolution | None, row: AlertRow
+    ) -> LiveSource | None:
+        """How a caller who asked for a symbol sees an alert; None: not at all."""
+        try:
+            contract = self._universe.contract(row.contract)
+        except UnknownName:  # no longer in the universe
+            return None
+        named = meant is None or means(self._universe, symbol or "", meant.contract, contract, row.trade_date)
+        return sees(scope, StreamKey(row.owner, row.feed, contract)) if named else None
+
+    def _channels(self, scope: Scope, symbol: str | None, now_ns: int) -> list[Channel]:
+        if not symbol:
+            return [seen.channel for seen in self._board.channels(scope)]
+        meant = self._resolve(symbol, now_ns)
+        if meant is None:
+            return []
+        found = (seen.channel for seen in self._board.channels(scope, meant.product.root))
+        return [
+            channel
+            for channel in found
+            if means(
+                self._universe, symbol, meant.contract, channel.key.contract, channel.standing.trade_date
+            )
+        ]
+
+    def _of(self, channels: Sequence[Channel], generation: int) -> Living[AlertsAnswer]:
+        """One list for all who see the same feeds, whoever they are. It is made from the feeds, not for a caller:
+        what it says cannot come to depend on who asked first."""
+        names = tuple(channel.key for channel in channels)
+
+        def make(now_ns: int) -> AlertsAnswer:
+            found = [alert(row) for row in self._board.alerts_of(channels)]
+            return AlertsAnswer(updated_at=describe.instant(now_ns), count=len(found), alerts=found)
+
+        with self._lock:
+            if generation != self._generation:  # channels that are gone are let go
+                self._living.clear()
+                self._generation = generation
+            living = self._living.get(names)
+            if living is None:
+                living = self._living[names] = Living(self._watch, make, _LOOKED_AT_NS)
+            self._living.move_to_end(names)
+            while len(self._living) > _MOST_KEPT:
+                self._living.popitem(last=False)
+        return living
+
+    def _resolve(self, symbol: str, now_ns: int) -> Resolution | None:
+        try:
+            return self._universe.resolve(
+                symbol, datetime.fromtimestamp(now_ns // NANOS_PER_SECOND, UTC).date()
+            )
+        except UnknownName:
+            return None
+
+
+def _live_owners(scope: Scope) -> list[int]:
+    """Whose streams to look among; each row is judged by `sees` besides."""
+    shared = any(grant.scope == "live" for grant in scope.grants)
+    return [scope.user_id, OPERATOR] if shared else [scope.user_id]
+
+
+def _page(found: list[AlertEntry], next_before: int | None) -> Found[AlertsHistoryAnswer]:
+    answer = AlertsHistoryAnswer(count=len(found), alerts=found, next_before=next_before)
+    return Found(answer, 0)  # alerts come without the store's revision moving: never kept
+
+
+def _day(text: str | None, parameter: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError as problem:
+        raise InvalidParameter("invalid_parameter.date", parameter=parameter) from problem

@@ -1,0 +1,308 @@
+"""Turns what the core computed into the parts of answers: ticks into prices, instants into text."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TypedDict
+from zoneinfo import ZoneInfo
+
+from outcry.live.model import AlertRow
+from outcry.market import levels as core_levels
+from outcry.market.alerts.machine import AlertType
+from outcry.market.bias import Votes
+from outcry.market.calendar import Session, SessionKind
+from outcry.market.day_type import day_type, open_type
+from outcry.market.ladder import BRACKET_MINUTES, Ladder
+from outcry.market.live_session import LiveView
+from outcry.market.methods import DALTON
+from outcry.market.opening import Missed
+from outcry.market.playbook import ScenarioState
+from outcry.market.profile import SessionProfile
+from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.sessions.completed_sessions import Place, StoredSession
+from outcry.trades.feed import INVENTED_SOURCES
+from outcry.wire.answers import (
+    COMPLETE_RULE,
+    BiasVotes,
+    Completeness,
+    DamagedData,
+    DataQuality,
+    DatedLevel,
+    Developing,
+    Hole,
+    IbExtension,
+    Method,
+    MissingSession,
+    Overnight,
+    Playbook,
+    PlaybookLevel,
+    PriceRange,
+    PriorLevels,
+    ProfileRow,
+    Scenario,
+    SessionLevels,
+    number,
+)
+from outcry.wire.chart import TouchedPoc
+
+
+def instant(at_ns: int) -> str:
+    """An instant as `2026-01-02T15:04:05.123Z`."""
+    whole = datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC)
+    return f"{whole:%Y-%m-%dT%H:%M:%S}.{at_ns % NANOS_PER_SECOND // NANOS_PER_MS:03d}Z"
+
+
+def carried(
+    levels: core_levels.Carried, tick_e9: int
+) -> tuple[list[DatedLevel], list[DatedLevel], list[DatedLevel]]:
+    """Naked POCs, poor highs and poor lows, each newest first."""
+
+    def dated(found: Sequence[core_levels.Dated]) -> list[DatedLevel]:
+        return [
+            DatedLevel(price=number(level.price_ticks * tick_e9), date=str(level.made_on)) for level in found
+        ]
+
+    return dated(levels.naked_pocs), dated(levels.poor_highs), dated(levels.poor_lows)
+
+
+def spent(
+    view: LiveView, fired: Sequence[AlertRow], tick_e9: int
+) -> tuple[list[TouchedPoc], list[DatedLevel], list[DatedLevel]]:
+    """Of what is carried, what the open regular session has used up: POCs touched, poor highs and lows repaired.
+    fired: alerts of its channel, among them when a POC was touched."""
+    opening = view.opening
+    if opening.kind is not SessionKind.RTH:
+        return [], [], []
+    times = {
+        row.ref: instant(row.at_ns)
+        for row in fired
+        if row.type is AlertType.NAKED_POC and row.trade_date == opening.trade_date
+    }
+    pocs, highs, lows = carried(core_levels.spent(opening.carried, view.ladder), tick_e9)
+    return [TouchedPoc(price=poc.price, date=poc.date, at=times.get(poc.date)) for poc in pocs], highs, lows
+
+
+def damaged(rows: Iterable[tuple[str, str, str]]) -> list[DamagedData]:
+    """Damaged sessions from contract, date and kind, as their rows say now: whatever cannot be shown is escaped."""
+    return [
+        DamagedData(contract=_shown(contract), date=_shown(date), session=_shown(kind))
+        for contract, date, kind in rows
+    ]
+
+
+def completeness(found: Iterable[Missed]) -> Completeness:
+    """What makes a session complete, and which of the look-back are not."""
+    missing = [
+        MissingSession(
+            date=str(one.trade_date), recorded=one.recorded,
+            holes=[Hole(from_=instant(first), to=instant(last)) for first, last in one.holes],
+        )
+        for one in found
+    ]  # fmt: skip
+    return Completeness(rule=COMPLETE_RULE, missing=missing)
+
+
+def _shown(text: str) -> str:
+    return text.encode("unicode_escape").decode()
+
+
+def value(poc: int, vah: int, val: int, tick_e9: int) -> PriorLevels:
+    """A completed session's value, from ticks."""
+    return PriorLevels(poc=number(poc * tick_e9), vah=number(vah * tick_e9), val=number(val * tick_e9))
+
+
+def developing(profile: SessionProfile, tick_e9: int) -> Developing:
+    """The eight numbers of the open session."""
+    return Developing(
+        poc=number(profile.poc * tick_e9), vah=number(profile.vah * tick_e9), val=number(profile.val * tick_e9),
+        vpoc=number(profile.vpoc * tick_e9),
+        ib_high=number(profile.ib_high * tick_e9), ib_low=number(profile.ib_low * tick_e9),
+        high=number(profile.high * tick_e9), low=number(profile.low * tick_e9),
+    )  # fmt: skip
+
+
+def playbook(view: LiveView, tick_e9: int) -> Playbook:
+    """The table of levels and the scenarios, in prices."""
+    return Playbook(
+        bias=view.bias.bias.value,
+        levels=[
+            PlaybookLevel(
+                price=number(line.price_ticks * tick_e9), label=line.label, kind=line.kind, side=line.side,
+                distance_ticks=line.distance_ticks,
+            )
+            for line in view.levels
+        ],
+        scenarios=[_scenario(state, tick_e9) for state in view.scenarios],
+    )  # fmt: skip
+
+
+def _scenario(state: ScenarioState, tick_e9: int) -> Scenario:
+    return Scenario(
+        id=state.id, if_=state.if_.text(tick_e9), then=state.then,
+        reference=state.reference_text(tick_e9), confirm=state.confirm.text(tick_e9),
+        invalidate=state.invalidate.text(tick_e9), status=state.status.value,
+    )  # fmt: skip
+
+
+def votes(found: Votes) -> BiasVotes:
+    """The votes behind the bias."""
+    return BiasVotes(
+        last=found.last, poc=found.poc, value=found.value, extension=found.extension,
+        one_timeframing=found.one_timeframing, total=found.total,
+    )  # fmt: skip
+
+
+def method(ladder: Ladder) -> Method:
+    """How the levels of a ladder are computed."""
+    return Method(
+        preset=DALTON.name, bracket_minutes=BRACKET_MINUTES, value_area=DALTON.describe(),
+        poc_tie="nearest the range centre, then the side with more TPOs, then lower", row_ticks=1,
+        vpoc_source=ladder.source,
+    )  # fmt: skip
+
+
+def high_low(found: tuple[int, int] | None, tick_e9: int) -> Overnight | None:
+    """The overnight range from its high and low in ticks."""
+    return found and Overnight(high=number(found[0] * tick_e9), low=number(found[1] * tick_e9))
+
+
+def overnight(session: StoredSession | None, tick_e9: int) -> Overnight | None:
+    """The overnight range of a stored session."""
+    return session and high_low((session.profile.high, session.profile.low), tick_e9)
+
+
+def ib_extensions(profile: SessionProfile, tick_e9: int) -> list[IbExtension]:
+    """Multiples of the initial balance beyond its edges: 150 % is half its range beyond, 200 % all of it.
+
+    Half of an odd number of ticks is rounded away from the balance, to a price that can trade.
+    """
+    balance = profile.ib_high - profile.ib_low
+    found: list[IbExtension] = []
+    for percent in (150, 200, 300):
+        beyond = -(-balance * (percent - 100) // 100)
+        up, down = profile.ib_high + beyond, profile.ib_low - beyond
+        found.append(
+            IbExtension(
+                percent=percent, up=number(up * tick_e9), down=number(down * tick_e9),
+                up_reached=profile.high >= up, down_reached=profile.low <= down,
+            )
+        )  # fmt: skip
+    return found
+
+
+def rows(ladder: Ladder, tick_e9: int) -> list[ProfileRow]:
+    """The rows of a profile, high to low; letters in order of the brackets."""
+    tpos, letters = ladder.tpo_counts(), ladder.letters()
+    return [
+        ProfileRow(
+            price=number((ladder.low_ticks + row) * tick_e9), tpos=tpos[row], letters=letters[row],
+            volume=ladder.volume[row],
+        )
+        for row in reversed(range(len(tpos)))
+    ]  # fmt: skip
+
+
+def session(place: Place, night: StoredSession | None, tick_e9: int) -> SessionLevels:
+    """Everything computed of a completed session."""
+    stored = place.session
+    row, profile, ladder = stored.row, stored.profile, stored.ladder
+    prior = place.prior.profile if place.prior else None
+    known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
+    known += [night.profile.high, night.profile.low] if night else []
+    opened = open_type(ladder, known, (prior.low, prior.high) if prior else None)
+    return SessionLevels(
+        contract=stored.contract.key, date=str(row.trade_date), session=row.kind.value,
+        open=instant(row.open_ns), close=instant(row.close_ns), short_session=row.short,
+        final=True, ib_complete=row.complete, day_type_final=True,
+        day_type=day_type(profile, place.average_range_ticks()).value,
+        open_type=opened.value if opened else None, open_type_final=True, data=quality(stored),
+        **_prices(profile, tick_e9),
+    )  # fmt: skip
+
+
+def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
+    """The same of a session as it stands; an overnight session has no kind of day and no kind of open."""
+    opening, profile, ladder = view.opening, view.profile, view.ladder
+    day = opened = None
+    if opening.kind is SessionKind.RTH:
+        prior = opening.prior
+        known = [prior.high, prior.low, prior.vah, prior.val] if prior else []
+        day = day_type(profile, opening.average_range).value
+        opened = open_type(
+            ladder, [*known, *(view.overnight or ())], (prior.low, prior.high) if prior else None
+        )
+    return SessionLevels(
+        contract=opening.contract, date=str(opening.trade_date), session=opening.kind.value,
+        open=instant(opening.open_ns), close=instant(opening.close_ns), short_session=opening.short,
+        final=False, ib_complete=view.ib_complete, day_type_final=False,
+        day_type=day, open_type=opened.value if opened else None,
+        open_type_final=opening.kind is SessionKind.RTH and view.ib_complete,  # bracket B ends with the first hour
+        data=DataQuality(
+            source=feed, invented=feed in INVENTED_SOURCES,
+            quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
+            volume=sum(ladder.volume), off_tick=None, out_of_order=None,
+            first=instant(ladder.brackets[0].first_ns), last=instant(view.last_ns),
+        ),
+        **_prices(profile, tick_e9),
+    )  # fmt: skip
+
+
+class _Prices(TypedDict):
+    """What both kinds of session have from their profile."""
+
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    volume_vah: float
+    volume_val: float
+    high: float
+    low: float
+    open_price: float
+    close_price: float
+    ib_high: float
+    ib_low: float
+    poc_candidates: list[float]
+    poor_high: bool
+    poor_low: bool
+    upper_tail_ticks: int
+    lower_tail_ticks: int
+    single_prints: list[PriceRange]
+
+
+def _prices(profile: SessionProfile, tick_e9: int) -> _Prices:
+    def price(ticks: int) -> float:
+        return number(ticks * tick_e9)
+
+    return _Prices(
+        poc=price(profile.poc), vah=price(profile.vah), val=price(profile.val), vpoc=price(profile.vpoc),
+        volume_vah=price(profile.volume_va[1]), volume_val=price(profile.volume_va[0]),
+        high=price(profile.high), low=price(profile.low),
+        open_price=price(profile.open), close_price=price(profile.close),
+        ib_high=price(profile.ib_high), ib_low=price(profile.ib_low),
+        poc_candidates=[price(ticks) for ticks in profile.poc_candidates],
+        poor_high=profile.poor_high, poor_low=profile.poor_low,
+        upper_tail_ticks=profile.upper_tail_rows, lower_tail_ticks=profile.lower_tail_rows,
+        single_prints=[PriceRange(low=price(low), high=price(high)) for low, high in profile.single_prints],
+    )  # fmt: skip
+
+
+def quality(stored: StoredSession) -> DataQuality:
+    """What a session was computed from."""
+    row = stored.row
+    return DataQuality(
+        source=row.source, invented=row.source in INVENTED_SOURCES, quality=row.quality.value,
+        complete=row.complete, rows=row.rows, volume=row.volume,
+        off_tick=row.off_tick, out_of_order=row.out_of_order, first=instant(row.first_ns), last=instant(row.last_ns),
+    )  # fmt: skip
+
+
+def hours(regular: Sequence[Session], zone: str) -> str:
+    """The regular hours of a product in its own zone, `09:30–16:15`, from a session of full length nearby."""
+    whole = next((s for s in reversed(regular) if not s.short), None)
+    if whole is None:
+        return ""
+    opened, closed = (
+        datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone))
+        for at in (whole.open_ns, whole.close_ns)
+    )
+    return f"{opened:%H:%M}–{closed:%H:%M}"

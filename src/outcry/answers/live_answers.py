@@ -1,0 +1,199 @@
+"""Answers that follow a live stream, made once and kept as bytes for everyone who sees the stream alike.
+
+Rules kept: an answer is as new as its channel's version, but for two milliseconds, so that a burst of trades is not a
+burst of work; a channel that does not stand live has no live answer; what depends on the caller is only which channel
+answers and what its source is called.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+from outcry.answers import describe
+from outcry.answers.wording import state_text
+from outcry.live.registry import Channel, LiveSource, Seen
+from outcry.market.instruments import Universe
+from outcry.market.live_session import LiveView
+from outcry.market.opening import Prior
+from outcry.market.units import NANOS_PER_MS
+from outcry.wire.answers import (
+    DISCLAIMER,
+    Answer,
+    ContextAnswer,
+    LevelsAnswer,
+    ProfileAnswer,
+    number,
+)
+
+A_co = TypeVar("A_co", bound=Answer, covariant=True)
+
+#: An answer may be this much older than what is newest: 500 of them a second are enough for anyone.
+PAUSE_NS = 2 * NANOS_PER_MS
+
+
+class Watch(Protocol):
+    """Something answers are made of."""
+
+    @property
+    def version(self) -> int:
+        """Moves with everything that changes them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rendered(Generic[A_co]):
+    """An answer of one version, and its JSON. `made_ns` by the monotonic clock."""
+
+    version: int
+    answer: A_co
+    body: bytes
+    made_ns: int
+
+
+class Living(Generic[A_co]):
+    """One answer as it changes. Safe from any thread; `make` is called by one at a time.
+
+    make: takes the present (ns UTC); None where there is no such answer now. lasts_ns: for how long an answer is good
+    although nothing changed; None: for ever.
+    """
+
+    def __init__(self, watch: Watch, make: Callable[[int], A_co | None], lasts_ns: int | None = None) -> None:
+        self._watch, self._make, self._lasts_ns = watch, make, lasts_ns
+        self._lock = threading.Lock()
+        self._latest: Rendered[A_co] | None = None
+
+    def current(self) -> Rendered[A_co] | None:
+        """The answer as it was last made, if it may still be given."""
+        latest, lasts_ns = self._latest, self._lasts_ns
+        if latest is None:
+            return None
+        same = latest.version == self._watch.version
+        if same and lasts_ns is None:
+            return latest
+        age_ns = monotonic_ns() - latest.made_ns
+        return latest if age_ns < PAUSE_NS or (same and age_ns < (lasts_ns or 0)) else None
+
+    def render(self, now_ns: int) -> Rendered[A_co] | None:
+        """The answer as it may be given now, made if need be; None where there is none."""
+        with self._lock:
+            found = self.current()
+            if found is None:
+                version = self._watch.version  # before looking: what moves meanwhile is looked at again
+                answer = self._make(now_ns)
+                if answer is not None:
+                    found = Rendered(version, answer, msgspec.json.encode(answer), monotonic_ns())
+                self._latest = found
+            return found
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[A_co]):
+    """An answer, and until when (ns UTC) it is the one to give while store and board do not change; None: always.
+
+    `living`: the answer moves by itself, and this is where its newest form is.
+    """
+
+    answer: A_co
+    fresh_until_ns: int | None
+    living: Living[A_co] | None = None
+
+
+def _answering(channel: Channel) -> tuple[LiveView, Prior] | None:
+    """What a channel shows and is measured against, if it answers live."""
+    view = channel.view()
+    if view is None or view.opening.prior is None or not channel.standing.answers:
+        return None
+    return view, view.opening.prior
+
+
+def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsAnswer | None:
+    """`GET /api/levels` of a channel; None where it does not answer live."""
+    found = _answering(channel)
+    if found is None:
+        return None
+    view, prior = found
+    pocs, highs, lows = describe.carried(view.opening.carried, tick_e9)
+    return LevelsAnswer(
+        symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
+        updated_at=describe.instant(view.last_ns), last_price=number(view.last_ticks * tick_e9),
+        bias=view.bias.bias.value, developing=describe.developing(view.profile, tick_e9),
+        prior=describe.value(prior.poc, prior.vah, prior.val, tick_e9),
+        overnight=describe.high_low(view.overnight, tick_e9),
+        naked_pocs=pocs, poor_highs=highs, poor_lows=lows, playbook=describe.playbook(view, tick_e9),
+    )  # fmt: skip
+
+
+def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> ContextAnswer | None:
+    """`GET /api/context` of a channel; None where it does not answer live."""
+    found = _answering(channel)
+    if found is None:
+        return None
+    view, _ = found
+    opening = view.opening
+    pocs, highs, lows = describe.carried(opening.carried, tick_e9)
+    return ContextAnswer(
+        symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
+        updated_at=describe.instant(view.last_ns), state="live", reason=state_text("live"), feed=channel.key.feed,
+        contract=channel.key.contract.key, rolled_from=opening.rolled_from, invented=channel.invented,
+        disclaimer=DISCLAIMER, method=describe.method(view.ladder),
+        session=describe.open_session(view, channel.key.feed, tick_e9),
+        overnight=describe.high_low(view.overnight, tick_e9),
+        ib_extensions=describe.ib_extensions(view.profile, tick_e9),
+        bias=view.bias.bias.value, bias_votes=describe.votes(view.bias.votes),
+        naked_pocs=pocs, poor_highs=highs, poor_lows=lows, damaged_sessions=describe.damaged(opening.damaged),
+        completeness=describe.completeness(opening.missed),
+    )  # fmt: skip
+
+
+def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
+    """`GET /api/profile` of a channel; None where it does not answer live."""
+    found = _answering(channel)
+    if found is None:
+        return None
+    view, _ = found
+    return ProfileAnswer(
+        symbol=channel.key.contract.root, tick_size=number(tick_e9),
+        levels=describe.open_session(view, channel.key.feed, tick_e9),
+        method=describe.method(view.ladder), rows=describe.rows(view.ladder, tick_e9),
+    )  # fmt: skip
+
+
+class Encoder:
+    """The live answers of channels. What it makes is kept with the channel, so that any encoder finds it."""
+
+    def __init__(self, universe: Universe) -> None:
+        self._universe = universe
+
+    def levels(self, seen: Seen) -> Living[LevelsAnswer]:
+        """The levels of a channel."""
+        channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
+        living = Living(channel, lambda _: levels_answer(channel, source, tick_e9))
+        return cast("Living[LevelsAnswer]", channel.kept.setdefault(("levels", source), living))
+
+    def context(self, seen: Seen) -> Living[ContextAnswer]:
+        """Everything behind them."""
+        channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
+        living = Living(channel, lambda _: context_answer(channel, source, tick_e9))
+        return cast("Living[ContextAnswer]", channel.kept.setdefault(("context", source), living))
+
+    def profile(self, seen: Seen) -> Living[ProfileAnswer]:
+        """The rows of its open session, the same whatever the source is called."""
+        channel, tick_e9 = seen.channel, self._tick_e9(seen)
+        living = Living(channel, lambda _: profile_answer(channel, tick_e9))
+        return cast("Living[ProfileAnswer]", channel.kept.setdefault(("profile",), living))
+
+    def live_bytes(self, seen: Seen) -> tuple[int, bytes, float, str] | None:
+        """The version, the JSON of `GET /api/levels`, its last price and its time; None where it is not live."""
+        if not seen.channel.standing.answers:
+            return None
+        made = self.levels(seen).render(0)
+        if made is None or made.answer.last_price is None or made.answer.updated_at is None:
+            return None
+        return made.version, made.body, made.answer.last_price, made.answer.updated_at
+
+    def _tick_e9(self, seen: Seen) -> int:
+        return self._universe.products[seen.channel.key.contract.root].tick_e9

@@ -1,0 +1,26 @@
+"""All products side by side: the current answer of each, and the values its distances are measured with.
+
+The answers equal those of `GET /api/symbols` and `GET /api/levels`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outcry.wire.answers import DatedLevel, LevelsAnswer, SymbolState
+from outcry.wire.chart import Notation
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRow:
+    """One product. `levels` is None without access. `close` is the last price of the last completed session, and
+    `average_range` that of up to twenty regular sessions; None without any. `heard` is the time (ISO 8601 UTC) of the
+    last data of a silent feed. `touched` lists the naked POCs in `levels` that traded in the open session.
+    """
+
+    state: SymbolState
+    levels: LevelsAnswer | None
+    close: float | None
+    average_range: float | None
+    notation: Notation
+    heard: str | None = None
+    touched: Sequence[DatedLevel] = ()

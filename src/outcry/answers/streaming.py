@@ -1,0 +1,217 @@
+"""What an event stream says: the bytes of its events, and the alerts a reader has not been told of yet.
+
+Rules kept: an event is encoded once, however many read it; a reader is told of an alert only if its scope sees the
+feed it came from, judged row by row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Annotated, Any
+
+import msgspec
+
+from outcry.access.licences import OPERATOR, Scope
+from outcry.answers.alerts import AlertEntry, entry, means
+from outcry.live.model import AlertRow, LiveStore, StreamKey
+from outcry.live.registry import Board, LiveSource, sees
+from outcry.market.instruments import Contract, Universe, UnknownName
+from outcry.wire.answers import Answer, DataSource, LevelsAnswer
+
+#: Alerts a reader that comes back is told of, at most; of more, the newest.
+MOST_MISSED = 1000
+
+#: Lists of today's alerts kept, one for all who see the same feeds.
+_MOST_TODAY = 256
+
+#: A live answer as bytes: (version of the channel, JSON, last price, `updatedAt`).
+LiveBytes = tuple[int, bytes, float, str]
+
+
+_LEVELS = msgspec.Meta(extra_json_schema={"$ref": "#/components/schemas/LevelsAnswer"})
+
+
+def event(name: str, data: bytes, seq: int | None = None) -> bytes:
+    """One server-sent event; `data` is JSON without line ends."""
+    mark = b"" if seq is None else b"id: %d\n" % seq
+    return b"event: %s\n%sdata: %s\n\n" % (name.encode(), mark, data)
+
+
+class Quote(Answer, frozen=True, kw_only=True):
+    """The last price changed, and nothing else."""
+
+    symbol: str
+    last_price: float
+    updated_at: str
+
+
+class State(Answer, frozen=True, kw_only=True):
+    """Data source of a symbol. `reason`: `live`, or a stable code for why it is not live. `invented`: true if a live
+    feed's trades are simulated; null if the symbol is not live."""
+
+    symbol: str
+    data_source: DataSource | None
+    live: bool
+    as_of: str | None
+    reason: str
+    invented: bool | None = None
+
+
+def state_event(state: State) -> bytes:
+    """A symbol's feed has changed, or why it has none."""
+    return event("state", msgspec.json.encode(state))
+
+
+class Snapshot(Answer, frozen=True, kw_only=True):
+    """Current state of all requested symbols. `resumed`: the server sent the missed alerts before this event, so
+    `alerts` is empty. `missed`: too many alerts were missed, and the server sent only the newest."""
+
+    updated_at: str
+    resumed: bool
+    missed: bool
+    levels: list[Annotated[msgspec.Raw, _LEVELS]]
+    states: list[State]
+    alerts: list[AlertEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a symbol says. `rest`: a digest of all but what follows from the last price alone; `quote`: the event of a
+    live answer that only its price told apart. Without an answer (nothing is licensed) all are empty."""
+
+    source: DataSource | None
+    as_of: str | None
+    answer: bytes
+    rest: bytes
+    levels: bytes
+    quote: bytes
+
+
+NOTHING = Said(None, None, b"", b"", b"", b"")
+
+
+def said_live(found: LiveBytes, source: LiveSource) -> Said:
+    """Turn a live answer into its events."""
+    _, answer, last_price, updated_at = found
+    whole: dict[str, Any] = msgspec.json.decode(answer)
+    quote = Quote(symbol=whole["symbol"], last_price=last_price, updated_at=updated_at)
+    del whole["lastPrice"], whole["updatedAt"]
+    for line in (whole["playbook"] or {}).get("levels", ()):
+        del line["side"], line["distanceTicks"]
+    return Said(
+        source, None, answer, _digest(msgspec.json.encode(whole)), event("levels", answer),
+        event("quote", msgspec.json.encode(quote)),
+    )  # fmt: skip
+
+
+def said_delayed(found: LevelsAnswer) -> Said:
+    """Turn the answer of a completed session into its event."""
+    answer = msgspec.json.encode(found)
+    return Said(found.data_source, found.as_of, answer, _digest(answer), event("levels", answer), b"")
+
+
+def source_of(row: AlertRow) -> LiveSource:
+    """What whoever sees an alert calls its feed: the operator's is shared, any other their own."""
+    return "shared" if row.owner == OPERATOR else "personal"
+
+
+def alert_event(row: AlertRow) -> bytes:
+    """An alert as it is told; its `seq` is where a reader that comes back goes on."""
+    return event("alert", msgspec.json.encode(entry(row, source_of(row))), row.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A symbol a reader asked for, and what it means: a product, and a contract if one was named."""
+
+    symbol: str
+    root: str
+    contract: Contract | None
+
+
+class Wanted:
+    """The alerts a reader is told of: of what it asked for (None: everything) and its scope sees, row by row."""
+
+    def __init__(self, universe: Universe, scope: Scope, asked: Sequence[Asked] | None) -> None:
+        self._universe, self._scope = universe, scope
+        self._asked = None if asked is None else {each.root: each for each in asked}
+
+    def __call__(self, row: AlertRow) -> bool:
+        """Whether this is one of them."""
+        try:
+            contract = self._universe.contract(row.contract)
+        except UnknownName:  # no longer in the universe
+            return False
+        if sees(self._scope, StreamKey(row.owner, row.feed, contract)) is None:
+            return False
+        if self._asked is None:
+            return True
+        asked = self._asked.get(contract.root)
+        return asked is not None and means(
+            self._universe, asked.symbol, asked.contract, contract, row.trade_date
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Alerts recorded since, oldest first; `whole` unless there were too many; `known`: nothing up to it is left."""
+
+    rows: Sequence[AlertRow]
+    whole: bool
+    known: int
+
+
+class AlertTail:
+    """Alerts by their order of commit: from the board where it reaches back, else from the store. Calls may block."""
+
+    def __init__(self, board: Board, store: LiveStore | None) -> None:
+        self._board, self._store = board, store
+        self._today: dict[tuple[StreamKey, ...], tuple[int, list[AlertRow]]] = {}
+
+    def current(self, scope: Scope, wanted: Wanted, upto: int | None = None) -> tuple[list[AlertRow], int]:
+        """Alerts of the trade date now, newest first, none after `upto`, and the newest alert's `seq` if that is not
+        given."""
+        upto = (
+            self._board.alert_seq if upto is None else upto
+        )  # before looking: what comes meanwhile is told later
+        channels = [seen.channel for seen in self._board.channels(scope)]
+        names, moved = tuple(c.key for c in channels), self._board.alert_seq + self._board.generation
+        held = self._today.get(names)
+        if held is None or held[0] != moved:
+            if len(self._today) >= _MOST_TODAY:
+                self._today.clear()
+            held = self._today[names] = (moved, self._board.alerts_of(channels))
+        return [row for row in held[1] if row.seq <= upto and wanted(row)], upto
+
+    def after(self, scope: Scope, wanted: Wanted, seq: int) -> Missed | None:
+        """Alerts since that one; None where it is not of this service: nothing so new was recorded."""
+        known = self._board.alert_seq
+        if seq > known and self._store is not None:
+            known = self._store.last_seq()
+        if seq > known:
+            return None
+        rows, reaches = self._board.alerts_after(seq)
+        if not reaches or (rows[0].seq if rows else known + 1) > seq + 1:
+            return self._stored(scope, wanted, seq, known, rows)
+        found = [row for row in rows if wanted(row)]
+        return Missed(
+            found[-MOST_MISSED:], len(found) <= MOST_MISSED, max(known, rows[-1].seq if rows else 0)
+        )
+
+    def _stored(self, scope: Scope, wanted: Wanted, seq: int, known: int, rows: Sequence[AlertRow]) -> Missed:
+        if self._store is None:
+            return Missed([row for row in rows if wanted(row)][-MOST_MISSED:], whole=False, known=known)
+        owners = [scope.user_id, OPERATOR]
+        found: list[AlertRow] = []
+        before: int | None = known + 1
+        while before is not None and len(found) <= MOST_MISSED:
+            page = self._store.alerts(
+                owners, after_seq=seq, before_seq=before, limit=MOST_MISSED, newest_first=True
+            )
+            found += [row for row in page if wanted(row)]
+            before = page[-1].seq if len(page) == MOST_MISSED else None
+        return Missed(found[:MOST_MISSED][::-1], len(found) <= MOST_MISSED, known)
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()

@@ -1,0 +1,34 @@
+"""Positions in an auction: the value area relative to the prior one, and TPOs around the POC.
+
+Prices and counts are only compared and added.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from outcry.wire.answers import ProfileRow
+
+ValuePlace = Literal[
+    "higher", "lower", "overlapping_higher", "overlapping_lower", "inside", "outside", "same"
+]
+
+
+def value_place(vah: float, val: float, prior_vah: float, prior_val: float) -> ValuePlace:
+    """Return the position of the value area relative to the prior one."""
+    if val > prior_vah:
+        return "higher"
+    if vah < prior_val:
+        return "lower"
+    if vah == prior_vah and val == prior_val:
+        return "same"
+    if vah >= prior_vah and val >= prior_val:
+        return "overlapping_higher"
+    if vah <= prior_vah and val <= prior_val:
+        return "overlapping_lower"
+    return "inside" if vah < prior_vah else "outside"
+
+
+def tpos_around(poc: float, rows: Sequence[ProfileRow]) -> tuple[int, int]:
+    """Return TPOs above and below a POC, excluding the POC's own row."""
+    above = sum(row.tpos for row in rows if row.price > poc)
+    return above, sum(row.tpos for row in rows if row.price < poc)

@@ -1,0 +1,233 @@
+"""One process among several, put together: what its roles need of the bus, beside the application it serves.
+
+Rule kept: a process starts whatever else is there, and each of its parts begins anew by itself when it met a fault;
+what is the same in a process by itself is put together in `house`.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from outcry.app.feeding import run_feeds
+from outcry.app.feeds import brokers_of, connections_elsewhere
+from outcry.app.secret import derived
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.alert_tail import AlertsTail
+from outcry.cluster.feeding.owners import Owners, PassedOn
+from outcry.cluster.feeding.taking import Taking
+from outcry.cluster.limits.owner import LimitOwner
+from outcry.cluster.limits.replica import SharedLimiter
+from outcry.cluster.limits.threads import LimiterFromThreads
+from outcry.cluster.nats.belonging import until_ours
+from outcry.cluster.nats.calls import NatsCalls
+from outcry.cluster.nats.latest import JetStreamLatest
+from outcry.cluster.nats.link import Link
+from outcry.cluster.nats.log import JetStreamLog
+from outcry.cluster.nats.partitions import NatsPartitions
+from outcry.cluster.nats.presence import NatsPresence
+from outcry.cluster.nats.snapshots import JetStreamSnapshots
+from outcry.cluster.nats.thread import LinkThread
+from outcry.cluster.partition_worker import Worker
+from outcry.cluster.replica import Mirror
+from outcry.cluster.state_publisher import Publisher
+from outcry.feeds.pushed import PushedFeeds
+from outcry.live.engine import Engine
+from outcry.live.model import StreamKey
+from outcry.live.recorder import say_nothing
+from outcry.live.registry import Board
+from outcry.trades.push_format import OWNER_WAIT_S
+
+if TYPE_CHECKING:
+    from outcry.api.app import Application
+    from outcry.app.service import House
+    from outcry.trades.feed import Feed
+
+#: After a fault of ours; and for how long it is told of by `/readyz`.
+_AGAIN_S, _FAULTY_S = 1.0, 10.0
+
+Part = Callable[[], Coroutine[Any, Any, object]]
+
+
+class ClusterSide:
+    """What runs beside the answers of a process of these roles. Implements `api.app.Background`."""
+
+    def __init__(self, house: "House") -> None:
+        self._house = house
+        #: Those that this process brings besides people's own.
+        self.feeds: Sequence[tuple[int, Feed]] = ()
+        self._roles = house.settings.roles
+        self._tell: Tell = say_nothing
+        self.link = Link(house.settings.cluster, self._say)
+        self.calls = NatsCalls(self.link, self._say)
+        self.presence = NatsPresence(self.link)
+        #: What all processes count together, and the same for threads beside the event loop.
+        self.limiter = SharedLimiter(self.calls, self.presence)
+        self.tries = LimiterFromThreads(self.limiter, self._here)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._engine: Engine | None = None
+        self._log: JetStreamLog | None = None
+        universe = house.reference.universe
+        #: The board of this process, filled by what engines tell, and its alerts as they are in the store.
+        self._mirror = Mirror(
+            house.board, JetStreamLatest(self.link), self.calls,
+            lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
+        )  # fmt: skip
+        self._alerts = AlertsTail(house.board, house.alerts, self.calls, self._say)
+        self._running: asyncio.Task[None] | None = None
+        self._faulty_until_s: dict[str, float] = {}
+        #: More to run: what others put together over `calls` and `presence`.
+        self.beside: list[tuple[str, Part]] = []
+
+    @property
+    def faulty(self) -> bool:
+        """Whether a part met a fault a moment ago, and may again."""
+        return any(monotonic() < until_s for until_s in self._faulty_until_s.values())
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the bus does not take what this process's engine logs."""
+        return self._log is not None and self._log.stuck
+
+    def _here(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "what is counted together is counted while the process serves"
+        return self._loop
+
+    def _say(self, event: LogEvent, **details: object) -> object:
+        return self._tell(event, **details)
+
+    # -- beside the answers
+
+    async def start(self, tell: Tell) -> None:
+        """See `Background`."""
+        self._tell = tell
+        self._loop = asyncio.get_running_loop()
+        if self._roles & {"web", "deliver"} and not self._house.settings.public_url:
+            tell(
+                LogEvent.PUBLIC_URL_MISSING,
+                links=self._house.pages,
+            )
+        self._running = self._loop.create_task(self._run(), name="cluster")
+
+    @property
+    def failed(self) -> bool:
+        """See `Background`."""
+        return self._running is not None and self._running.done()
+
+    def counted(self) -> Mapping[str, int]:
+        """See `Background`."""
+        return self._engine.counted() if self._engine is not None else {}
+
+    async def stop(self) -> None:
+        """Hand over what others take up, then say goodbye."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+            self._running = None
+
+    async def _run(self) -> None:
+        parts = [*self.beside]
+        if "engine" in self._roles:
+            parts.append(("engine", self._run_engine))
+        if "feeds" in self._roles:
+            parts.append(("feeds", self._run_feeds))
+        if self._roles & {"api", "web", "feeds"}:
+            parts.append(("mirror", self._mirror.run))
+        if self._roles & {"api", "web", "deliver"}:
+            parts.append(("alerts", self._alerts.run))
+        # engines and feeds are counted by their partitions, until they hand over
+        counted = sorted(self._roles - {"engine", "feeds"})
+        mark = derived(self._house.secret, "cluster").hex()[:16]
+        async with Link(self._house.settings.cluster, self._say) as link:
+            await until_ours(link, mark, self._say)
+        async with self.link, self.presence.here(counted), asyncio.TaskGroup() as group:
+            for name, part in parts:
+                group.create_task(self._kept_up(name, part), name=name)
+
+    async def _kept_up(self, name: str, part: Part) -> None:
+        while True:
+            try:
+                await part()
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one part's fault does not end the others
+                self._faulty_until_s[name] = monotonic() + _FAULTY_S
+                self._say(LogEvent.CLUSTER_PART_FAILED, part=name, problem=repr(problem))
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                return  # it met the fault as it ended
+            await asyncio.sleep(_AGAIN_S)
+
+    # -- what the roles need, each put together anew when it begins anew
+
+    def _complete(self) -> bool:
+        """Whether the board shows every stream there is."""
+        return self._mirror.complete
+
+    async def _run_feeds(self) -> None:
+        """This process's share of people's connections, and feeds of its own."""
+        partitions = NatsPartitions(self.link, self.presence, "feeds", self._say)
+        await run_feeds(self._house, self.calls, partitions, self._complete, self.feeds, self._say)
+
+    async def _run_engine(self) -> None:
+        """The engine of this process, its log on a thread of its own, its board apart from that of the answers."""
+        house, universe = self._house, self._house.reference.universe
+        async with _in_thread(LinkThread(house.settings.cluster, self._say)) as thread:
+            log, board = JetStreamLog(thread, self._say), Board()
+            engine = house.engine_over(log, JetStreamSnapshots(thread), board, by=self.presence.name)
+            engine.tell = self._say
+            self._engine, self._log = engine, log
+            pushes = PushedFeeds(
+                universe, reserved={feed.name for _, feed in self.feeds}, reserved_of=brokers_of(house),
+                streams_of=engine.streams_of, wait_s=OWNER_WAIT_S,
+            )  # fmt: skip
+            pushes.subscribe(engine.attach_contract)
+            taking = Taking(self.calls, pushes, engine, universe, house.clock)
+            limits = LimitOwner(self.calls, self.presence)
+            latest = JetStreamLatest(self.link)
+            publisher = Publisher(
+                board, engine.runners, log, latest, self.calls, self.presence.name,
+                lambda text: engine.taken_over(StreamKey.read(text, universe)),
+            )  # fmt: skip
+
+            @asynccontextmanager
+            async def serve(partition: int) -> AsyncGenerator[None]:
+                async with limits.serve(partition), taking.serve(partition):
+                    yield
+
+            partitions = NatsPartitions(self.link, self.presence, "engine", self._say)
+            worker = Worker(engine, log, partitions, publisher, serve)
+            async with asyncio.TaskGroup() as group:  # an engine that cannot tell is none: both begin anew
+                telling = group.create_task(publisher.run(), name="publisher")
+                try:
+                    await worker.run()
+                finally:
+                    telling.cancel()
+
+
+@asynccontextmanager
+async def _in_thread(thread: LinkThread) -> AsyncGenerator[LinkThread]:
+    """Enter and leave off the event loop, for it waits."""
+    await asyncio.to_thread(thread.__enter__)
+    try:
+        yield thread
+    finally:
+        await asyncio.to_thread(thread.__exit__)
+
+
+def part_of_cluster(house: "House", feeds: "Sequence[tuple[int, Feed]]") -> "Application":
+    """The application of one process among several. `feeds`: those that this one brings besides people's own."""
+    side = house.cluster
+    side.feeds = feeds
+    degraded = {
+        "bus": lambda: not side.link.connected,
+        "parts": lambda: side.faulty,
+        "log": lambda: side.stuck,
+    }
+    if house.settings.roles & {"api", "web"}:
+        side.beside.append(("limits", side.limiter.run))
+        degraded["limits"] = lambda: side.limiter.degraded
+    connections = None
+    if "web" in house.settings.roles:
+        connections, distant = connections_elsewhere(house, side.calls)
+        side.beside.append(("connections", distant.run))
+    pushes = PassedOn(house.reference.universe, Owners(side.calls))
+    return house.answering(side.limiter, side, pushes, connections, degraded)

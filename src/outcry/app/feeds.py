@@ -1,0 +1,45 @@
+"""Where users' connections are put together: what is kept of them, what they are sealed with, and what runs them."""
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from outcry.cluster.calls import Calls
+from outcry.cluster.shared_connections import DistantConnections
+from outcry.connections.parts import Parts, Rules
+from outcry.connections.service import BrokerConnections
+from outcry.connections.store import SqlConnectionStore
+from outcry.connections.supervisor import Supervisor
+from outcry.feeds.adapters import adapters
+from outcry.live.engine import Engine
+
+if TYPE_CHECKING:
+    from outcry.app.service import House
+
+
+def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, Supervisor]:
+    """Connections over a house, and what runs them on its engine."""
+    parts = parts_of(house)
+    supervisor = Supervisor(engine, parts)
+    return BrokerConnections(parts, supervisor, house.board), supervisor
+
+
+def connections_elsewhere(house: "House", calls: Calls) -> tuple[BrokerConnections, DistantConnections]:
+    """Connections over a house, run by other processes, and what tells them when something is to be looked at."""
+    distant = DistantConnections(calls)
+    return BrokerConnections(parts_of(house), distant, house.board), distant
+
+
+def brokers_of(house: "House") -> Callable[[int], Collection[str]]:
+    """Names of a user's feeds that are connections, asked of the store, which may block."""
+    store = SqlConnectionStore(house.database)
+    return lambda user_id: {row.broker for row in store.rows(user_id)} if user_id else ()
+
+
+def parts_of(house: "House") -> Parts:
+    """What a house makes connections with."""
+    settings = house.settings
+    return Parts(
+        store=SqlConnectionStore(house.database), vault=house.vault, adapters=adapters(),
+        universe=house.reference.universe, clock=house.clock, places=settings.feed_places,
+        rules=Rules(local=settings.local_brokers, closed=house.invented),
+    )  # fmt: skip

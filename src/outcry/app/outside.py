@@ -1,0 +1,58 @@
+"""External services from the settings: the mail server and the OpenID provider."""
+
+from typing import TYPE_CHECKING
+
+from outcry.app.settings import BadSettings, Settings
+from outcry.base.clock import Clock
+from outcry.base.log_events import Tell
+from outcry.delivery.consent_links import ConsentLinks
+from outcry.delivery.sender import Sender
+from outcry.people.mailer import Mailer
+from outcry.people.openid_model import OpenIdProvider
+
+if TYPE_CHECKING:
+    from outcry.people.smtp import SmtpServer
+
+
+def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
+    """Return the mailer for account emails, or None without a mail server. Raises `BadSettings`."""
+    if not settings.smtp_url:
+        return None
+    from outcry.people.smtp import SmtpMailer  # noqa: PLC0415
+
+    return SmtpMailer(_server(settings), _sender(settings), clock)
+
+
+def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, tell: Tell) -> Sender | None:
+    """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
+    if not settings.smtp_url:
+        return None
+    from outcry.delivery.digest import MailSender  # noqa: PLC0415
+
+    return MailSender(
+        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, tell
+    )
+
+
+def _server(settings: Settings) -> "SmtpServer":
+    from outcry.people.smtp import smtp_server  # noqa: PLC0415
+
+    try:
+        return smtp_server(settings.smtp_url)
+    except ValueError as problem:
+        raise BadSettings(f"OUTCRY_SMTP_URL: {problem}") from None
+
+
+def _sender(settings: Settings) -> str:
+    return f"Outcry <{settings.mail_from}>"
+
+
+def provider_of(settings: Settings, clock: Clock) -> OpenIdProvider | None:
+    """Return the OpenID provider, or None if none is set."""
+    if not settings.oidc_issuer:
+        return None
+    from outcry.people.openid_provider import WebOpenIdProvider  # noqa: PLC0415
+
+    return WebOpenIdProvider(
+        settings.oidc_name, settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret, clock
+    )

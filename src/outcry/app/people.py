@@ -1,0 +1,106 @@
+"""The side of the house that people come in by: who they are, and the pages.
+
+Rule kept: each use of the server's secret has a key of its own.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from outcry.access.licences import Scope
+from outcry.access.limiter import Limiter, PromptLimiter
+from outcry.access.local_limiter import SlidingLog
+from outcry.app.delivery import delivery_of
+from outcry.app.outside import mailer_of, provider_of
+from outcry.app.secret import derived
+from outcry.base.encryption import Seal
+from outcry.base.log_events import tell_to
+from outcry.connections.model import Connections
+from outcry.delivery.consent_links import ConsentLinks
+from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
+from outcry.delivery.outbox import SqlOutbox
+from outcry.delivery.service import Delivery
+from outcry.delivery.subscription_store import SqlSubscriptionStore
+from outcry.delivery.subscriptions import Subscriptions
+from outcry.http.auth import PageDoor
+from outcry.http.edge import AsgiApp
+from outcry.http.logs import Journal
+from outcry.people.browsers import Browsers
+from outcry.people.service import Identity
+from outcry.people.store import SqlIdentityStore
+from outcry.sessions.datasets import Datasets
+from outcry.sessions.opening_hours import OpeningHours
+
+if TYPE_CHECKING:
+    from outcry.app.service import House
+    from outcry.web.page_services import UsageOf
+
+
+@dataclass(frozen=True)
+class People:
+    """People, the browsers they are signed in with, and what they look after."""
+
+    house: "House"
+    browsers: Browsers
+    identity: Identity
+    subscriptions: Subscriptions
+    consent: MailConsent
+    delivery: Delivery
+    limiter: Limiter
+
+    @property
+    def door(self) -> PageDoor:
+        """Who comes in by a page."""
+        return PageDoor(self.browsers, self.house.clock, self.visitor, self.house.settings.public_url)
+
+    def visitor(self) -> Scope | None:
+        """What somebody who is not signed in may see."""
+        house = self.house
+        return house.licences.of_visitor() if house.settings.guests or house.invented else None
+
+    def pages(self, connections: Connections, usage: "UsageOf", journal: Journal) -> AsgiApp:
+        """The pages over these parts. `connections`: users' own feeds; `usage`: what one has of the quota."""
+        from outcry.api.openapi import build_document  # noqa: PLC0415
+        from outcry.web.app import build_pages  # noqa: PLC0415
+        from outcry.web.page_services import PageServices  # noqa: PLC0415
+
+        house = self.house
+        self.identity.report_to(tell_to(journal))
+        self.consent.report_to(tell_to(journal))
+        return build_pages(
+            PageServices(
+                query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,
+                universe=house.reference.universe, keys=house.keys,
+                licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
+                consent=self.consent, browsers=self.browsers, connections=connections, usage=usage,
+                datasets=Datasets(house.store, house.store, house.reference.universe.products),
+                limiter=self.limiter, clock=house.clock, market_clock=house.market_clock,
+                journal=journal, form_secret=derived(house.secret, "forms"), openapi=build_document,
+                visitor=self.visitor, public_url=house.settings.public_url, demo=house.invented,
+                sink=house.sink,
+            )
+        )  # fmt: skip
+
+
+def people_of(house: "House") -> People:
+    """Put this side of the house together."""
+    store = SqlIdentityStore(house.database)
+    browsers = Browsers(store, derived(house.secret, "sessions"), house.clock)
+    steady_ns = house.steady_ns
+    tries: PromptLimiter = SlidingLog(steady_ns)
+    limiter: Limiter = SlidingLog(steady_ns)
+    if house.settings.cluster:
+        tries, limiter = house.cluster.tries, house.cluster.limiter
+    public_url = house.settings.public_url
+    mailer = mailer_of(house.settings, house.clock)
+    identity = Identity(
+        store, browsers, tries, house.clock, derived(house.secret, "identity"), mailer, public_url,
+        openid=provider_of(house.settings, house.clock),
+    )  # fmt: skip
+    outbox, seal = SqlOutbox(house.database), Seal(house.secret, "subscriptions")
+    links = ConsentLinks(derived(house.secret, "mail consent"), public_url, house.clock)
+    delivery = delivery_of(house, store, outbox, seal, links)
+    subscriptions = Subscriptions(SqlSubscriptionStore(house.database), outbox, delivery, seal)
+    hourly = SlidingLog(lambda: steady_ns() // HOURLY)
+    weekly = SlidingLog(lambda: steady_ns() // WEEKLY)
+    consent = MailConsent(subscriptions, links, mailer, hourly, weekly)
+    return People(house, browsers, identity, subscriptions, consent, delivery, limiter)

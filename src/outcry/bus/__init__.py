@@ -1,1 +1,0 @@
-"""What replicas share: within one process, plain memory."""

@@ -1,0 +1,1 @@
+"""Several processes as one service: everything on NATS. Nothing else imports it."""

@@ -1,0 +1,101 @@
+"""Alerts at the processes that answer: as the store has them, in order, on the board.
+
+Rule kept: the store alone must do; that others say alerts were recorded makes it quicker, and is not needed.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TypeVar
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import Calls
+from outcry.cluster.state_publisher import ALERTS
+from outcry.database.errors import StoreBusy
+from outcry.live.model import AlertRow, LiveStore, StreamKey
+from outcry.live.recorder import ALERTS_SHOWN, say_nothing
+from outcry.live.registry import Board
+
+T = TypeVar("T")
+
+#: The store is asked so often, told or not.
+LOOK_S = 1.0
+_PAGE = 1000
+
+
+class AlertsTail:
+    """Puts the alerts of all streams on a board. For one event loop."""
+
+    def __init__(self, board: Board, store: LiveStore, calls: Calls, tell: Tell = say_nothing) -> None:
+        self._board, self._store, self._calls, self._tell = board, store, calls, tell
+        self._thread: ThreadPoolExecutor | None = None
+        self._some = asyncio.Event()
+        self._seq = 0
+        self._busy = False
+        #: Streams that went off the board and came back: their alerts went too, also those that were new.
+        self._gone: set[StreamKey] = set()
+        self._back: set[StreamKey] = set()
+        board.on_channels(self._moved)
+
+    async def run(self) -> None:
+        """Begin with the newest there are, and go on until cancelled."""
+        thread = self._thread = ThreadPoolExecutor(1, "outcry-alerts")
+        try:
+            async with self._calls.listen(ALERTS, lambda _: self._some.set()):
+                known = await self._asked(
+                    lambda: self._store.alerts(None, limit=ALERTS_SHOWN, newest_first=True)
+                )
+                self._seq = known[0].seq if known else 0
+                self._board.post_known(known[::-1])
+                while True:
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_S):
+                            await self._some.wait()
+                    self._some.clear()
+                    await self._look()
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _look(self) -> None:
+        while True:
+            rows = await self._asked(lambda: self._store.alerts(None, after_seq=self._seq, limit=_PAGE))
+            if rows:
+                self._seq = rows[-1].seq
+                self._board.post(rows)
+            if len(rows) < _PAGE:
+                break
+        if self._back:
+            back, self._back = self._back, set()
+            owners = sorted({key.owner for key in back})
+            rows = await self._asked(
+                lambda: self._store.alerts(owners, limit=ALERTS_SHOWN, newest_first=True)
+            )
+            names = {(key.owner, key.feed, key.contract.key) for key in back}
+            mine = [
+                row for row in rows if (row.owner, row.feed, row.contract) in names and row.seq <= self._seq
+            ]
+            self._board.post_known(mine[::-1])
+
+    def _moved(self, key: StreamKey) -> None:
+        """On the thread of the board's engine, or mirror: the loop's own."""
+        if not self._board.shows(key):
+            self._gone.add(key)
+        elif key in self._gone:
+            self._gone.discard(key)
+            self._back.add(key)
+            self._some.set()
+
+    async def _asked(self, work: Callable[[], Sequence[AlertRow]]) -> Sequence[AlertRow]:
+        """Ask the store, however long it is busy."""
+        while True:
+            try:
+                found = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            except StoreBusy as problem:
+                if not self._busy:
+                    self._busy = True
+                    self._tell(LogEvent.ALERTS_DELAYED, problem=str(problem))
+                await asyncio.sleep(LOOK_S)
+            else:
+                self._busy = False
+                return found

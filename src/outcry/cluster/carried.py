@@ -1,0 +1,191 @@
+"""Streams of feeds that run here and are folded elsewhere: what the feeds of a process become in a cluster.
+
+Rules kept: a feed that begins asks how far its streams are, so that a vendor is not asked for what is there; one that
+ends sends what it has and says that it is over, so that whoever runs it next need not wait; what a process that dies
+had not sent its successor asks the vendor for again.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+
+from outcry.agent.carrying import Carrying, Market, end_all
+from outcry.agent.following import Follower
+from outcry.agent.spool import Spool
+from outcry.base.errors import ServiceError, StoreUnavailable
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.feeding.owners import Owners
+from outcry.cluster.over_calls import OverCalls
+from outcry.live import health
+from outcry.live.health import Phase
+from outcry.live.model import StreamKey
+from outcry.live.registry import Board
+from outcry.live.stream_status import Reach, Told
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Backfill, Feed, FeedCaps
+
+#: How long a feed that ends may take to send what is left.
+FLUSH_S = 1.0
+#: How often the owner of a stream is asked in vain before a feed that has no past to bring begins all the same.
+_TRIES, _RETRY_S = 6, 0.5
+#: And what is to be said of a stream that nobody brings: for some minutes, then its owner finds out by itself.
+_SAY_TRIES = 600
+_LINKS = {
+    "connecting": Phase.CONNECTING, "catching_up": Phase.CATCHING_UP, "live": Phase.CURRENT, "ended": Phase.ENDED,
+    "refused": Phase.REFUSED, "needs_sign_in": Phase.REFUSED,
+}  # fmt: skip
+
+
+class CarriedStreams(Carrying):
+    """Implements `services.connections.streams.Streams`. board: what streams say, as their owners tell it; `complete`:
+    whether all that there are have been told of."""
+
+    def __init__(
+        self, spool: Spool, owners: Owners, market: Market, board: Board, complete: Callable[[], bool], tell: Tell,
+        rush: float = 1.0,
+    ) -> None:  # fmt: skip
+        super().__init__(spool, OverCalls(owners), market, tell, rush, self._reach)
+        self._owners, self._board, self._complete = owners, board, complete
+        self._attached: set[asyncio.Task[None]] = set()
+        #: What streams said last whose feed has ended.
+        self._last: dict[StreamKey, Told] = {}
+        #: What is still to be said of streams that nobody brings.
+        self._saying: dict[StreamKey, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Keep the spool until cancelled; then end every feed."""
+        keeping = asyncio.create_task(self.keep())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await end_all([keeping, *self._attached, *self._saying.values()])
+            await self.close()
+
+    # -- what feeds become
+
+    def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
+        """See `Streams`."""
+        for key in [key for key in self._last if (key.owner, key.feed) == (owner, feed.name)]:
+            del self._last[key]
+        for key in [key for key in self._saying if (key.owner, key.feed) == (owner, feed.name)]:
+            self._saying.pop(key).cancel()
+        task = asyncio.get_running_loop().create_task(self._attached_to(owner, feed))
+        self._attached.add(task)
+        task.add_done_callback(self._attached.discard)
+        return task
+
+    async def _attached_to(self, owner: int, feed: Feed) -> None:
+        try:
+            await self.follow(owner, feed.name, feed)
+        finally:
+            keys = [key for key, follower in self.followers.items() if follower.feed is feed]
+            self._last |= {key: told for key in keys if (told := self.told(key)) is not None}
+            sessions = {key: self.followers[key].line.session for key in keys}
+            await self.flushed(keys, FLUSH_S / self._rush)
+            for key in keys:
+                await self.let_go(key)
+            await asyncio.gather(*(self._leave(key, session) for key, session in sessions.items()))
+
+    async def _leave(self, key: StreamKey, session: str) -> None:
+        with suppress(ServiceError, TimeoutError):  # then whoever comes next does without
+            async with asyncio.timeout(FLUSH_S / self._rush):
+                await self._owners.leave(key, session)
+
+    async def _reach(self, key: StreamKey, caps: FeedCaps) -> Reach | None:
+        """Asked until it is answered: a feed of no past waits less, for what is traded meanwhile it never brings."""
+        tries = _TRIES if caps.backfill is Backfill.NONE else 0
+        while True:
+            try:
+                return await self._owners.reach(key)
+            except StoreUnavailable:
+                tries -= 1
+                if not tries:
+                    return None
+            except ServiceError:  # it will not have the contract, which its pushes are told, too
+                return None
+            await asyncio.sleep(_RETRY_S / self._rush)
+
+    # -- what they say
+
+    def named(self, key: StreamKey) -> dict[str, str]:
+        """As the engine calls it."""
+        return {"stream": key.text}
+
+    def stands(self, key: StreamKey, follower: Follower) -> None:
+        """An operator hears of what the engine would tell, too, and of no more."""
+        if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
+            event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
+            self.tell(event, stream=key.text, code=seen.code, problem=seen.text)
+
+    def brought(self, owner: int, feed: str) -> frozenset[Contract]:
+        """See `Streams`."""
+        return self._brought.get((owner, feed), frozenset())
+
+    def told(self, key: StreamKey) -> Told | None:
+        """See `Streams`. Of a feed that is up to date its stream says how it stands."""
+        follower = self.followers.get(key)
+        if follower is None:
+            return self._last.get(key)
+        seen, link = follower.seen, _LINKS.get(follower.seen.phase, Phase.LOST)
+        if not seen.subscribed:
+            return Told(Phase.CURRENT, seen.code, subscribed=False)
+        match link:
+            case Phase.REFUSED:
+                return Told(link, seen.code, login=seen.phase == "needs_sign_in")
+            case Phase.LOST:
+                return Told(link, link.value, seen.code)
+            case Phase.CURRENT:
+                return Told(link, self._standing(key, follower))
+            case _:
+                return Told(link, link.value)
+
+    def _standing(self, key: StreamKey, follower: Follower) -> str:
+        if asyncio.get_running_loop().time() - follower.heard_s > health.LINK_TIMEOUT_S:
+            return "stale_link"
+        channel = self._board.channel(key)
+        if channel is None:
+            return "catching_up"
+        reason = channel.standing.reason
+        return channel.told or reason if reason == "unsubscribed" else reason
+
+    def history(self, key: StreamKey) -> str:
+        """See `Streams`."""
+        follower = self.followers.get(key)
+        return follower.seen.quality if follower else ""
+
+    # -- streams that nobody brings, or others
+
+    def feeds(self) -> Collection[tuple[int, str]] | None:
+        """See `Streams`."""
+        return {(key.owner, key.feed) for key in self._board.keys()} if self._complete() else None  # noqa: SIM118
+
+    def streams(self, owner: int, feed: str) -> Sequence[StreamKey]:
+        """See `Streams`."""
+        return [key for key in self._board.keys(owner) if key.feed == feed]
+
+    def refuse(self, key: StreamKey, code: str) -> None:
+        """See `Streams`: said to the owner of the stream, until it says so itself."""
+        channel = self._board.channel(key)
+        if channel is not None and channel.standing.reason != code:
+            self._say(key, lambda: self._owners.refuse(key, code))
+
+    def retire(self, key: StreamKey) -> None:
+        """See `Streams`: likewise."""
+        if self._board.channel(key) is not None:
+            self._say(key, lambda: self._owners.retire(key))
+
+    def _say(self, key: StreamKey, say: Callable[[], Awaitable[None]]) -> None:
+        if key not in self._saying:
+            task = self._saying[key] = asyncio.get_running_loop().create_task(self._say_it(say))
+            task.add_done_callback(lambda done: self._said(key, done))
+
+    def _said(self, key: StreamKey, done: asyncio.Task[None]) -> None:
+        if self._saying.get(key) is done:
+            del self._saying[key]
+
+    async def _say_it(self, say: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(_SAY_TRIES):
+            with suppress(ServiceError):
+                await say()
+                return
+            await asyncio.sleep(_RETRY_S / self._rush)

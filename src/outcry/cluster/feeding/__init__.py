@@ -1,0 +1,1 @@
+"""Requests to the process that owns a stream."""

@@ -1,0 +1,91 @@
+"""The owners of streams, as processes know them that bring trades or pass them on.
+
+Rule kept: an owner that cannot be reached is none that refuses: what was asked is asked again, of whoever it is then.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from outcry.base.errors import StoreUnavailable
+from outcry.cluster.calls import BusDown, CallRefused, Calls
+from outcry.cluster.feeding.asking import (
+    Asked,
+    AskReach,
+    Carried,
+    Leave,
+    Refuse,
+    Retire,
+    push_name,
+    raise_refusal,
+    stream_name,
+)
+from outcry.live.model import StreamKey
+from outcry.live.stream_status import Reach
+from outcry.market.instruments import Universe
+from outcry.trades.push_format import OWNER_WAIT_S, Origin, Push, Usage, write_push
+
+#: An owner says by then how far it has come; one that does not is gone, and the next is about to be there.
+PUSH_TIMEOUT_S = OWNER_WAIT_S + 0.5
+ASK_TIMEOUT_S = 3.0
+_REACH = msgspec.msgpack.Decoder(Reach | None)
+
+
+class Owners:
+    """All owners, over `calls`. Every method raises `StoreUnavailable` where none can be reached."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
+        """See `Intake.take`."""
+        key = StreamKey(owner, feed, push.contract)
+        body = msgspec.msgpack.encode(Carried(owner, feed, origin, write_push(push)))
+        return msgspec.msgpack.decode(await self._ask(push_name(key), body, PUSH_TIMEOUT_S), type=int)
+
+    async def reach(self, key: StreamKey) -> Reach | None:
+        """How far a stream is; None where nothing is known of it."""
+        return _REACH.decode(await self._about(key, AskReach(*_of(key))))
+
+    async def leave(self, key: StreamKey, session: str) -> None:
+        """Say that a run is over."""
+        await self._about(key, Leave(*_of(key), session))
+
+    async def refuse(self, key: StreamKey, code: str) -> None:
+        """Say of a stream that nobody brings why."""
+        await self._about(key, Refuse(*_of(key), code))
+
+    async def retire(self, key: StreamKey) -> None:
+        """Show a stream no more."""
+        await self._about(key, Retire(*_of(key)))
+
+    async def _about(self, key: StreamKey, asked: Asked) -> bytes:
+        return await self._ask(stream_name(key), msgspec.msgpack.encode(asked), ASK_TIMEOUT_S)
+
+    async def _ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        try:
+            return await self._calls.ask(name, body, timeout_s)
+        except BusDown as problem:
+            raise StoreUnavailable("upstream_unavailable") from problem
+        except CallRefused as refusal:
+            raise_refusal(refusal)
+
+
+def _of(key: StreamKey) -> tuple[int, str, str]:
+    return key.owner, key.feed, key.contract.key
+
+
+@dataclass(slots=True)
+class PassedOn:
+    """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `services.pushing.Intake`."""
+
+    universe: Universe
+    owners: Owners
+
+    async def take(self, owner: int, feed: str, push: Push, origin: Origin = Origin.PROGRAM) -> int:
+        """See `Intake`. Raises `StoreUnavailable` where the owner is not there now."""
+        return await self.owners.push(owner, feed, push, origin)
+
+    async def usage(self, owner: int) -> Usage | None:
+        """See `Intake`: bytes on the bus are not counted by user."""
+        return None

@@ -1,0 +1,1 @@
+"""Request limits that several processes share."""

@@ -1,0 +1,52 @@
+"""A limiter of an event loop, for threads beside it: what waits for the store anyway may wait for a verdict too."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from outcry.access.limiter import Limiter, Verdict
+from outcry.database.errors import StoreBusy
+
+T = TypeVar("T")
+_PATIENCE_S = 5.0
+
+
+class LimiterFromThreads:
+    """Implements `ports.limiter.PromptLimiter`. `loop`: the one that `limiter` belongs to; never to be called there.
+
+    Raises `StoreBusy` where the loop stands still."""
+
+    def __init__(self, limiter: Limiter, loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        self._limiter, self._loop = limiter, loop
+
+    def take(self, subject: str, limit: int) -> Verdict:
+        """See `Limiter`."""
+        return self._there(self.ask(subject, limit))
+
+    async def ask(self, subject: str, limit: int) -> Verdict:
+        """See `Limiter`; on the loop."""
+        return self._limiter.take(subject, limit) or await self._limiter.ask(subject, limit)
+
+    def recent(self, prefix: str) -> Mapping[str, int]:
+        """See `Limiter`."""
+
+        async def there() -> Mapping[str, int]:
+            return self._limiter.recent(prefix)
+
+        return self._there(there())
+
+    def peek(self, subject: str, limit: int) -> Verdict:
+        """See `Limiter`."""
+
+        async def there() -> Verdict:
+            return self._limiter.peek(subject, limit)
+
+        return self._there(there())
+
+    def _there(self, work: Coroutine[Any, Any, T]) -> T:
+        verdict = asyncio.run_coroutine_threadsafe(work, self._loop())
+        try:
+            return verdict.result(_PATIENCE_S)
+        except TimeoutError:
+            verdict.cancel()
+            raise StoreBusy("what is counted together cannot be asked for now") from None

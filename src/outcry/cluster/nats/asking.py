@@ -1,0 +1,45 @@
+"""Waiting for the bus, from a thread of another kind: for a while, and again where it was away."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats.link import BusRefused
+from outcry.cluster.nats.thread import LinkThread
+from outcry.database.errors import StoreBusy
+
+T = TypeVar("T")
+
+#: How long whoever blocks waits for the bus.
+PATIENCE_S = 5.0
+_PAUSE_S = 0.05
+
+
+class Asking:
+    """Asks the bus, again until it answers, but not for ever. `what`: it is asked for, in words."""
+
+    def __init__(self, thread: LinkThread, what: str) -> None:
+        self._thread, self._what = thread, what
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do some work, which may be done twice, on the link's loop; return what it returns. Raises `StoreBusy`."""
+        try:
+            return self._thread.call(self._again(work), PATIENCE_S + 1)
+        except (BusDown, BusRefused) as problem:
+            raise StoreBusy(f"the {self._what} cannot be reached: {problem}") from problem
+
+    async def _again(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, end_s - time.monotonic())):
+                    await self._thread.link.up()
+                    return await work()
+            except TimeoutError:
+                raise BusDown("it does not answer") from None
+            except BusDown:
+                if time.monotonic() + _PAUSE_S > end_s:
+                    raise
+                await asyncio.sleep(_PAUSE_S)

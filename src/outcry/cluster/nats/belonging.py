@@ -1,0 +1,50 @@
+"""Whose a bus is.
+
+Rule kept: the first process that comes to a bus leaves the mark of its installation there, for good; who has another
+takes no part, for two installations on one bus would take each other's streams.
+"""
+
+import asyncio
+import secrets
+from contextlib import suppress
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats.kept import Kept, Overtaken
+from outcry.cluster.nats.link import BusRefused, Link
+
+STREAM = {"name": "BELONGS", "subjects": ["belongs"], "max_msgs_per_subject": 1, "storage": "file"}
+_SUBJECT = "belongs"
+_RETRY_S = 1.0
+_ANOTHERS = (
+    "the bus is of a cluster with another OUTCRY_SECRET, so this process takes no part: give each cluster a NATS "
+    f"account of its own, or, if the secret was changed, remove the stream {STREAM['name']}"
+)
+
+
+async def until_ours(link: Link, mark: str, tell: Tell) -> None:
+    """Wait until the bus has our mark: leave it where there is none. What is in the way is told as it changes."""
+    kept, told = Kept(link, STREAM), ""
+    while True:
+        try:
+            await link.up()
+            if await _mark(kept, mark) == mark:
+                return
+            problem = _ANOTHERS
+        except (BusDown, BusRefused) as fault:
+            problem = str(fault)
+        if problem != told:
+            told = problem
+            tell(LogEvent.CLUSTER_NOT_JOINED, problem=problem)
+        await asyncio.sleep(_RETRY_S)
+
+
+async def _mark(kept: Kept, mark: str) -> str:
+    """The mark there is, ours if there was none."""
+    newest = await kept.newest(_SUBJECT)
+    if newest is None:
+        with suppress(Overtaken):
+            await kept.add(_SUBJECT, mark.encode(), 0, secrets.token_hex(8))
+            return mark
+        newest = await kept.newest(_SUBJECT)
+    return newest.body.decode() if newest is not None else ""

@@ -1,0 +1,114 @@
+"""Calls between processes over NATS: a request, and the reply of the one process that listens to the name.
+
+Rule kept: whoever asks learns at once that nobody serves a name, and that whoever served it has just ended.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from enum import StrEnum
+
+import msgspec
+from nats.aio.msg import Msg
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import Answerer, BusDown, CallRefused, NobodyServes
+from outcry.cluster.nats.hearing import hearing
+from outcry.cluster.nats.link import Link, bus_errors
+
+_ASKED, _TOLD = "outcry.ask.", "outcry.tell."
+_HEADER = "Outcry-Answer"
+
+
+class _Kind(StrEnum):
+    """What came of a call, where it is no answer."""
+
+    REFUSED = "refused"
+    GONE = "gone"
+
+
+class NatsCalls:
+    """Implements `ports.calls.Calls` over a link."""
+
+    def __init__(self, link: Link, tell: Tell) -> None:
+        self._link, self._tell = link, tell
+
+    async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
+        """See `Calls`. What is too long for the bus is refused as `too_long_for_bus`."""
+        if self._link.connected and len(body) > self._link.max_bytes:
+            raise CallRefused("too_long_for_bus", {"bytes": len(body), "most_bytes": self._link.max_bytes})
+        answer = await self._link.request(_ASKED + name, body, timeout_s)
+        match (answer.headers or {}).get(_HEADER):
+            case _Kind.REFUSED:
+                code, details = msgspec.json.decode(answer.data, type=tuple[str, dict[str, object]])
+                raise CallRefused(code, details)
+            case _Kind.GONE:
+                raise NobodyServes(f"who served {name} has ended")
+            case _:
+                return answer.data
+
+    @asynccontextmanager
+    async def serve(self, name: str, answer: Answerer) -> AsyncGenerator[None]:
+        """See `Calls`. Who is not answered as the block ends is told that nobody serves."""
+        under_way: dict[asyncio.Task[None], Msg] = {}
+        ended = False
+
+        async def take(message: Msg) -> None:
+            if ended:
+                await self._reply(message, b"", _Kind.GONE)
+                return
+            task = asyncio.get_running_loop().create_task(self._answer(name, answer, message))
+            under_way[task] = message
+            task.add_done_callback(under_way.pop)
+
+        async with hearing(self._link, _ASKED + name, take):
+            try:
+                yield
+            finally:
+                ended = True
+                unanswered = list(under_way.items())
+                for task, _ in unanswered:
+                    task.cancel()
+                await asyncio.gather(*under_way, return_exceptions=True)
+                for task, message in unanswered:
+                    if task.cancelled():
+                        await self._reply(message, b"", _Kind.GONE)
+
+    async def tell(self, name: str, body: bytes) -> None:
+        """See `Calls`."""
+        with suppress(BusDown), bus_errors():
+            await self._link.client.publish(_TOLD + name, body)
+
+    @asynccontextmanager
+    async def listen(self, name: str, heard: Callable[[bytes], None]) -> AsyncGenerator[None]:
+        """See `Calls`."""
+
+        async def take(message: Msg) -> None:
+            heard(message.data)
+
+        async with hearing(self._link, _TOLD + name, take):
+            yield
+
+    async def _answer(self, name: str, answer: Answerer, message: Msg) -> None:
+        try:
+            said = await answer(message.data)
+        except CallRefused as refusal:
+            await self._refuse(message, refusal)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault is no other's
+            self._tell(LogEvent.CALL_FAILED, call=name, problem=repr(problem))
+            await self._refuse(message, CallRefused("fault"))
+        else:
+            if len(said) > self._link.max_bytes:
+                self._tell(LogEvent.CALL_REPLY_TOO_LARGE, call=name, size_bytes=len(said))
+                await self._refuse(message, CallRefused("fault"))
+            else:
+                await self._reply(message, said)
+
+    async def _refuse(self, message: Msg, refusal: CallRefused) -> None:
+        await self._reply(message, msgspec.json.encode((refusal.code, refusal.details)), _Kind.REFUSED)
+
+    async def _reply(self, message: Msg, body: bytes, kind: _Kind | None = None) -> None:
+        with suppress(BusDown), bus_errors():  # whoever asked finds out by itself
+            await self._link.client.publish(
+                message.reply, body, headers=None if kind is None else {_HEADER: kind.value}
+            )

@@ -1,0 +1,205 @@
+"""Latest states on JetStream: one message a stream, in memory, written by comparing and watched by every process.
+
+A message: the order (two u64, big-endian), then the body. Rules kept: whoever writes names the message that is there,
+whose order it knows to be smaller; whoever reads takes no more than it can, and the server leaves out what was
+replaced meanwhile; all there was has come when the number that was the newest at first has been passed, for the
+server tells in order of numbers. (Its count of what is still to come may run ahead while states are replaced.)
+"""
+
+import asyncio
+import json
+import struct
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+from outcry.cluster.calls import BusDown
+from outcry.cluster.latest import KEPT_S, Latest, Order
+from outcry.cluster.nats.kept import Kept
+from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
+from outcry.cluster.nats.messages import key_of, subject_of
+from outcry.market.units import NANOS_PER_SECOND
+
+_STREAM, _PREFIX = "LATEST", "latest"
+_PASSED = "Nats-Last-Stream"
+_EXPECTED = "Nats-Expected-Last-Subject-Sequence"
+_ORDER = struct.Struct(">QQ")
+_NONE_YET: tuple[int, Order] = (0, (-1, -1))
+#: JetStream's own codes: another message is there, or is about to be.
+_ANOTHER = frozenset({10071, 10164})
+#: States asked for at a time, and how long one asks. The server says that it is there every second.
+_BATCH, _ASK_S, _BEAT_S = 500, 30.0, 1.0
+_SILENCE_S = 2.5
+#: States put at the same time.
+_TOGETHER = 256
+
+
+class JetStreamLatest:
+    """Implements `ports.latest.LatestStates` over a link, for its event loop."""
+
+    def __init__(self, link: Link) -> None:
+        self._link, self._kept = link, Kept(link, _CONFIG)
+        #: What this process put last, while nobody else did: the number of the message, and its order.
+        self._there: dict[str, tuple[int, Order]] = {}
+
+    # -- written
+
+    async def put(self, states: Sequence[Latest]) -> Mapping[str, Order]:
+        """See `LatestStates`."""
+        await self._ensure()
+        refused: dict[str, Order] = {}
+        for at in range(0, len(states), _TOGETHER):
+            some = states[at : at + _TOGETHER]
+            asked = await asyncio.gather(*(self._put(state) for state in some), return_exceptions=True)
+            for state, there in zip(some, asked, strict=True):
+                if isinstance(there, BaseException):
+                    raise there
+                if there is not None:
+                    refused[state.key] = there
+        return refused
+
+    async def _put(self, state: Latest) -> Order | None:
+        """Put a state; return the order of what is there if that is newer."""
+        subject = subject_of(_PREFIX, state.key)
+        body = _ORDER.pack(*state.order) + state.body
+        while True:
+            number, order = self._there.pop(state.key, None) or await self._look(subject)
+            if state.order <= order:
+                return order
+            try:
+                answer = answered(await self._link.request(subject, body, headers={_EXPECTED: str(number)}))
+            except BusRefused as problem:
+                if problem.code not in _ANOTHER:
+                    raise BusDown(str(problem)) from problem
+            else:
+                self._there[state.key] = answer["seq"], state.order
+                return None
+
+    async def _look(self, subject: str) -> tuple[int, Order]:
+        """What is there."""
+        try:
+            there = await self._kept.newest(subject)
+        except BusRefused as problem:
+            raise BusDown(str(problem)) from problem
+        if there is None:
+            return _NONE_YET
+        first, count = _ORDER.unpack_from(there.body)
+        return there.seq, (first, count)
+
+    # -- read
+
+    async def watch(self) -> AsyncGenerator[Latest | None]:
+        """See `LatestStates`."""
+        await self._ensure()
+        try:
+            there = (await self._link.api(f"STREAM.INFO.{_STREAM}"))["state"]
+            consumer = await self._link.api(f"CONSUMER.CREATE.{_STREAM}", _CONSUMER)
+        except BusRefused as problem:
+            raise BusDown(str(problem)) from problem
+        complete = not there["messages"]
+        if complete:
+            yield None
+        pull = _Pull(self._link, consumer["name"])
+        try:
+            await pull.begin()
+            while True:
+                passed, state = await pull.next()
+                if state is not None:
+                    yield state
+                if not complete and passed >= there["last_seq"]:
+                    complete = True
+                    yield None
+        finally:
+            await pull.end()
+
+    async def _ensure(self) -> None:
+        try:
+            await self._link.ensure_stream(_CONFIG)
+        except BusRefused as problem:
+            raise BusDown(str(problem)) from problem
+
+
+class _Pull:
+    """Takes messages from a consumer of ours, so many at a time."""
+
+    def __init__(self, link: Link, consumer: str) -> None:
+        self._link, self._consumer = link, consumer
+        self._came: asyncio.Queue[Msg] = asyncio.Queue()
+        self._left = 0
+        self._heard: Subscription | None = None
+
+    async def begin(self) -> None:
+        with bus_errors():
+            client = self._link.client
+            self._inbox = client.new_inbox()
+            self._heard = await client.subscribe(self._inbox, cb=self._came.put)
+
+    async def end(self) -> None:
+        with suppress(BusDown), bus_errors():
+            if self._heard is not None:
+                await self._heard.unsubscribe()
+            await self._link.client.publish(f"$JS.API.CONSUMER.DELETE.{_STREAM}.{self._consumer}")
+
+    async def next(self) -> tuple[int, Latest | None]:
+        """The number up to which all was told, and the state that has it, if one came. Raises `BusDown`."""
+        while True:
+            if not self._left:
+                with bus_errors():
+                    subject = f"$JS.API.CONSUMER.MSG.NEXT.{_STREAM}.{self._consumer}"
+                    await self._link.client.publish(subject, _ASK, self._inbox)
+                self._left = _BATCH
+            message = await self._come()
+            status = (message.headers or {}).get("Status") if not message.data else None
+            if status is None:
+                self._left -= 1
+                return message.metadata.sequence.stream, _latest(message)
+            if status == "100":
+                return int((message.headers or {}).get(_PASSED, 0)), None
+            if status != "408":  # the consumer is gone, or whoever led it
+                raise BusDown(f"latest states are told no more: {status}")
+            self._left = 0
+
+    async def _come(self) -> Msg:
+        if not self._came.empty():
+            return self._came.get_nowait()
+        try:
+            async with asyncio.timeout(_SILENCE_S):
+                return await self._came.get()
+        except TimeoutError:
+            raise BusDown("the bus says nothing more of latest states") from None
+
+
+def _latest(message: Msg) -> Latest:
+    first, count = _ORDER.unpack_from(message.data)
+    return Latest(key_of(message.subject), (first, count), message.data[_ORDER.size :])
+
+
+_CONFIG: dict[str, Any] = {
+    "name": _STREAM,
+    "subjects": [f"{_PREFIX}.>"],
+    "storage": "memory",
+    "discard": "old",
+    "max_msgs_per_subject": 1,
+    "max_age": int(KEPT_S * NANOS_PER_SECOND),
+}
+_CONSUMER: dict[str, Any] = {
+    "stream_name": _STREAM,
+    "config": {
+        "deliver_policy": "last_per_subject",
+        "filter_subject": f"{_PREFIX}.>",
+        "ack_policy": "none",
+        "mem_storage": True,
+        "num_replicas": 1,
+        "inactive_threshold": 10 * NANOS_PER_SECOND,
+    },
+}
+_ASK = json.dumps(
+    {
+        "batch": _BATCH,
+        "expires": int(_ASK_S * NANOS_PER_SECOND),
+        "idle_heartbeat": int(_BEAT_S * NANOS_PER_SECOND),
+    }
+).encode()

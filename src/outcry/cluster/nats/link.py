@@ -1,0 +1,285 @@
+"""The way to NATS: connected for as long as it is open, asked and answered in time, and its streams made as wanted.
+
+Rules kept: a process starts and goes on while the bus is away, and its operator is told once that it is, and once that
+it is back; every error of the bus leaves as `BusDown`, but for a refusal, which is `BusRefused`.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from nats.aio.msg import Msg
+from nats.errors import Error, SlowConsumerError
+from nats.js import JetStreamContext
+from nats.js.errors import APIError
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import BusDown, NobodyServes
+from outcry.cluster.nats.client import LastingClient
+
+#: How long JetStream is waited for.
+ANSWER_S = 5.0
+_REPLICAS = 3
+_REPLY_BYTES = 256 << 20
+_NO_RESPONDERS = "503"
+#: JetStream's own codes: no such stream; there is one of another form, which cannot be made this one; so many replicas
+#: cannot be placed yet.
+_NO_STREAM, _OTHER_FORM, _FIXED = 10059, 10058, 10052
+_NOT_YET = frozenset({10005, 10023})
+
+
+class BusRefused(Exception):
+    """JetStream refuses, and would again: `code` is its own."""
+
+    def __init__(self, code: int, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+@contextmanager
+def bus_errors() -> Generator[None]:
+    """Turn what the library raises into `BusDown` and `BusRefused`."""
+    try:
+        yield
+    except APIError as problem:
+        raise _judged(problem.code or 0, problem.err_code or 0, problem.description or "") from None
+    except (Error, OSError, TimeoutError) as problem:
+        raise BusDown(str(problem) or type(problem).__name__) from None
+
+
+class Link:
+    """A connection to NATS, for the running loop. Use it as a context: it connects, and again, in the background.
+
+    urls: as `Settings.cluster` gives them; names and passwords in them are never told. tell: where the operator looks.
+    """
+
+    def __init__(self, urls: str, tell: Tell) -> None:
+        self._tell = tell
+        self._client = LastingClient(urls)
+        self._up = asyncio.Event()
+        self._away = self._said_few = False
+        self._inbox = ""
+        self._numbers = count()
+        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._gathered: dict[str, list[Msg]] = {}
+        self._made: set[str] = set()
+        self._opening: asyncio.Task[None] | None = None
+        #: Called when the link is lost, and when it is back.
+        self.on_lost: list[Callable[[], None]] = []
+        self.on_back: list[Callable[[], None]] = []
+
+    # -- life
+
+    async def __aenter__(self) -> Self:
+        self._opening = asyncio.get_running_loop().create_task(self._open(), name="nats")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        if self._up.is_set():
+            with suppress(Error, OSError, TimeoutError):
+                await self._client.flush(1)
+        self._up.clear()
+        self._fail_waiting()
+        await self._client.shut()
+
+    async def _open(self) -> None:
+        await self._client.open(self._on_error, self._on_lost, self._on_back)
+        self._inbox = self._client.new_inbox()
+        await self._client.subscribe(f"{self._inbox}.*", cb=self._on_answer, pending_bytes_limit=_REPLY_BYTES)
+        await self._on_back()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the bus is there, as far as is known."""
+        return self._up.is_set()
+
+    @property
+    def heard_s(self) -> float:
+        """When the bus answered last, by `time.monotonic`; it is asked twice a second. 0: never."""
+        return self._client.heard_s
+
+    async def up(self) -> None:
+        """Wait until the bus is there."""
+        await self._up.wait()
+
+    @property
+    def client(self) -> LastingClient:
+        """The client; what is subscribed by it stays so, however often the link is lost. Raises `BusDown` before the
+        bus was there for the first time. Use it within `bus_errors`."""
+        if not self._inbox:
+            raise BusDown("the bus has not been there yet")
+        return self._client
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """JetStream as the library gives it. Use it within `bus_errors`; raises `BusDown` as `client`."""
+        return self.client.jetstream(timeout=ANSWER_S)
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest message the server takes, headers and all."""
+        return self._client.max_payload
+
+    # -- what is asked
+
+    async def request(
+        self,
+        subject: str,
+        body: bytes = b"",
+        timeout_s: float = ANSWER_S,
+        headers: dict[str, str] | None = None,
+    ) -> Msg:
+        """Ask, and return the answer. Raises `NobodyServes` at once where nobody listens, `BusDown` at once where the
+        link is lost meanwhile, or after `timeout_s`."""
+        return await self._request(str(next(self._numbers)), subject, body, timeout_s, headers)
+
+    async def _request(
+        self, token: str, subject: str, body: bytes, timeout_s: float, headers: dict[str, str] | None
+    ) -> Msg:
+        if not self._up.is_set():
+            raise BusDown(LogEvent.NATS_DISCONNECTED)
+        answer = self._waiting[token] = asyncio.get_running_loop().create_future()
+        try:
+            with bus_errors():
+                async with asyncio.timeout(timeout_s):
+                    await self._client.publish(subject, body, f"{self._inbox}.{token}", headers)
+                    return await answer
+        finally:
+            del self._waiting[token]
+
+    async def requests(self, subject: str, body: bytes, timeout_s: float = ANSWER_S) -> list[Msg]:
+        """Ask for many answers; the last of them says that there are no more. Raises as `request`."""
+        token = str(next(self._numbers))
+        answers = self._gathered[token] = list[Msg]()
+        try:
+            answers.append(await self._request(token, subject, body, timeout_s, None))
+        finally:
+            del self._gathered[token]
+        return answers
+
+    async def api(self, name: str, ask: Mapping[str, Any] | None = None, timeout_s: float = ANSWER_S) -> Any:
+        """Ask JetStream itself, `STREAM.INFO.LOG` say; return its answer. Raises `BusDown`, `BusRefused`."""
+        body = b"" if ask is None else msgspec.json.encode(ask)
+        try:
+            return answered(await self.request(f"$JS.API.{name}", body, timeout_s))
+        except BusRefused as problem:
+            if problem.code == _NO_STREAM:
+                self._made.clear()  # somebody has removed it: the next who needs it makes it again
+            raise
+
+    async def ensure_stream(self, config: Mapping[str, Any]) -> None:
+        """Have a stream, in JetStream's own words: made, or changed to this where it can be, however many processes do
+        so at once. Replicas: three, as far as there are servers. Raises `BusDown`, `BusRefused`."""
+        name = str(config["name"])
+        if name in self._made:
+            return
+        wanted = {"num_replicas": self._replicas(), **config}
+        try:
+            known = await self.api(f"STREAM.INFO.{name}")
+        except BusRefused as problem:
+            if problem.code != _NO_STREAM:
+                raise
+            known = await self._create(name, wanted)
+        differs = {key: value for key, value in wanted.items() if known["config"].get(key) != value}
+        if known["config"]["num_replicas"] > wanted["num_replicas"]:
+            del differs["num_replicas"]  # another process knows of more servers
+        if differs:
+            try:
+                await self.api(f"STREAM.UPDATE.{name}", {**known["config"], **differs})
+            except BusRefused as problem:
+                self._tell(
+                    LogEvent.NATS_STREAM_DIFFERS,
+                    stream=name,
+                    differs=sorted(differs),
+                    problem=str(problem),
+                )
+        self._made.add(name)
+
+    async def _create(self, name: str, wanted: Mapping[str, Any]) -> Any:
+        try:
+            return await self.api(f"STREAM.CREATE.{name}", wanted)
+        except BusRefused as problem:
+            if problem.code != _OTHER_FORM:
+                raise
+            return await self.api(f"STREAM.INFO.{name}")
+
+    def _replicas(self) -> int:
+        """Of one address we know one server, and of a server that stands alone that it does."""
+        return min(_REPLICAS, len(self._client.addresses)) if self._client.clustered else 1
+
+    # -- what the client tells
+
+    async def _on_answer(self, message: Msg) -> None:
+        token = message.subject.rpartition(".")[2]
+        waiting = self._waiting.get(token)
+        if waiting is None or waiting.done():
+            return
+        status = message.headers.get("Status") if message.headers else None
+        if status == _NO_RESPONDERS and not message.data:
+            waiting.set_exception(NobodyServes("nobody listens"))
+        elif token in self._gathered and status is None:
+            self._gathered[token].append(message)
+        else:
+            waiting.set_result(message)
+
+    async def _on_lost(self) -> None:
+        self._up.clear()
+        self._made.clear()  # what was kept in memory may be gone
+        self._client.forget_unsent()
+        self._fail_waiting()
+        for call in self.on_lost:
+            call()
+
+    async def _on_back(self) -> None:
+        if self._away:
+            self._away = False
+            self._tell(LogEvent.NATS_RECONNECTED)
+        self._up.set()
+        if self._client.clustered and self._replicas() < _REPLICAS and not self._said_few:
+            self._said_few = True
+            self._tell(
+                LogEvent.NATS_SERVERS_FEW,
+                named=self._replicas(),
+            )
+        for call in self.on_back:
+            call()
+
+    async def _on_error(self, problem: Exception) -> None:
+        if isinstance(problem, SlowConsumerError):
+            self._tell(LogEvent.NATS_MESSAGE_DROPPED, subject=problem.subject)
+        elif self._up.is_set() and not isinstance(problem, Error | OSError | TimeoutError):
+            self._tell(LogEvent.NATS_MESSAGE_FAILED, problem=repr(problem))
+        elif not self._away:
+            self._away = True
+            servers = ",".join(self._client.addresses)
+            self._tell(
+                LogEvent.NATS_DISCONNECTED, servers=servers, problem=str(problem) or type(problem).__name__
+            )
+
+    def _fail_waiting(self) -> None:
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(BusDown("the bus went away"))
+
+
+def answered(message: Msg) -> Any:
+    """What JetStream answers, as it is. Raises `BusDown`, `BusRefused`."""
+    said = msgspec.json.decode(message.data)
+    if error := said.get("error"):
+        raise _judged(error.get("code", 0), error.get("err_code", 0), error.get("description", ""))
+    return said
+
+
+def _judged(status: int, code: int, why: str) -> BusDown | BusRefused:
+    """What JetStream said: that it cannot now, or that it will not."""
+    cannot_now = code in _NOT_YET or (status >= 500 and code != _FIXED)
+    return BusDown(why) if cannot_now else BusRefused(code, why)

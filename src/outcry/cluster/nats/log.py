@@ -1,0 +1,343 @@
+"""The log of live streams in JetStream: a subject a stream, `log.17.0.demo.ESZ2026`, frames gathered into messages.
+
+Rules kept: of a stream one message is on its way at a time, and it names the one before it, so two processes never both
+add to it; what comes meanwhile is gathered and goes in the next. The newest message of a stream stays.
+"""
+
+import asyncio
+import errno
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from itertools import count
+from time import monotonic
+
+from outcry.base.backoff import Pauses
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats import asking, messages
+from outcry.cluster.nats.asking import Asking
+from outcry.cluster.nats.kept import HEADERS_BYTES, Kept, Overtaken
+from outcry.cluster.nats.link import BusRefused
+from outcry.cluster.nats.reading import Reading, place_of
+from outcry.cluster.nats.standing import Standing, size_of
+from outcry.cluster.nats.thread import LinkThread
+from outcry.database.errors import StoreBusy
+from outcry.live.log_checks import check_repeat
+from outcry.live.log_standing import wake
+from outcry.live.model import Frame, LogTakenOver
+from outcry.live.partitions import partition_of_stream
+
+STREAM = {"name": "LOG", "subjects": ["log.>"], "storage": "file", "allow_direct": True}
+#: What waits to be acknowledged, of all streams together, at most.
+MOST_UNKEPT_BYTES = 64 << 20
+_MESSAGE_BYTES = 1 << 20
+_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+class JetStreamLog:
+    """Implements `ports.live.TradeLog`, while the thread runs. Safe to use from several threads.
+
+    most_unkept_bytes: `append` raises `OSError` rather than let more wait for the bus.
+    """
+
+    def __init__(self, thread: LinkThread, tell: Tell, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES) -> None:
+        self._thread, self._tell = thread, tell
+        self._kept = Kept(thread.link, STREAM)
+        self._asked = Asking(thread, "log")
+        self._most_unkept_bytes = most_unkept_bytes
+        self._turn = threading.Condition()
+        self._streams: dict[str, Standing] = {}
+        self._unkept_bytes = 0
+        self._ready: list[Standing] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._name, self._numbers = secrets.token_hex(8), count()
+        self._stuck = False
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the bus is there, and does not take what is logged."""
+        return self._stuck
+
+    # -- what may block
+
+    def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        shares = ["*"] if partitions is None else [str(one) for one in sorted(partitions)]
+        with self._turn:
+            on_the_way = [stream.key for stream in self._streams.values() if stream.writing]
+        found = {key for key in on_the_way if partitions is None or partition_of_stream(key) in partitions}
+        for share in shares:
+            subjects = self._asked(lambda share=share: self._kept.subjects(f"log.{share}.>"))
+            found.update(map(messages.key_of, subjects))
+        return sorted(found)
+
+    def last(self, key: str) -> int:
+        """See `TradeLog`. What this process has on the way is waited for. Raises `StoreBusy`."""
+        stream = self._streams.get(key) or Standing(key, messages.subject_of("log", key))
+        self._settle(stream)
+        last, seq = self._asked(lambda: self._look(stream.subject))
+        with self._turn:
+            stream = self._streams.setdefault(key, stream)
+            if not stream.writing:
+                stream.last, stream.seq, stream.void = last, seq, False
+                stream.cuts.clear()
+            return stream.last
+
+    def check_held(self, key: str) -> None:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        stream = self._found(key)
+        known = stream.seq  # what is acknowledged later than this is ours by its name
+        newest = self._asked(lambda: self._kept.newest(stream.subject))
+        ours = newest is not None and newest.name.startswith(f"{self._name}.")
+        if stream.void or not (ours or (newest.seq if newest is not None else 0) == known):
+            raise LogTakenOver(key)
+
+    def read(self, key: str, first: int) -> Iterator[Frame]:
+        """See `TradeLog`. What is not kept yet is read from memory. Raises `StoreBusy`, also as it goes on."""
+        stream = self._found(key)
+        with self._turn:
+            own, until, seq, void = [*stream.flying, *stream.pending], stream.last, stream.seq, stream.void
+        if void:
+            until, seq = self._asked(lambda: self._look(stream.subject))
+        reading = Reading(self._kept, stream.subject, self._asked, self._thread.submit)
+        return reading.frames(first, own[0].first if own else until, seq, own)
+
+    def drop(self, key: str, before: int) -> None:
+        """See `TradeLog`: as far as whole messages go. Raises `StoreBusy`."""
+        stream = self._found(key)
+        if before <= stream.dropped:
+            return
+        self._settle(stream, before)
+        seq = stream.seq
+        if stream.void or not seq:
+            return
+
+        async def work() -> (
+            None
+        ):  # never more than we know of: another process may have begun the stream anew
+            place = await place_of(self._kept, stream.subject, before, seq)
+            await self._kept.remove(stream.subject, place)
+
+        self._asked(work)
+        stream.dropped = before
+
+    def said(self, key: str) -> Sequence[str]:
+        """See `TradeLog`."""
+        return ()
+
+    def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
+        """See `TradeLog`: the servers check what they store, and mend it from one another."""
+        return ()
+
+    def set_aside(self, key: str) -> None:
+        """See `TradeLog`: there are no files to rename; the operator's backup of the stream has the entries."""
+        self.forget(key)
+
+    def forget(self, key: str) -> None:
+        """See `TradeLog`. Raises `LogTakenOver`, `StoreBusy`."""
+        stream = self._found(key)
+        self._settle(stream)
+        if stream.void:
+            raise LogTakenOver(key)
+        name = self._fresh_name()
+
+        async def work() -> None:
+            last = await self._kept.add(stream.subject, messages.encode([]), stream.seq, name)
+            await self._kept.remove(stream.subject, last + 1)
+
+        if stream.seq:
+            try:
+                self._asked(work)
+            except Overtaken:
+                self._lose(stream)
+                raise LogTakenOver(key) from None
+        with self._turn:
+            stream.last = stream.seq = stream.dropped = 0
+            stream.cuts.clear()
+
+    def sync(self) -> None:
+        """Wait until all that was appended is acknowledged. Raises `OSError`."""
+        with self._turn:
+            goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
+
+            def done() -> bool:
+                return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
+
+            if not self._turn.wait_for(done, asking.PATIENCE_S):
+                raise OSError(errno.ETIMEDOUT, "the bus does not acknowledge what was logged")
+
+    def _found(self, key: str) -> Standing:
+        """A stream that was looked at."""
+        stream = self._streams.get(key)
+        if stream is None:
+            self.last(key)
+            stream = self._streams[key]
+        return stream
+
+    def _settle(self, stream: Standing, before: int | None = None) -> None:
+        """Wait until nothing of a stream is on its way, of entries before a position."""
+
+        def settled() -> bool:
+            return not stream.writing or (before is not None and stream.kept_to >= before)
+
+        with self._turn:
+            if not self._turn.wait_for(settled, asking.PATIENCE_S):
+                raise StoreBusy("the bus does not acknowledge what was logged")
+
+    async def _look(self, subject: str) -> tuple[int, int]:
+        """The position after the newest entry, and the number of the newest message."""
+        newest = await self._kept.newest(subject)
+        if newest is None:
+            return 0, 0
+        frames = list(messages.decode(newest.body))
+        if frames:
+            return frames[-1].first + frames[-1].count, newest.seq
+        await self._kept.remove(subject, newest.seq + 1)  # it was forgotten, and who did died doing so
+        return 0, 0
+
+    # -- appending
+
+    def append(self, key: str, first: int, count: int, blob: bytes) -> None:
+        """See `TradeLog`."""
+        try:
+            stream = self._found(key)
+        except StoreBusy as problem:
+            raise OSError(errno.EHOSTUNREACH, str(problem)) from problem
+        if count > messages.MOST_ENTRIES:
+            raise ValueError(f"{key}: {count} entries are too many to be appended at once")
+        size = len(blob) + messages.FRAME_BYTES
+        with self._turn:
+            if stream.void:
+                raise LogTakenOver(key)
+            if first != stream.last or count < 1:
+                check_repeat(key, stream.last, first, count)
+                return
+            self._check_room(key, size)
+            self._unkept_bytes += size
+            stream.pending.append(Frame(first, count, blob))
+            stream.last += count
+            if not stream.writing:
+                stream.writing, stream.since_s = True, monotonic()
+                self._ready.append(stream)
+                if len(self._ready) == 1:
+                    self._thread.loop.call_soon_threadsafe(self._begin)
+
+    def _check_room(self, key: str, size: int) -> None:
+        most = self._thread.link.max_bytes - HEADERS_BYTES
+        if size > most:
+            raise OSError(
+                errno.EMSGSIZE,
+                f"{key}: an entry of {size} bytes, of {most} that the bus takes: raise its max_payload",
+            )
+        if self._unkept_bytes + size > self._most_unkept_bytes:
+            raise OSError(
+                errno.ENOBUFS, "the bus does not acknowledge what was logged, and no more is held for it"
+            )
+
+    def cut(self, key: str) -> None:
+        """See `TradeLog`: the next entry begins a message."""
+        stream = self._found(key)
+        with self._turn:
+            if stream.writing:
+                stream.cuts.add(stream.last)
+
+    def unkept(self, key: str) -> Awaitable[None] | None:
+        """See `TradeLog`."""
+        stream = self._streams.get(key)
+        if stream is None or not (stream.writing or stream.void):
+            return None
+        with self._turn:
+            # while its writer has yet to notice that all is kept, it would wake nobody
+            if not stream.void and stream.kept_to == stream.last:
+                return None
+            if not stream.void:
+                return stream.wait()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waiter.set_exception(LogTakenOver(key))
+        return waiter
+
+    def stalled(self, key: str) -> str | None:
+        """See `TradeLog`. While the bus cannot be reached at all, the processes that answer judge by that."""
+        stream = self._streams.get(key)
+        if not self._stuck or stream is None or not stream.stalled(monotonic()):
+            return None
+        return "the bus does not accept what is logged"
+
+    # -- on the link's thread
+
+    def _begin(self) -> None:
+        with self._turn:
+            ready, self._ready = self._ready, []
+        for stream in ready:
+            task = self._thread.loop.create_task(self._write(stream), name=stream.subject)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, stream: Standing) -> None:
+        """Write what is pending of a stream, message by message, until nothing is."""
+        try:
+            while self._take(stream):
+                seq = await self._written(stream)
+                self._acknowledge(stream, seq)
+        except Overtaken:
+            self._lose(stream)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            self._tell(LogEvent.NATS_LOG_FAILED, stream=stream.key, problem=repr(problem))
+            self._lose(stream)
+
+    def _take(self, stream: Standing) -> bool:
+        """Gather what goes in one message."""
+        most = min(_MESSAGE_BYTES, self._thread.link.max_bytes - HEADERS_BYTES)
+        size = number = 0
+        with self._turn:
+            for frame in stream.pending:
+                size += len(frame.blob) + messages.FRAME_BYTES
+                if number and (size > most or frame.first in stream.cuts):
+                    break
+                number += 1
+            stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
+            if not number:
+                stream.writing = False
+                stream.cuts.clear()
+                self._turn.notify_all()
+        return bool(number)
+
+    async def _written(self, stream: Standing) -> int:
+        """Write the message on its way, however long that takes; return its number. Raises `Overtaken`."""
+        body, name = messages.encode(stream.flying), self._fresh_name()
+        pauses = Pauses(first_s=_PAUSE_S, longest_s=_LONGEST_PAUSE_S)
+        while True:
+            try:
+                await self._thread.link.up()
+                seq = await self._kept.add(stream.subject, body, stream.seq, name)
+            except (BusDown, BusRefused) as problem:
+                if not self._stuck and self._thread.link.connected:
+                    self._stuck = True
+                    self._tell(LogEvent.NATS_LOG_STALLED, stream=stream.key, problem=str(problem))
+                await pauses.rest()
+            else:
+                if self._stuck:
+                    self._stuck = False
+                    self._tell(LogEvent.NATS_LOG_RESUMED)
+                return seq
+
+    def _acknowledge(self, stream: Standing, seq: int) -> None:
+        with self._turn:
+            self._unkept_bytes -= size_of(stream.flying)
+            stream.seq, stream.flying, stream.since_s = seq, [], monotonic()
+            done = stream.reached()
+            self._turn.notify_all()
+        wake(done, None)
+
+    def _lose(self, stream: Standing) -> None:
+        """Another process has written: what waits is void."""
+        with self._turn:
+            self._unkept_bytes -= size_of(stream.flying) + size_of(stream.pending)
+            stream.flying, stream.pending, stream.writing, stream.void = [], [], False, True
+            waiting, stream.waiting = stream.waiting, []
+            self._turn.notify_all()
+        wake(waiting, LogTakenOver(stream.key))
+
+    def _fresh_name(self) -> str:
+        return f"{self._name}.{next(self._numbers)}"

@@ -1,0 +1,54 @@
+"""How a stream of ours lies in JetStream: its subject, and frames in a message.
+
+A message: its form (u8), then each frame: first entry (u64), number of entries (u32), length of the blob (u32), the
+blob; little-endian. One without frames says that the stream was forgotten.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from outcry.live.log_checks import check_key
+from outcry.live.model import Frame, LogDamaged
+from outcry.live.partitions import partition_of_stream
+
+_FORM = b"\1"
+_HEAD = struct.Struct("<QII")
+#: Bytes of a frame in a message beside its blob.
+FRAME_BYTES = _HEAD.size
+MOST_ENTRIES = 2**32 - 1
+
+
+def subject_of(prefix: str, key: str) -> str:
+    """The subject of a stream: `log.17.0.demo.ESZ2026`. Raises `ValueError` for what names none."""
+    check_key(key)
+    return f"{prefix}.{partition_of_stream(key)}.{key.replace('.', '=').replace('/', '.')}"
+
+
+def key_of(subject: str) -> str:
+    """The stream of a subject."""
+    return "/".join(subject.split(".")[2:]).replace("=", ".")
+
+
+def encode(frames: Iterable[Frame]) -> bytes:
+    """Return frames as a message."""
+    parts = [_FORM]
+    for frame in frames:
+        parts += (_HEAD.pack(frame.first, frame.count, len(frame.blob)), frame.blob)
+    return b"".join(parts)
+
+
+def decode(message: bytes) -> Iterator[Frame]:
+    """Yield the frames of a message. Raises `LogDamaged`."""
+    if message[:1] != _FORM:
+        raise LogDamaged(f"a message of the log has the form {message[:1]!r}, which is not known here")
+    at = 1
+    while at < len(message):
+        try:
+            first, count, length = _HEAD.unpack_from(message, at)
+        except struct.error:
+            raise LogDamaged("a message of the log ends within a frame") from None
+        at += _HEAD.size
+        if at + length > len(message):
+            raise LogDamaged("a message of the log ends within a frame")
+        yield Frame(first, count, message[at : at + length])
+        at += length

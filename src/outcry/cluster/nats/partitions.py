@@ -1,0 +1,266 @@
+"""Partitions by JetStream's pinned clients: the server hands each to one process, and on when that one falls silent.
+
+A set of partitions is a stream with a message and a consumer for each. The message is never acknowledged; to whom the
+server gives it has the partition for as long as it asks under the name the server gave with it. Rule kept: who has more
+than an even share gives the rest back when it has ended with it, by putting a new message there, and letting go.
+"""
+
+import asyncio
+import math
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import msgspec
+from nats.aio.msg import Msg
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats.hearing import hearing
+from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
+from outcry.cluster.nats.presence import NatsPresence
+from outcry.cluster.nats.seats import BEAT_S, PIN_S, Duties, Seat
+from outcry.live.partitions import PARTITIONS, Turn
+
+_TICK_S = 0.1
+#: How long the server keeps a request for what another has; and how long one that was not taken is left alone.
+_ASK_S, _AGAIN_S = 5.0, 0.3
+#: Others are given so long to take what is theirs by order, before all that is free is asked for.
+_ORDERLY_S = 0.15
+#: When a process begins it first finds out who else there is.
+_LOOK_S = 0.2
+#: The message is given to who is pinned anew so often; less than a pin lasts, for it is what the next is given too.
+_ANEW_S = 1.2
+#: What is let go is ours for so long yet, at least.
+_SPARE_S = 0.4
+_RETRY_S = 0.5
+_GROUP, _WAITS = "own", "waits"
+#: What the server says of one that is ours: there is no message now, or others wait for it before us; and of another's.
+_STILL_OURS, _WRONG_PIN = frozenset({"404", "408"}), "423"
+_NS, _US = 1_000_000_000, 1_000_000
+
+
+class NatsPartitions:
+    """Implements `ports.partitions.Partitions` over a link.
+
+    name: of the set, and the role its processes are counted under, which `run` sees to.
+    """
+
+    def __init__(
+        self, link: Link, presence: NatsPresence, name: str, tell: Tell, count: int = PARTITIONS
+    ) -> None:
+        self._link, self._presence, self._name, self._tell = link, presence, name, tell
+        self._stream, self._subject = f"OWN_{name.upper()}", f"own.{name}"
+        self._seats = [Seat(number) for number in range(count)]
+        self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._to_prepare = asyncio.Event()
+        self._lacking_s = math.inf
+        self._ended = False
+        self._duties: Duties | None = None
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """See `Partitions`."""
+        return frozenset(seat.number for seat in self._seats if seat.owned)
+
+    async def run(self, gained: Turn, lost: Turn) -> None:
+        """See `Partitions`. `lost` is called too where `gained` raised or was cut short; what they raise is told."""
+        self._duties = Duties(gained, lost, self._give_back, self._tell)
+        self._ended = False
+        self._to_prepare.set()
+        self._link.on_back.append(self._back)
+        async with hearing(self._link, f"{self._inbox}.>", self._take):
+            tasks = [asyncio.create_task(self._keep_prepared()), asyncio.create_task(self._keep_seats())]
+            try:
+                async with self._presence.here([self._name]):
+                    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                    for task in tasks:
+                        if task.done():
+                            task.result()  # it has failed
+            finally:
+                self._link.on_back.remove(self._back)
+                await self._end()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _back(self) -> None:
+        """The bus is back: it may know nothing of us any more."""
+        self._to_prepare.set()
+        for seat in self._seats:
+            seat.asked_until_s = -math.inf
+
+    async def _end(self) -> None:
+        """Give back everything; no longer counted, so that others ask for it already."""
+        self._ended = True
+        tenures: list[asyncio.Task[None]] = []
+        for seat in self._seats:
+            if seat.tenure is not None:
+                seat.leave()
+                tenures.append(seat.tenure)
+        await asyncio.gather(*tenures, return_exceptions=True)
+
+    async def _keep_seats(self) -> None:
+        await self._link.up()
+        begun_s = time.monotonic()
+        while True:
+            now_s = time.monotonic()
+            for seat in self._seats:
+                if seat.lapsed():
+                    seat.lose()
+            for seat in self._seats:
+                if seat.pin and not seat.given_back and now_s - seat.beaten_s >= BEAT_S:
+                    await self._beat(seat)
+            if not self._ended and now_s - begun_s >= _LOOK_S:
+                await self._balance(now_s)
+            await asyncio.sleep(_TICK_S)
+
+    # -- an even share
+
+    def _ours(self) -> Sequence[Seat]:
+        """Those that are ours if all are divided in order; as many as them we are to have."""
+        members = self._presence.members(self._name)
+        if self._ended or self._presence.name not in members:
+            return ()
+        at, (each, over) = members.index(self._presence.name), divmod(len(self._seats), len(members))
+        first = at * each + min(at, over)
+        return self._seats[first : first + each + (at < over)]
+
+    def _held(self) -> Sequence[Seat]:
+        return [seat for seat in self._seats if seat.held]
+
+    async def _balance(self, now_s: float) -> None:
+        """Ask for what our share lacks, or leave what is too much."""
+        ours, held = self._ours(), self._held()
+        if len(held) >= len(ours):
+            self._lacking_s = math.inf
+            others_first = sorted(held, key=lambda seat: seat in ours)
+            for seat in others_first[: len(held) - len(ours)]:
+                seat.leave()
+            return
+        self._lacking_s = min(self._lacking_s, now_s)
+        asked = ours if now_s - self._lacking_s < _ORDERLY_S else self._seats
+        for seat in asked:
+            if not seat.pin and now_s >= max(
+                seat.asked_until_s, seat.asked_s + _AGAIN_S, seat.barred_until_s
+            ):
+                seat.asked_s = now_s
+                seat.asked_until_s = now_s + _ASK_S if self._link.connected else -math.inf
+                await self._ask(seat, f"{_WAITS}.{int(now_s * _US)}", {"expires": int(_ASK_S * _NS)})
+
+    # -- what is asked, and answered
+
+    async def _beat(self, seat: Seat) -> None:
+        """Ask for what is ours: if the server answers to the pin, it is so for as long as a pin lasts from now."""
+        seat.beaten_s = time.monotonic()
+        token = f"{seat.pin}.{int(seat.beaten_s * _US)}"
+        await self._ask(seat, token, {"id": seat.pin, "no_wait": True})
+
+    async def _ask(self, seat: Seat, token: str, ask: Mapping[str, object]) -> None:
+        subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{seat.number}"
+        body = msgspec.json.encode({"batch": 1, "group": _GROUP, **ask})
+        with suppress(BusDown), bus_errors():
+            await self._link.client.publish(subject, body, f"{self._inbox}.{seat.number}.{token}")
+
+    async def _take(self, message: Msg) -> None:
+        """What the server sends: the message of a partition, or why it does not."""
+        headers = message.headers or {}
+        if (pin := headers.get("Nats-Pin-Id")) is not None and message.reply:
+            seat = self._seats[int(message.subject.rpartition(".")[2])]
+            if pin != seat.pin:
+                seat.pinned(pin, left=message.metadata.num_delivered == 1)
+            if not seat.given_back:
+                await self._beat(seat)  # its answer is to what was asked just now
+            return
+        number, asked, at_us = message.subject.split(".")[2:]
+        seat, status = self._seats[int(number)], headers.get("Status")
+        if asked == _WAITS:
+            if int(at_us) == int(seat.asked_s * _US):
+                seat.asked_until_s = -math.inf  # it stands no longer, whatever the reason
+        elif asked == seat.pin and status == _WRONG_PIN:
+            seat.lose()
+        elif asked == seat.pin and status in _STILL_OURS:
+            seat.confirmed(int(at_us) / _US)
+            self._seated(seat)
+
+    def _seated(self, seat: Seat) -> None:
+        if seat.tenure is None and self._duties is not None:
+            if len(self._held()) >= len(self._ours()):
+                seat.leaving = True
+            seat.sit(self._duties)
+
+    async def _give_back(self, seat: Seat) -> None:
+        """Put a new message there, which tells the next that we have ended with it, and let go. The server lets go of
+        whoever has it, so not if it may be another by then: it lapses by itself."""
+        with suppress(BusDown, BusRefused):
+            if seat.sure_for_s > _SPARE_S:
+                answered(await self._link.request(f"{self._subject}.{seat.number}", timeout_s=_SPARE_S))
+            if seat.sure_for_s > _SPARE_S:
+                await self._link.api(
+                    f"CONSUMER.UNPIN.{self._stream}.{seat.number}", {"group": _GROUP}, _SPARE_S
+                )
+
+    # -- the stream
+
+    async def _keep_prepared(self) -> None:
+        """Have the stream, a message and a consumer a partition: now, and whenever the bus is back. Never ends."""
+        told = ""
+        while True:
+            await self._to_prepare.wait()
+            self._to_prepare.clear()
+            try:
+                await self._link.up()
+                await self._prepare()
+                told = ""
+            except (BusDown, BusRefused) as problem:
+                if told != str(problem):
+                    told = str(problem)
+                    self._tell(LogEvent.PARTITIONS_NOT_ASSIGNED, role=self._name, problem=told)
+                self._to_prepare.set()
+                await asyncio.sleep(_RETRY_S)
+
+    async def _prepare(self) -> None:
+        await self._link.ensure_stream(
+            {
+                "name": self._stream,
+                "subjects": [f"{self._subject}.*"],
+                "max_msgs_per_subject": 1,
+                "storage": "file",
+            }
+        )
+        known = await self._link.api(f"STREAM.INFO.{self._stream}", {"subjects_filter": ">"})
+        subjects = known["state"].get("subjects") or {}
+        consumers = (await self._link.api(f"CONSUMER.NAMES.{self._stream}", {"offset": 0})).get(
+            "consumers"
+        ) or ()
+        every = range(len(self._seats))
+        await asyncio.gather(
+            *(self._put(number) for number in every if f"{self._subject}.{number}" not in subjects),
+            *(self._make_consumer(number) for number in every if str(number) not in consumers),
+        )
+
+    async def _put(self, number: int) -> None:
+        with suppress(BusRefused):  # another process has put one there
+            none_yet = {"Nats-Expected-Last-Subject-Sequence": "0"}
+            answered(await self._link.request(f"{self._subject}.{number}", headers=none_yet))
+
+    async def _make_consumer(self, number: int) -> None:
+        config = {
+            "name": str(number),
+            "durable_name": str(number),
+            "filter_subject": f"{self._subject}.{number}",
+            "deliver_policy": "all",
+            "ack_policy": "explicit",
+            "ack_wait": int(_ANEW_S * _NS),
+            "max_deliver": -1,
+            "max_waiting": 1024,
+            "priority_groups": [_GROUP],
+            "priority_policy": "pinned_client",
+            "priority_timeout": int(PIN_S * _NS),
+        }
+        await self._link.api(
+            f"CONSUMER.CREATE.{self._stream}.{number}.{self._subject}.{number}",
+            {"stream_name": self._stream, "config": config},
+            20.0,
+        )

@@ -1,0 +1,117 @@
+"""Which processes there are, over NATS: each says it is here every so often, and who is silent is forgotten.
+
+Rule kept: silence counts only while the bus is heard, by what we say ourselves coming back; after it was away,
+everybody has the time it takes to find it again.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+from nats.aio.msg import Msg
+
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats.hearing import hearing
+from outcry.cluster.nats.link import Link, bus_errors
+
+BEAT_S = 0.4
+#: Who was silent for so long is gone.
+SILENCE_S = 1.6
+#: What it takes, at most, to find the bus again.
+_GRACE_S = 3.0
+_CONNECTED_S = 2.0
+_SUBJECT = "outcry.here"
+
+
+class _Beat(msgspec.Struct, frozen=True):
+    """What a process says of itself. No roles: it ends."""
+
+    name: str
+    roles: tuple[str, ...]
+
+
+_BEAT = msgspec.json.Decoder(_Beat)
+
+
+class NatsPresence:
+    """Implements `ports.presence.Presence` over a link."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._roles: Counter[str] = Counter()
+        self._blocks = 0
+        self._beating: asyncio.Task[None] | None = None
+        self._others: dict[str, tuple[float, tuple[str, ...]]] = {}  # until when they are counted, as what
+        self._heard_s = float("-inf")
+
+    @property
+    def name(self) -> str:
+        """See `Presence`."""
+        return self._name
+
+    @property
+    def connected(self) -> bool:
+        """See `Presence`."""
+        return time.monotonic() - self._heard_s < _CONNECTED_S
+
+    def members(self, role: str) -> Sequence[str]:
+        """See `Presence`. Of others it knows within any block of `here`."""
+        found = [
+            name
+            for name, (until_s, roles) in self._others.items()
+            if role in roles and until_s > self._heard_s
+        ]
+        return sorted([*found, self._name] if self._roles[role] else found)
+
+    @asynccontextmanager
+    async def here(self, roles: Sequence[str]) -> AsyncGenerator[None]:
+        """See `Presence`. Blocks may be several at once, and of no roles, to know of others only."""
+        self._roles.update(roles)
+        self._blocks += 1
+        if self._beating is None:
+            self._beating = asyncio.get_running_loop().create_task(self._keep_beating(), name="presence")
+        try:
+            await self._say()
+            yield
+        finally:
+            self._roles.subtract(roles)
+            self._blocks -= 1
+            await self._say()
+            if not self._blocks:
+                beating, self._beating = self._beating, None
+                beating.cancel()
+                await asyncio.gather(beating, return_exceptions=True)
+
+    async def _keep_beating(self) -> None:
+        async with hearing(self._link, _SUBJECT, self._take):
+            while True:
+                await self._say()
+                await asyncio.sleep(BEAT_S)
+
+    async def _say(self) -> None:
+        beat = _Beat(self._name, tuple(+self._roles))
+        with suppress(BusDown), bus_errors():
+            await self._link.client.publish(_SUBJECT, msgspec.json.encode(beat))
+
+    async def _take(self, message: Msg) -> None:
+        beat, now_s = _BEAT.decode(message.data), time.monotonic()
+        if now_s - self._heard_s > 2 * BEAT_S:  # the bus was away, or we stood still
+            for name, (_, roles) in self._others.items():
+                self._others[name] = now_s + _GRACE_S, roles
+        self._heard_s = now_s
+        if beat.name != self._name:
+            if beat.name not in self._others:
+                await self._say()  # so that a new one knows of us at once
+            self._others[beat.name] = now_s + SILENCE_S, beat.roles
+            self._forget(now_s)
+
+    def _forget(self, now_s: float) -> None:
+        for name in [name for name, (until_s, _) in self._others.items() if until_s <= now_s]:
+            del self._others[name]

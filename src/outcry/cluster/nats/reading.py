@@ -1,0 +1,122 @@
+"""Reading a stream's log from JetStream: from a position on, some megabytes at a time, the next asked for ahead."""
+
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats import messages
+from outcry.cluster.nats.kept import Kept, Message
+from outcry.cluster.nats.link import BusRefused
+from outcry.database.errors import StoreBusy
+from outcry.live.model import Frame, LogDamaged
+
+T = TypeVar("T")
+
+#: How long a replica that is behind is waited for.
+_BEHIND_S, _LOOK_S = 5.0, 0.02
+
+
+class Asked(Protocol):
+    """Asks the bus for something and waits for it; raises `StoreBusy`."""
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Do it."""
+        ...
+
+
+async def place_of(kept: Kept, subject: str, position: int, newest: int) -> int:
+    """The number of the message that holds an entry, of those up to `newest`; of the oldest where that was dropped. A
+    replica that is behind may make it an older one. Raises `BusDown`."""
+    oldest = await kept.some(subject, 1, 1)
+    if not oldest:
+        if await kept.newest(subject) is not None:
+            raise BusDown("a replica is behind")
+        return newest + 1  # it was forgotten meanwhile
+    if oldest[0].seq > newest:  # and begun anew
+        return oldest[0].seq
+    least, most = oldest[0].seq, newest
+    while least < most:
+        middle = (least + most + 1) // 2
+        found = await kept.some(subject, middle, 1)
+        if found and found[0].seq <= most and _first(found[0]) <= position:
+            least = found[0].seq
+        else:
+            most = middle - 1
+    return least
+
+
+def _first(message: Message) -> int:
+    return next(messages.decode(message.body)).first
+
+
+class Reading:
+    """Reads one stream. asked: waits for the bus; begun: begins to ask it."""
+
+    def __init__(
+        self,
+        kept: Kept,
+        subject: str,
+        asked: Asked,
+        begun: Callable[[Coroutine[Any, Any, list[Message]]], Future[list[Message]]],
+    ) -> None:
+        self._kept, self._subject, self._asked, self._begun = kept, subject, asked, begun
+
+    def frames(self, first: int, until: int, newest: int, own: Sequence[Frame]) -> Iterator[Frame]:
+        """Frames from the one that holds `first` on: of messages up to `newest`, as far as entries before `until` go,
+        then `own`. Raises `StoreBusy`, `LogDamaged`."""
+        if newest and first < until:
+            yield from self._kept_frames(first, until, newest)
+        yield from (frame for frame in own if frame.first + frame.count > first)
+
+    def _kept_frames(self, first: int, until: int, newest: int) -> Iterator[Frame]:
+        at = None
+        for message in self._messages(first, newest):
+            for frame in messages.decode(message.body):
+                end = frame.first + frame.count
+                if frame.first >= until:
+                    return
+                if end <= first or (at is not None and end <= at):  # known, or written twice
+                    continue
+                if at is not None and frame.first != at:
+                    raise LogDamaged(
+                        f"{self._subject}: entries {at} to {frame.first} are missing (message {message.seq})"
+                    )
+                at = end
+                yield frame
+
+    def _messages(self, first: int, newest: int) -> Iterator[Message]:
+        start = 1
+        if first:
+            start = self._asked(lambda: place_of(self._kept, self._subject, first, newest))
+        ahead: Future[list[Message]] | None = None
+        behind_s = time.monotonic() + _BEHIND_S
+        while start <= newest:
+            some = self._taken(ahead, start)
+            ahead = None
+            if some:
+                behind_s = time.monotonic() + _BEHIND_S
+                start = some[-1].seq + 1
+                if start <= newest:
+                    ahead = self._begun(self._kept.some(self._subject, start))
+                yield from some
+            elif self._is_gone(newest):
+                return
+            elif time.monotonic() > behind_s:
+                raise StoreBusy("the log cannot be read to its end: a replica is behind")
+            else:
+                time.sleep(_LOOK_S)
+
+    def _taken(self, ahead: Future[list[Message]] | None, start: int) -> list[Message]:
+        """What was asked for ahead, or if that came to nothing is asked for now."""
+        if ahead is not None:
+            with suppress(BusDown, BusRefused):
+                return ahead.result()
+        return self._asked(lambda: self._kept.some(self._subject, start))
+
+    def _is_gone(self, newest: int) -> bool:
+        """Whether the stream was forgotten meanwhile."""
+        found = self._asked(lambda: self._kept.newest(self._subject))
+        return found is None or found.seq < newest

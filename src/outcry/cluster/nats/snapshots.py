@@ -1,0 +1,99 @@
+"""Snapshots of live streams in JetStream: a subject a stream, the newest message of which is its snapshot.
+
+Rule kept: a snapshot is never replaced by an older one. What is written names the one before it, and where that is not
+the newest any more, the newest is looked at again.
+
+A message: its form (u8), the position (u64, little-endian), the bytes, compressed.
+"""
+
+import secrets
+import struct
+from collections.abc import Sequence
+from itertools import count
+
+import zstandard
+
+from outcry.cluster.nats.asking import Asking
+from outcry.cluster.nats.kept import HEADERS_BYTES, Kept, Overtaken
+from outcry.cluster.nats.messages import subject_of
+from outcry.cluster.nats.thread import LinkThread
+from outcry.database.errors import StoreBusy
+
+STREAM = {
+    "name": "SNAPSHOTS",
+    "subjects": ["snapshot.>"],
+    "storage": "file",
+    "allow_direct": True,
+    "max_msgs_per_subject": 1,
+}
+_HEAD = struct.Struct("<BQ")
+_FORM = 1
+_LEVEL = 1
+
+
+class JetStreamSnapshots:
+    """Implements `ports.live.Snapshots`, while the thread runs. Safe to use from several threads."""
+
+    def __init__(self, thread: LinkThread) -> None:
+        self._thread = thread
+        self._kept = Kept(thread.link, STREAM)
+        self._asked = Asking(thread, "snapshots")
+        self._name, self._numbers = secrets.token_hex(8), count()
+        #: Number and position of the newest as last seen, so that most are saved without a look.
+        self._seen: dict[str, tuple[int, int]] = {}
+
+    def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
+        """See `Snapshots`."""
+        for key, position, held in rows:
+            body = _HEAD.pack(_FORM, position) + zstandard.compress(held, _LEVEL)
+            most = self._thread.link.max_bytes - HEADERS_BYTES
+            if len(body) > most:
+                raise StoreBusy(
+                    f"{key}: a snapshot of {len(body)} bytes, of {most} that the bus takes: raise its max_payload"
+                )
+            self._asked(lambda key=key, position=position, body=body: self._save(key, position, body))
+
+    def snapshot(self, key: str) -> tuple[int, bytes] | None:
+        """See `Snapshots`. One of a form that is not known here counts as none: the log is read instead."""
+        found = self._asked(lambda: self._kept.newest(subject_of("snapshot", key)))
+        if found is None or found.body[:1] != bytes([_FORM]):
+            return None
+        _, position = _HEAD.unpack_from(found.body)
+        return position, zstandard.decompress(found.body[_HEAD.size :])
+
+    def forget_snapshot(self, key: str) -> None:
+        """See `Snapshots`."""
+        subject = subject_of("snapshot", key)
+
+        async def work() -> None:
+            found = await self._kept.newest(subject)
+            if found is not None:
+                await self._kept.remove(subject, found.seq + 1)
+
+        self._asked(work)
+        self._seen.pop(subject, None)
+
+    async def _save(self, key: str, position: int, body: bytes) -> None:
+        subject, name = subject_of("snapshot", key), f"{self._name}.{next(self._numbers)}"
+        while True:
+            seq, known = self._seen.get(subject) or await self._look(subject)
+            if known > position:
+                return
+            try:
+                self._seen[subject] = await self._kept.add(subject, body, seq, name), position
+            except Overtaken:
+                del self._seen[subject]
+            else:
+                return
+
+    async def _look(self, subject: str) -> tuple[int, int]:
+        """The number of the newest, and its position; 0 where there is none."""
+        found = await self._kept.newest(subject)
+        if found is None:
+            seen = 0, 0
+        elif found.body[:1] == bytes([_FORM]):
+            seen = found.seq, int(_HEAD.unpack_from(found.body)[1])
+        else:
+            seen = found.seq, 0
+        self._seen[subject] = seen
+        return seen

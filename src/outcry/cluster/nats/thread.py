@@ -1,0 +1,64 @@
+"""A link on a thread of its own, for those who block."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as TookTooLong
+from typing import Any, Self, TypeVar
+
+from outcry.base.log_events import Tell
+from outcry.cluster.calls import BusDown
+from outcry.cluster.nats.link import Link
+
+T = TypeVar("T")
+
+
+class LinkThread:
+    """A link on a thread and an event loop of its own. Use it as a context."""
+
+    def __init__(self, urls: str, tell: Tell) -> None:
+        self._urls, self._tell = urls, tell
+        self._runner = (
+            asyncio.Runner()
+        )  # uvloop is no faster here, and its loop was seen to hang as it closes
+        self._loop = self._runner.get_loop()
+        self._end = asyncio.Event()
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outcry-nats", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._begun.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with self._runner:
+            self._runner.run(self._stay())
+
+    async def _stay(self) -> None:
+        async with Link(self._urls, self._tell) as self.link:
+            self._begun.set()
+            await self._end.wait()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where `link` lives."""
+        return self._loop
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin something on the link's loop; from any thread."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float) -> T:
+        """Do something on the link's loop; from any other thread. Raises `BusDown` after `timeout_s`."""
+        future = self.submit(work)
+        try:
+            return future.result(timeout_s)
+        except TookTooLong:
+            future.cancel()
+            raise BusDown(f"the bus did not answer in {timeout_s:.0f} s") from None

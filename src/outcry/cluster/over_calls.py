@@ -1,0 +1,41 @@
+"""Pushes over calls: to the owners of partitions, from another process of the same service."""
+
+from outcry.access.licences import OPERATOR
+from outcry.agent.sender import Later, Line, settle
+from outcry.base.errors import InvalidRequest, Occupied, ServiceError
+from outcry.client.errors import ApiError, Unreachable
+from outcry.cluster.feeding.owners import Owners
+from outcry.live.model import StreamKey
+from outcry.trades.push_format import Origin
+
+#: What these refusals are over HTTP, by which a line knows them.
+_STATUS: dict[type[ServiceError], int] = {InvalidRequest: 422, Occupied: 429}
+
+
+class OverCalls:
+    """Implements `outward.Carrier`. A person's connection is run by one process at a time, whoever has its partition; a
+    feed of the operator's by whoever comes first."""
+
+    #: Asking costs little, and the next owner is there within two seconds.
+    longest_pause_s = 0.4
+
+    def __init__(self, owners: Owners) -> None:
+        self._owners = owners
+
+    async def attempt(self, key: StreamKey, line: Line) -> Later | None:
+        """See `Carrier`."""
+        push = line.push()
+        origin = Origin.PROCESS if key.owner == OPERATOR else Origin.RUNNER
+        answer: int | ApiError | Unreachable
+        try:
+            answer = await self._owners.push(key.owner, key.feed, push, origin)
+        except ServiceError as problem:
+            status = _STATUS.get(type(problem))
+            if status is None:
+                answer = Unreachable("the owner of the stream cannot be reached")
+            else:
+                answer = ApiError(problem.code, status, problem.message_id, "", problem.details)
+        return settle(line, push, answer, "the owner of the stream")
+
+    def close(self) -> None:
+        """See `Carrier`: there is nothing to hang up."""

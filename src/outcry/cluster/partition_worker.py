@@ -1,0 +1,108 @@
+"""The engine of one process among several: the streams of those partitions that are this process's now.
+
+Rules kept: a partition is served only while it is owned, its streams taken up from the log before and handed over
+after; one whose stream another process took up is let go whole and taken up anew if it is still ours.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+from outcry.base.log_events import LogEvent
+from outcry.cluster.state_publisher import Publisher
+from outcry.live.engine import Engine
+from outcry.live.model import StreamKey, TradeLog
+from outcry.live.partitions import Partitions, partition_of_stream
+
+_SETTLED_S = 1.0
+#: What serves a partition to other processes, for as long as it is owned.
+Serve = Callable[[int], AbstractAsyncContextManager[None]]
+
+
+class Worker:
+    """Runs partitions on an engine. For one event loop. `log`: asked for the streams of a partition; `publisher`: tells
+    of them."""
+
+    def __init__(
+        self, engine: Engine, log: TradeLog, partitions: Partitions, publisher: Publisher, serve: Serve
+    ) -> None:
+        self._engine, self._log, self._partitions = engine, log, partitions
+        self._publisher, self._serve = publisher, serve
+        self._served: dict[int, AsyncExitStack] = {}
+        self._turns: dict[int, asyncio.Lock] = {}
+        self._anew: dict[int, asyncio.Task[None]] = {}
+        self._telling: asyncio.TimerHandle | None = None
+        engine.on_taken_over = self._taken_over
+
+    async def run(self) -> None:
+        """Take part until cancelled; then hand over what there is, and stop the engine."""
+        await self._engine.start(list)
+        try:
+            await self._partitions.run(self._gained, self._lost)
+        finally:
+            for task in self._anew.values():
+                task.cancel()
+            if self._telling is not None:
+                self._telling.cancel()
+            await self._engine.stop()
+
+    @property
+    def served(self) -> Collection[int]:
+        """Partitions that are served now."""
+        return self._served.keys()
+
+    async def _gained(self, partition: int) -> None:
+        async with self._turn(partition):
+            await self._begin(partition)
+
+    async def _lost(self, partition: int) -> None:
+        async with self._turn(partition):
+            await self._end(partition)
+
+    async def _begin(self, partition: int) -> None:
+        await self._publisher.take_up(partition)  # before anything of it is on the board
+        names = await self._engine.patiently(lambda: self._log.keys([partition]))
+        await self._engine.take_up(names)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._serve(partition))
+            self._served[partition] = stack.pop_all()
+        self._tell_soon()
+
+    async def _end(self, partition: int) -> None:
+        try:
+            if (served := self._served.pop(partition, None)) is not None:
+                await served.aclose()
+        finally:  # whatever went wrong, it is another's
+            self._publisher.let_go(partition)  # before anything leaves the board
+            await self._engine.hand_over(self._streams(partition))
+            self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        """Tell the operator what this process serves, once it has been the same for a second."""
+        if self._telling is not None:
+            self._telling.cancel()
+        self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._tell)
+
+    def _tell(self) -> None:
+        self._engine.tell(
+            LogEvent.PARTITIONS_SERVED, partitions=len(self._served), streams=len(self._engine.here)
+        )
+
+    def _streams(self, partition: int) -> Sequence[str]:
+        return [name for name in self._engine.here if partition_of_stream(name) == partition]
+
+    def _taken_over(self, key: StreamKey) -> None:
+        """Somebody took a stream of ours up. Mostly we have lost its partition, and are about to hear of it."""
+        partition = partition_of_stream(key.text)
+        if partition not in self._anew:
+            task = self._anew[partition] = asyncio.get_running_loop().create_task(self._renew(partition))
+            task.add_done_callback(lambda _: self._anew.pop(partition, None))
+
+    async def _renew(self, partition: int) -> None:
+        async with self._turn(partition):
+            if partition in self._served:
+                await self._end(partition)
+                await self._begin(partition)
+
+    def _turn(self, partition: int) -> asyncio.Lock:
+        return self._turns.setdefault(partition, asyncio.Lock())

@@ -1,0 +1,223 @@
+"""What engines tell, as a board: at every process that answers, so that a read makes no hop.
+
+Rules kept: a channel stands live only while its engine gives signs of life; an older state never takes the place of a
+newer one; a state is kept as it came, and worked out when somebody looks.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from time import monotonic
+
+import msgspec
+
+from outcry.base.clock import Clock
+from outcry.base.log_events import LogEvent, Tell
+from outcry.cluster.calls import BusDown, Calls
+from outcry.cluster.latest import KEPT_S, Latest, LatestStates, Order
+from outcry.cluster.wire_state import ALIVE, Alive, State, read_state
+from outcry.live.model import StreamKey
+from outcry.live.partitions import partition_of_stream
+from outcry.live.recorder import say_nothing
+from outcry.live.registry import Board, Channel
+from outcry.market.live_session import LiveView
+
+#: An engine that gave no sign of life for so long is not believed any more.
+SILENT_S = 3.0
+_TICK_S = 0.25
+#: The market's clock of each channel is set so many ticks apart.
+_TICKS_A_ROUND = 20
+_RETRY_S = 0.25
+#: States taken before others have the loop; and a second, about a tenth of a processor, with so many at once: of more,
+#: the newest of each stream.
+_TURN, _A_SECOND, _AT_ONCE = 50, 2000, 200
+
+#: What gives a sign of life at once: a process, and a partition it owns.
+_Source = tuple[str, int]
+
+
+class _Reflected:
+    """A stream as it was told of last, and when by the monotonic clock."""
+
+    __slots__ = ("at_s", "channel", "order", "state")
+
+    def __init__(self, key: StreamKey, order: Order, state: State) -> None:
+        self.order, self.state, self.at_s = order, state, monotonic()
+        self.channel = Channel(key, invented=state.invented, peek=self._view)
+        self.channel.told = state.told
+
+    def _view(self) -> LiveView | None:
+        return self.state.view()
+
+    @property
+    def source(self) -> _Source:
+        return self.state.by, partition_of_stream(self.channel.key.text)
+
+
+class Mirror:
+    """Fills a board with what engines tell. For one event loop. `key_of`: reads `StreamKey.text`, raising `LookupError`
+    or `ValueError`."""
+
+    def __init__(
+        self, board: Board, latest: LatestStates, calls: Calls, key_of: Callable[[str], StreamKey], clock: Clock,
+        tell: Tell = say_nothing,
+    ) -> None:  # fmt: skip
+        self._board, self._latest, self._calls = board, latest, calls
+        self._key_of, self._clock, self._tell = key_of, clock, tell
+        self._known: dict[str, _Reflected] = {}
+        self._sources: dict[_Source, dict[str, _Reflected]] = {}
+        #: The sources that can be believed: when they gave a sign of life last, by the monotonic clock.
+        self._heard_s: dict[_Source, float] = {}
+        #: What a process said it cannot tell of.
+        self._late: dict[str, frozenset[str]] = {}
+        self._puzzled: set[str] = set()
+        #: Whether every state there is has been seen since the bus was last away.
+        self.complete = False
+
+    async def run(self) -> None:
+        """Follow until cancelled. Nothing stands live after that, until it is run again."""
+        try:
+            async with self._calls.listen(ALIVE, self._hear), asyncio.TaskGroup() as group:
+                group.create_task(self._watch())
+                group.create_task(self._keep_time())
+        finally:
+            self.complete = False
+            self._heard_s.clear()
+            for reflected in self._known.values():
+                self._judge(reflected)
+
+    # -- states
+
+    async def _watch(self) -> None:
+        while True:
+            with suppress(BusDown):
+                async with aclosing(self._latest.watch()) as states:
+                    turn, until_s = 0, 0.0
+                    async for latest in states:
+                        self._take(latest)
+                        turn = (turn + 1) % _TURN
+                        if not turn:
+                            now_s = monotonic()
+                            until_s = max(until_s, now_s - _AT_ONCE / _A_SECOND) + _TURN / _A_SECOND
+                            await asyncio.sleep(until_s - now_s if self.complete else 0)
+            self.complete = False
+            await asyncio.sleep(_RETRY_S)
+
+    def _take(self, latest: Latest | None) -> None:
+        if latest is None:
+            self.complete = True
+            now_s = monotonic()
+            for reflected in self._known.values():  # what went while the bus was away is let go later
+                reflected.at_s = now_s
+            return
+        known = self._known.get(latest.key)
+        if known is not None and latest.order <= known.order:
+            return
+        if not latest.body:
+            self._forget(latest.key)
+            return
+        try:
+            state = read_state(latest.body)
+            key = known.channel.key if known else self._key_of(latest.key)
+        except (ValueError, LookupError) as problem:
+            self._wonder(latest, problem)
+            return
+        if known is None:
+            self._show(key, latest.order, state)
+        else:
+            self._change(latest.key, known, latest.order, state)
+
+    def _wonder(self, latest: Latest, problem: Exception) -> None:
+        """As in a rolling upgrade: what the channel said last cannot be believed any more."""
+        if latest.key not in self._puzzled:
+            self._puzzled.add(latest.key)
+            self._tell(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
+        if (known := self._known.get(latest.key)) is not None:
+            self._change(latest.key, known, latest.order, msgspec.structs.replace(known.state, by=""))
+
+    def _show(self, key: StreamKey, order: Order, state: State) -> None:
+        reflected = self._known[key.text] = _Reflected(key, order, state)
+        self._sources.setdefault(reflected.source, {})[key.text] = reflected
+        self._board.put(reflected.channel)
+        self._judge(reflected)
+
+    def _change(self, text: str, reflected: _Reflected, order: Order, state: State) -> None:
+        before, channel = reflected.source, reflected.channel
+        reflected.order, reflected.state, reflected.at_s = order, state, monotonic()
+        channel.invented, channel.told = state.invented, state.told
+        channel.version += 1
+        if reflected.source != before:
+            self._leave(before, text)
+            self._sources.setdefault(reflected.source, {})[text] = reflected
+        self._judge(reflected)
+
+    def _forget(self, text: str) -> None:
+        known = self._known.pop(text, None)
+        if known is not None:
+            self._leave(known.source, text)
+            self._board.drop(known.channel.key)
+
+    def _leave(self, source: _Source, text: str) -> None:
+        streams = self._sources[source]
+        del streams[text]
+        if not streams:
+            del self._sources[source]
+
+    # -- signs of life
+
+    def _hear(self, body: bytes) -> None:
+        try:
+            alive = msgspec.msgpack.decode(body, type=Alive)
+        except msgspec.MsgspecError:  # of another edition: then its states cannot be read either
+            return
+        now_s = monotonic()
+        for partition in alive.partitions:
+            source = (alive.by, partition)
+            known, self._heard_s[source] = source in self._heard_s, now_s
+            if not known:
+                self._judge_all(source)
+        late, before = frozenset(alive.but), self._late.pop(alive.by, frozenset())
+        if late:
+            self._late[alive.by] = late
+        for text in late ^ before:
+            if (reflected := self._known.get(text)) is not None:
+                self._judge(reflected)
+
+    async def _keep_time(self) -> None:
+        """Notice silence; let the market's clock go on; let go what nobody tells of any more."""
+        rest: list[_Source] = []
+        while True:
+            now_s = monotonic()
+            for source in [one for one, at_s in self._heard_s.items() if now_s - at_s > SILENT_S]:
+                del self._heard_s[source]
+                self._judge_all(source)
+            self._late = {
+                by: late for by, late in self._late.items() if any(by == s[0] for s in self._heard_s)
+            }
+            rest = rest or [*self._sources]
+            for _ in range(min(len(rest), len(self._sources) // _TICKS_A_ROUND + 1)):
+                source = rest.pop()
+                self._let_go(source, now_s)
+                self._judge_all(source)
+            await asyncio.sleep(_TICK_S)
+
+    def _let_go(self, source: _Source, now_s: float) -> None:
+        if self.complete:
+            for text, reflected in [*self._sources.get(source, {}).items()]:
+                if now_s - reflected.at_s > KEPT_S:
+                    self._forget(text)
+
+    def _judge_all(self, source: _Source) -> None:
+        for reflected in [*self._sources.get(source, {}).values()]:
+            self._judge(reflected)
+
+    def _judge(self, reflected: _Reflected) -> None:
+        """Say how a channel stands: as it was told, if it can be believed."""
+        standing, source, text = reflected.state.standing, reflected.source, reflected.channel.key.text
+        if source not in self._heard_s or text in self._late.get(source[0], ()):
+            if standing.listed:
+                standing = replace(standing, live=False, reason="stale_link")
+        elif not reflected.state.own_clock:
+            standing = replace(standing, market_ns=self._clock.now_ns())
+        self._board.stand(reflected.channel, standing)

@@ -1,0 +1,100 @@
+"""Connections of several processes: each runs a share of them, and the pages, which run elsewhere, reach who does.
+
+Rule kept: what is to run is in the store; what is said between processes only has it looked at sooner.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from outcry.base.errors import StoreUnavailable
+from outcry.cluster.calls import BusDown, CallRefused, Calls
+from outcry.connections.checking import LONGEST_S, not_begun
+from outcry.connections.model import ConnectionRow, Finding
+from outcry.connections.parts import partition_of_feed
+from outcry.connections.supervisor import Supervisor
+from outcry.database.errors import StoreBusy
+from outcry.live.partitions import Partitions
+
+#: Told whenever the store has changed.
+CHANGED = "connections"
+#: A check takes `LONGEST_S`; then whoever makes it is away.
+CHECK_S = LONGEST_S + 3.0
+_FINDINGS = msgspec.msgpack.Decoder(tuple[Finding, ...])
+
+
+class SharedConnections:
+    """A process's share of connections. The supervisor is one of `several`."""
+
+    def __init__(self, supervisor: Supervisor, partitions: Partitions, calls: Calls) -> None:
+        self._supervisor, self._partitions, self._calls = supervisor, partitions, calls
+        self._served: dict[int, AsyncExitStack] = {}
+
+    async def run(self) -> None:
+        """Take part until cancelled; then end what runs here."""
+        await self._supervisor.start()
+        try:
+            async with self._calls.listen(CHANGED, lambda _: self._supervisor.wake()):
+                await self._partitions.run(self._gained, self._lost)
+        finally:
+            await self._supervisor.stop()
+
+    async def _gained(self, partition: int) -> None:
+        await self._supervisor.gained(partition)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._calls.serve(_name(partition), self._check))
+            self._served[partition] = stack.pop_all()
+
+    async def _lost(self, partition: int) -> None:
+        if (served := self._served.pop(partition, None)) is not None:
+            await served.aclose()
+        await self._supervisor.lost(partition)
+
+    async def _check(self, body: bytes) -> bytes:
+        row = msgspec.msgpack.decode(body, type=ConnectionRow)
+        try:
+            return msgspec.msgpack.encode(await self._supervisor.check(row))
+        except StoreBusy:
+            raise CallRefused(StoreUnavailable.code) from None
+
+
+class DistantConnections:
+    """What runs connections, for a process that runs none. Implements `Runs`."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Pass on that the store has changed, until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            await self._calls.tell(CHANGED, b"")
+
+    def wake(self) -> None:
+        """See `Runs`."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    def held(self, user_id: int) -> set[str]:
+        """See `Runs`: here nobody knows more than the store."""
+        return set()
+
+    async def check(self, row: ConnectionRow) -> Sequence[Finding]:
+        """See `Runs`."""
+        name, body = _name(partition_of_feed(row.user_id, row.broker)), msgspec.msgpack.encode(row)
+        try:
+            return _FINDINGS.decode(await self._calls.ask(name, body, CHECK_S))
+        except BusDown:
+            return not_begun("unreachable")
+        except CallRefused as problem:
+            raise StoreBusy("the process that runs the connection cannot check it now") from problem
+
+
+def _name(partition: int) -> str:
+    return f"connection.{partition}"

@@ -1,0 +1,321 @@
+"""The way out of an engine: what its streams say, to every process that answers.
+
+Rules kept: what is told survives this process, for it waits until the log has it; a stream that moves is told of up to
+twenty times a second, of many each less often, but how it stands at once; a process that cannot tell gives no sign of
+life for what it cannot tell of, so that nobody takes old answers for new ones.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import msgspec
+
+from outcry.cluster.calls import BusDown, Calls
+from outcry.cluster.latest import KEPT_S, Latest, LatestStates
+from outcry.cluster.wire_state import ALIVE, Alive, state_of
+from outcry.database.errors import StoreBusy
+from outcry.live import entries
+from outcry.live.model import LogTakenOver, StreamKey, TradeLog
+from outcry.live.partitions import partition_of_stream
+from outcry.live.registry import Board, Channel
+from outcry.live.runner import Runner
+from outcry.market.units import NANOS_PER_SECOND
+
+#: The name under which it is told that alerts were recorded.
+ALERTS = "alerts"
+BEAT_S = 1.0
+#: Every state is put again so often, moved or not: a bus that lost its memory has it back then.
+AGAIN_S = KEPT_S / 10
+_SHORTEST_PAUSE_S = 0.05
+#: Pauses are so many times as long as what was done before: that is a fifth of the time, and putting about as much.
+_PAUSES_A_LOOK = 4
+_RETRY_S = 0.25
+#: A change that could not be told for so long is named in the sign of life; where too many are, there is none.
+_LATE_S, _MOST_LATE = 2.0, 256
+#: A clock of a feed's own that moved, and nothing else, is told of so often.
+_CLOCK_S = 1.0
+#: Streams looked at before others have the loop.
+_TURN = 500
+
+
+@dataclass(slots=True, eq=False)
+class _Shown:
+    """A stream as it was last told of.
+
+    channel, version: which of it; None: not yet. at_s: when. first, count: its order. since_s: since when it has moved
+    untold, 0: it has not. busy: a state of it is on the way. dropped: it went off the board, which is yet to be told;
+    gone: it was told.
+    """
+
+    key: StreamKey
+    channel: Channel | None = None
+    version: int = 0
+    market_ns: int = 0
+    at_s: float = 0.0
+    first: int = 0
+    count: int = 0
+    since_s: float = 0.0
+    busy: bool = False
+    dropped: bool = False
+    gone: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """A state on its way out, and the channel it is of, with its version and market time."""
+
+    shown: _Shown
+    state: Latest
+    channel: Channel | None = None
+    version: int = 0
+    market_ns: int = 0
+
+
+class Publisher:
+    """Tells of the streams of an engine, of those partitions that it took up. For its event loop.
+
+    name: of this process, as others know it. lost: told of a stream that the log says is another process's now.
+    """
+
+    def __init__(
+        self, board: Board, runners: Mapping[str, Runner], log: TradeLog, latest: LatestStates, calls: Calls, name: str,
+        lost: Callable[[str], object] = lambda _key: None,
+    ) -> None:  # fmt: skip
+        self._board, self._runners, self._log = board, runners, log
+        self._latest, self._calls, self._name, self._lost = latest, calls, name, lost
+        self._partitions: set[int] = set()
+        self._shown: dict[str, _Shown] = {}
+        self._hurried: set[str] = set()
+        self._ready: list[_Taken] = []
+        self._hurry, self._some, self._alerted = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._beside: set[asyncio.Task[None]] = set()
+        board.on_channels(self._moved)
+        board.on_alerts(self._alerted.set)
+
+    # -- life
+
+    async def run(self) -> None:
+        """Tell until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for work in (self._look(), self._put(), self._beat(), self._tell_alerts()):
+                    group.create_task(work)
+        finally:
+            for task in self._beside:
+                task.cancel()
+
+    async def take_up(self, partition: int) -> None:
+        """Tell of the streams of a partition from now on. To be called before they are put on the board."""
+        self._partitions.add(partition)
+        await self._say_alive()
+
+    def let_go(self, partition: int) -> None:
+        """Another process will own a partition: say nothing of its streams any more, not even that they left the
+        board. To be called before they do."""
+        self._partitions.discard(partition)
+        kept = {text: one for text, one in self._shown.items() if partition_of_stream(text) != partition}
+        self._shown = kept
+
+    # -- what moves
+
+    def _moved(self, key: StreamKey) -> None:
+        """A channel came, went or stands otherwise."""
+        if partition_of_stream(key.text) not in self._partitions:
+            return
+        shown = self._shown.get(key.text)
+        if shown is None:
+            shown = self._shown[key.text] = _Shown(key)
+        if (runner := self._runners.get(key.text)) is not None:
+            shown.first = max(shown.first, runner.channel.taken_at)
+        shown.gone = False
+        shown.dropped = shown.dropped or not self._board.shows(key)
+        self._hurried.add(key.text)
+        self._hurry.set()
+
+    async def _look(self) -> None:
+        """Take what moved: all of it now and then, and at once what stands otherwise."""
+        loop = asyncio.get_running_loop()
+        next_s = loop.time()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(next_s - loop.time()):
+                    await self._hurry.wait()
+            if loop.time() < next_s:
+                await self._hurry_on()
+            else:
+                spent_s = await self._look_at_all()
+                next_s = loop.time() + max(_SHORTEST_PAUSE_S, _PAUSES_A_LOOK * spent_s)
+
+    async def _hurry_on(self) -> None:
+        """Take what came, went or stands otherwise; what is on the way already, when it is there."""
+        self._hurry.clear()
+        for text in list(self._hurried):
+            shown = self._shown.get(text)
+            if shown is None or not shown.busy:
+                self._hurried.discard(text)
+                if self._take_if_moved(text):
+                    await asyncio.sleep(0)
+
+    async def _look_at_all(self) -> float:
+        """Take what moved; return how long it took, without what others did meanwhile."""
+        spent_s, began_s = 0.0, perf_counter()
+        for at, text in enumerate(list(self._shown), 1):
+            if self._take_if_moved(text) or at % _TURN == 0:
+                spent_s += perf_counter() - began_s
+                await asyncio.sleep(0)
+                await self._hurry_on()
+                began_s = perf_counter()
+        return spent_s + perf_counter() - began_s
+
+    def _take_if_moved(self, text: str) -> bool:
+        shown, now_s = self._shown.get(text), asyncio.get_running_loop().time()
+        if shown is None or shown.busy:
+            return False
+        runner = self._runners.get(text) if self._board.shows(shown.key) else None
+        if runner is not None and not shown.dropped:
+            return self._is_due(shown, runner, now_s) and self._take(shown, runner, now_s)
+        if not shown.gone:
+            self._send(_Taken(shown, self._ordered(shown, b"")))
+        elif now_s - shown.at_s > KEPT_S:  # nor is anything of it left on the bus
+            del self._shown[text]
+        return False
+
+    def _is_due(self, shown: _Shown, runner: Runner, now_s: float) -> bool:
+        channel, ago_s = runner.channel, now_s - shown.at_s
+        if channel is not shown.channel or channel.version != shown.version or ago_s >= AGAIN_S:
+            return True
+        moved_ns = channel.standing.market_ns - shown.market_ns
+        return runner.stream.own_clock and ago_s >= _CLOCK_S and moved_ns >= NANOS_PER_SECOND
+
+    def _take(self, shown: _Shown, runner: Runner, now_s: float) -> bool:
+        """Take a stream's state, and send it when it may be told; False where it cannot be had now."""
+        shown.since_s = shown.since_s or now_s
+        channel = runner.channel
+        version = channel.version  # before looking: what moves meanwhile is looked at again
+        if (
+            runner.stream.amended and not runner.logged.looked_back
+        ):  # the engine is about to, beside this loop
+            return False
+        try:
+            capture = runner.logged.capture()
+        except (OSError, StoreBusy):  # the log moved on meanwhile, and is away
+            return False
+        body = state_of(channel, capture, self._name, own_clock=runner.stream.own_clock)
+        shown.first = max(shown.first, channel.taken_at)
+        taken = _Taken(shown, self._ordered(shown, body), channel, version, channel.standing.market_ns)
+        keeping = self._log.unkept(shown.key.text)
+        if keeping is None:
+            self._send(taken)
+        else:
+            shown.busy = True
+            self._begin(self._when_kept(taken, keeping))
+        return True
+
+    @staticmethod
+    def _ordered(shown: _Shown, body: bytes) -> Latest:
+        shown.count += 1
+        return Latest(shown.key.text, (shown.first, shown.count), body)
+
+    async def _when_kept(self, taken: _Taken, keeping: Awaitable[None]) -> None:
+        try:
+            await keeping
+        except LogTakenOver:  # whoever logged it is told so too
+            self._free(taken.shown)
+        else:
+            self._send(taken)
+
+    def _send(self, taken: _Taken) -> None:
+        taken.shown.busy = True
+        self._ready.append(taken)
+        self._some.set()
+
+    # -- out
+
+    async def _put(self) -> None:
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            ready, self._ready = self._ready, []
+            ready = [one for one in ready if self._shown.get(one.shown.key.text) is one.shown]
+            try:
+                refused = await self._latest.put([one.state for one in ready])
+            except BusDown:
+                await asyncio.sleep(_RETRY_S)
+                for one in ready:
+                    self._free(one.shown)
+                continue
+            for one in ready:
+                if (there := refused.get(one.state.key)) is not None:
+                    self._begin(self._doubt(one.shown, there[0]))
+                else:
+                    self._was_put(one)
+                    self._free(one.shown)
+
+    def _was_put(self, one: _Taken) -> None:
+        shown = one.shown
+        shown.at_s, shown.since_s = asyncio.get_running_loop().time(), 0.0
+        shown.channel, shown.version, shown.market_ns = one.channel, one.version, one.market_ns
+        if not one.state.body:
+            shown.dropped, shown.gone = False, not self._board.shows(shown.key)
+
+    async def _doubt(self, shown: _Shown, there: int) -> None:
+        """Somebody shows a newer state of a stream. Whose it is the log knows: take it up once more. Ours is the newer
+        then, though the log began anew and counts from its beginning."""
+        text = shown.key.text
+        runner = self._runners.get(text)
+        try:
+            if runner is not None and runner.stream.position:
+                position = runner.stream.position
+                runner.logged.log(entries.Taken(self._name))
+                await runner.kept()
+                runner.channel.taken_at, shown.first = position, max(position, there + 1)
+            elif runner is None:  # let go meanwhile
+                self._shown.pop(text, None)
+        except LogTakenOver:
+            self._shown.pop(text, None)
+            self._lost(text)
+        except OSError:  # refused again by and by, and asked again
+            pass
+        finally:
+            self._free(shown)
+
+    def _free(self, shown: _Shown) -> None:
+        shown.busy = False
+        if shown.key.text in self._hurried:
+            self._hurry.set()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    # -- beside
+
+    async def _beat(self) -> None:
+        while True:
+            await self._say_alive()
+            await asyncio.sleep(BEAT_S)
+
+    async def _say_alive(self) -> None:
+        now_s = asyncio.get_running_loop().time()
+        late = [
+            text for text, shown in self._shown.items() if shown.since_s and now_s - shown.since_s > _LATE_S
+        ]
+        if len(late) <= _MOST_LATE:
+            alive = Alive(self._name, sorted(self._partitions), late)
+            await self._told(ALIVE, msgspec.msgpack.encode(alive))
+
+    async def _tell_alerts(self) -> None:
+        """Say that alerts were recorded, so that whoever shows them looks at once."""
+        while True:
+            await self._alerted.wait()
+            self._alerted.clear()
+            await self._told(ALERTS, b"")
+
+    async def _told(self, name: str, body: bytes) -> None:
+        with suppress(BusDown):
+            await self._calls.tell(name, body)

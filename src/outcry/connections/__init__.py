@@ -1,0 +1,1 @@
+"""Broker connections of users, and the vault of their credentials."""

@@ -1,0 +1,74 @@
+"""What connections are made with, and which may be made here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outcry.base.clock import Clock
+from outcry.connections.adapters import Adapter, Kit
+from outcry.connections.model import Broker, ConnectionRow, ConnectionStore
+from outcry.connections.vault import Vault, VaultBroken
+from outcry.connections.wanted import wanted_by
+from outcry.live.partitions import partition_of
+from outcry.market.instruments import Universe
+from outcry.trades.feed import Feed
+
+
+class NotHere(Exception):
+    """A broker cannot be connected by this service; `code` says why, as `ConnectionRefused` does."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What may be connected here. `local`: this service runs on the users' own machine; `closed`: nothing at all, for
+    its market is an invented one."""
+
+    local: bool = False
+    closed: bool = False
+
+    def refusal(self, broker: Broker) -> str:
+        """Why a broker cannot be connected by this service; empty where it can."""
+        if self.closed:
+            return "invented"
+        if not (broker.hosted or self.local):
+            return "not_hosted"
+        return "" if broker.installed else "not_installed"
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What connections are made with. `places`: of each broker, see `Kit.places`; `rush`: see `Kit`."""
+
+    store: ConnectionStore
+    vault: Vault
+    adapters: Mapping[str, Adapter]
+    universe: Universe
+    clock: Clock
+    places: Mapping[str, Mapping[str, str]]
+    rules: Rules = Rules()
+    rush: float = 1.0
+
+    def kit(self, row: ConnectionRow) -> Kit:
+        """What an adapter is given for a connection."""
+        wanted = wanted_by(self.universe, row.symbols, self.clock)
+        return Kit(self.universe, self.clock, wanted, self.places.get(row.broker, {}), self.rush)
+
+    def feed(self, row: ConnectionRow) -> Feed:
+        """A connection's feed: the one way to one, whoever asks. Blocks. Raises `NotHere`, `BadEntry`, `ImportError`,
+        `VaultBroken`, `StoreBusy`."""
+        adapter = self.adapters.get(row.broker)
+        refusal = self.rules.refusal(adapter.broker) if adapter else "unknown_broker"
+        if adapter is None or refusal:
+            raise NotHere(refusal)
+        kept = self.store.entries(row.id)
+        if kept is None:
+            raise VaultBroken(f"connection {row.id} has no stored credentials")
+        return adapter.feed(self.vault.open(row, kept), self.kit(row))
+
+
+def partition_of_feed(owner: int, feed: str) -> int:
+    """The partition of a person's connection to a broker: whoever owns it runs the feed."""
+    return partition_of(f"{owner}/{feed}")

@@ -1,0 +1,190 @@
+"""A person's own feeds as the pages know them: broker connections, and what the person's own programs push.
+
+Rules kept: a user's connections are told to that user alone; entries are sealed before they are kept and shown to
+nobody; hosts are the vendor's: brokers that are reached on the user's machine are connected there, by the agent, unless
+this service is said to run there.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from outcry.connections.adapters import BadEntry
+from outcry.connections.attempts import Attempts
+from outcry.connections.lifecycle import Sign, moved
+from outcry.connections.model import (
+    MOST_ROOTS,
+    Broker,
+    ConnectionPhase,
+    ConnectionRefused,
+    ConnectionRow,
+    Finding,
+)
+from outcry.connections.parts import Parts
+from outcry.connections.pushed import PushedConnections
+from outcry.connections.streams import Runs
+from outcry.live.registry import Board
+
+#: How much of a secret tells its owner which it is.
+_HINT = 4
+_SHORTEST_HINTED = 12
+
+
+class BrokerConnections:
+    """Implements `ports.connections.Connections`. `runs`: what runs those that are connected."""
+
+    def __init__(self, parts: Parts, runs: Runs, board: Board) -> None:
+        self._parts, self._runs = parts, runs
+        self._store, self._pushed = parts.store, PushedConnections(board)
+        self._attempts = Attempts()
+
+    def brokers(self) -> Sequence[Broker]:
+        """See `Connections`."""
+        return [adapter.broker for adapter in self._parts.adapters.values()]
+
+    def connectable(self, broker: Broker) -> bool:
+        """See `Connections`."""
+        return not self._parts.rules.refusal(broker)
+
+    def connections(self, user_id: int) -> Sequence[ConnectionRow]:
+        """See `Connections`. What is pushed comes last; its rows have `PUSHED` for a broker."""
+        own = self._store.rows(user_id)
+        brokers = {row.broker for row in own} | self._runs.held(user_id)
+        return [*own, *self._pushed.connections(user_id, brokers)]
+
+    def counts(self) -> Mapping[ConnectionPhase, int]:
+        """See `Connections`."""
+        return Counter(row.phase for row in self._store.rows())
+
+    def reserved(self, user_id: int) -> Collection[str]:
+        """Names of feeds that are this user's connections, under which nothing is pushed."""
+        return {row.broker for row in self._store.rows(user_id)}
+
+    def connect(
+        self,
+        user_id: int,
+        broker: str,
+        label: str,
+        given: Mapping[str, str],
+        roots: Sequence[str],
+        now_ns: int,
+    ) -> int:
+        """See `Connections`."""
+        found = next((one for one in self.brokers() if one.id == broker), None)
+        if found is None:
+            raise ConnectionRefused("unknown_broker", "broker")
+        row = ConnectionRow(
+            0, user_id, broker, label, ConnectionPhase.CONNECTING, "connecting", now_ns, self._roots(roots),
+            _hint(found, given),
+        )  # fmt: skip
+        self._judge(row, given)
+        if any(
+            row.label == broker and row.phase is not ConnectionPhase.PAUSED for row in self._pushes(user_id)
+        ):
+            raise ConnectionRefused("pushed")
+        self._count(row, now_ns)
+        number = self._store.add(row, self._parts.vault.seal(user_id, broker, given), now_ns)
+        self._runs.wake()
+        return number
+
+    def renew(self, user_id: int, connection_id: int, given: Mapping[str, str], now_ns: int) -> bool:
+        """See `Connections`."""
+        row = self._own(user_id, connection_id)
+        if row is None:
+            return False
+        self._judge(row, given)
+        self._count(row, now_ns)
+        broker = self._parts.adapters[row.broker].broker
+        seal = self._parts.vault.seal(user_id, row.broker, given)
+        if not self._store.renew(connection_id, _hint(broker, given), seal):
+            return False
+        return self._sign(row, Sign.ASKED, "connecting", now_ns)
+
+    def choose(self, user_id: int, connection_id: int, roots: Sequence[str], label: str) -> bool:
+        """See `Connections`."""
+        row = self._own(user_id, connection_id)
+        if row is None or not self._store.change(connection_id, self._roots(roots), label):
+            return False
+        self._runs.wake()
+        return True
+
+    def pause(self, user_id: int, connection_id: int, now_ns: int) -> bool:
+        """See `Connections`."""
+        row = self._own(user_id, connection_id)
+        return row is not None and self._sign(row, Sign.PAUSED, "paused", now_ns)
+
+    def resume(self, user_id: int, connection_id: int, now_ns: int) -> bool:
+        """See `Connections`. One that runs is begun anew."""
+        row = self._own(user_id, connection_id)
+        if row is None:
+            return False
+        self._count(row, now_ns)
+        return self._sign(row, Sign.ASKED, "connecting", now_ns)
+
+    def disconnect(self, user_id: int, connection_id: int, now_ns: int) -> bool:
+        """See `Connections`."""
+        if self._own(user_id, connection_id) is None or not self._store.remove(connection_id):
+            return False
+        self._runs.wake()
+        return True
+
+    async def check(self, user_id: int, connection_id: int) -> Sequence[Finding] | None:
+        """See `Connections`."""
+        row = await asyncio.to_thread(self._own, user_id, connection_id)
+        return None if row is None else await self._runs.check(row)
+
+    def _sign(self, row: ConnectionRow, sign: Sign, code: str, now_ns: int) -> bool:
+        """Move a connection on as a person wants it, whatever it did meanwhile; False where it is gone."""
+        anew = sign is Sign.ASKED
+        while not self._store.move(row.id, row.phase, moved(row.phase, sign), code, now_ns, anew=anew):
+            again = self._own(row.user_id, row.id)
+            if again is None:
+                return False
+            row = again
+        self._runs.wake()
+        return True
+
+    def _count(self, row: ConnectionRow, now_ns: int) -> None:
+        if not self._attempts.take(row.user_id, row.broker, now_ns):
+            raise ConnectionRefused("too_soon")
+
+    def _own(self, user_id: int, connection_id: int) -> ConnectionRow | None:
+        return next((row for row in self._store.rows(user_id) if row.id == connection_id), None)
+
+    def _pushes(self, user_id: int) -> Sequence[ConnectionRow]:
+        return self._pushed.connections(user_id, self._runs.held(user_id))
+
+    def _roots(self, roots: Sequence[str]) -> tuple[str, ...]:
+        """Products chosen, in order, once each."""
+        products = self._parts.universe.products
+        chosen = tuple(dict.fromkeys(roots))
+        known = all(root in products and not products[root].parent for root in chosen)
+        if not chosen or len(chosen) > MOST_ROOTS or not known:
+            raise ConnectionRefused("roots", "roots")
+        return chosen
+
+    def _judge(self, row: ConnectionRow, given: Mapping[str, str]) -> None:
+        """Refuse a broker that is not connected here, and entries that cannot be right; nothing is asked of the
+        vendor."""
+        adapter = self._parts.adapters[row.broker]
+        if refusal := self._parts.rules.refusal(adapter.broker):
+            raise ConnectionRefused(refusal)
+        for field in adapter.broker.fields:
+            value = given.get(field.name, "")
+            if not value and not field.optional:
+                raise ConnectionRefused("missing", field.name)
+            if value and field.options and value not in field.options:
+                raise ConnectionRefused("rejected", field.name)
+        try:
+            adapter.feed(given, self._parts.kit(replace(row)))
+        except BadEntry as problem:
+            raise ConnectionRefused(problem.code, problem.field) from None
+        except ImportError:
+            raise ConnectionRefused("not_installed") from None
+
+
+def _hint(broker: Broker, given: Mapping[str, str]) -> str:
+    """The end of the first secret that is long enough for its end to give nothing away."""
+    secrets = (given.get(field.name, "") for field in broker.fields if field.secret)
+    return next((secret[-_HINT:] for secret in secrets if len(secret) >= _SHORTEST_HINTED), "")

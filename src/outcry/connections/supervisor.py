@@ -1,0 +1,303 @@
+"""Runs connections: a feed for each that is to be tried, attached to its streams, and its phase as its streams stand.
+
+Rules kept: the store says what is to run, so a process that begins anew runs the same; a phase is moved by the table
+alone, and written only where nobody has moved it meanwhile; entries are opened when a feed is made, and kept nowhere.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from outcry.base.backoff import Pauses
+from outcry.base.log_events import LogEvent
+from outcry.connections.adapters import BadEntry
+from outcry.connections.checking import not_begun, of_feed, of_running
+from outcry.connections.judging import FAULTY, UNBORN, judged
+from outcry.connections.lifecycle import RESTING, Sign, moved
+from outcry.connections.model import ConnectionPhase, ConnectionRow, Finding
+from outcry.connections.parts import NotHere, Parts, partition_of_feed
+from outcry.connections.streams import Streams
+from outcry.connections.vault import VaultBroken
+from outcry.database.errors import StoreBusy
+from outcry.live.model import StreamKey
+from outcry.live.partitions import PARTITIONS
+from outcry.live.stream_status import Told
+
+#: How often streams are looked at, and how often the store is, where nobody says that it has changed.
+LOOK_S, READ_S = 0.25, 5.0
+#: Of each broker so many connections are begun at a look: vendors count how many come from one address.
+STARTS_A_LOOK = 1
+#: A contract whose stream is not there by then has met a fault.
+BORN_S = 5.0
+#: A feed that met a fault of ours is made anew after so long, and twice as long each time.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Run:
+    """A connection that is tried. `row`: as it was begun with."""
+
+    row: ConnectionRow
+    task: asyncio.Task[None]
+    pauses: Pauses
+    begun_s: float
+
+
+class Supervisor:
+    """Runs connections on the running event loop: all of them, or where there are `several` processes that do, those of
+    the partitions this one has. `streams`: what their feeds become. Implements `Runs`."""
+
+    def __init__(self, streams: Streams, parts: Parts, *, several: bool = False) -> None:
+        self._streams, self._parts = streams, parts
+        #: Partitions of feeds that are this process's; None: all.
+        self._owned: set[int] | None = set() if several else None
+        self._rows: dict[int, ConnectionRow] = {}
+        self._runs: dict[int, _Run] = {}
+        #: Before which a connection is not begun again, and what comes after that.
+        self._resting: dict[int, tuple[float, Pauses]] = {}
+        #: Partitions in which streams that a connection ended before may have left are still to be looked for.
+        self._unswept: set[int] = set() if several else set(range(PARTITIONS))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._thread = ThreadPoolExecutor(2, "outcry-connections")
+
+    # -- life
+
+    async def start(self) -> None:
+        """Begin with what the store says."""
+        self._loop = asyncio.get_running_loop()
+        self._changed.set()
+        self._task = self._loop.create_task(self._run(), name="connections")
+
+    async def stop(self) -> None:
+        """End every feed; phases stay as they are."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await asyncio.gather(*(self._end(number) for number in list(self._runs)))
+        self._thread.shutdown()
+
+    async def gained(self, partition: int) -> None:
+        """Connections of a partition are this process's now."""
+        if self._owned is not None:
+            self._owned.add(partition)
+            self._unswept.add(partition)
+            self._changed.set()
+
+    async def lost(self, partition: int) -> None:
+        """Another process has a partition from now on: nothing of it runs here when this returns."""
+        if self._owned is not None:
+            self._owned.discard(partition)
+            self._unswept.discard(partition)
+            gone = [number for number, run in self._runs.items() if not self._is_ours(run.row)]
+            await asyncio.gather(*(self._end(number) for number in gone))
+
+    def _is_ours(self, row: ConnectionRow) -> bool:
+        return self._owned is None or partition_of_feed(row.user_id, row.broker) in self._owned
+
+    def wake(self) -> None:
+        """See `Runs`."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    def held(self, user_id: int) -> set[str]:
+        """See `Runs`."""
+        return {row.broker for row in list(self._rows.values()) if row.user_id == user_id}
+
+    async def check(self, row: ConnectionRow) -> Sequence[Finding]:
+        """See `Runs`: one that runs is looked at as it runs; one that does not is tried aside."""
+        parts = self._parts
+        if row.id in self._runs:
+            return of_running(self._told(row), self._streams.history)
+        if row.phase is ConnectionPhase.NEEDS_SIGN_IN:  # that is known: vendors lock out whoever insists
+            return not_begun(row.code)
+        try:
+            feed = await self._ask(lambda: parts.feed(row))
+        except NotHere as problem:
+            return not_begun(problem.code)
+        except BadEntry:
+            return not_begun("wrong_entry")
+        except ImportError:
+            return not_begun("not_installed")
+        except VaultBroken:
+            return not_begun("entries_lost")
+        return await of_feed(feed, parts.kit(row).wanted(), parts.clock.now_ns(), parts.rush)
+
+    async def _run(self) -> None:
+        loop, read_s = asyncio.get_running_loop(), 0.0
+        while True:
+            try:
+                if self._changed.is_set() or loop.time() >= read_s:
+                    self._changed.clear()
+                    read_s = loop.time() + READ_S / self._parts.rush
+                    rows = await self._ask(self._parts.store.rows)
+                    await self._reconcile({row.id: row for row in rows if self._is_ours(row)})
+                await self._judge()
+            except StoreBusy as problem:
+                read_s = 0.0  # at the next look
+                self._streams.tell(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
+                self._streams.tell(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
+            with suppress(TimeoutError):
+                # not `wait_for`, which may lose that we are to stop
+                async with asyncio.timeout(LOOK_S / self._parts.rush):
+                    await self._changed.wait()
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        """Do something that blocks, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    # -- what runs is what is to run
+
+    async def _reconcile(self, rows: Mapping[int, ConnectionRow]) -> None:
+        before, self._rows = self._rows, dict(rows)
+        unswept, self._unswept = self._unswept, set[int]()  # of partitions that `rows` is of
+        for number, run in list(self._runs.items()):
+            row = rows.get(number)
+            if (
+                row is None
+                or row.phase in RESTING
+                or row.symbols != run.row.symbols
+                or _asked(before.get(number), row)
+            ):
+                await self._end(number)
+        self._retire(before, unswept)
+        now_s = asyncio.get_running_loop().time()
+        starts: Counter[str] = Counter()
+        for number, row in rows.items():
+            if not self._is_ours(row):
+                continue  # lost meanwhile
+            if row.phase in RESTING:
+                self._rest(row)
+            elif number not in self._runs and (
+                number not in self._resting or now_s >= self._resting[number][0]
+            ):
+                starts[row.broker] += 1
+                if starts[row.broker] <= STARTS_A_LOOK:
+                    await self._begin_or_wait(row)
+                else:
+                    self._changed.set()
+
+    async def _begin_or_wait(self, row: ConnectionRow) -> None:
+        """Begin a connection; a fault of ours costs it a pause, and the others nothing."""
+        try:
+            await self._begin(row)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
+            self._streams.tell(
+                LogEvent.CONNECTION_START_FAILED, connection_id=row.id, problem=type(problem).__name__
+            )
+            self._wait(row.id, self._pauses(row.id))
+
+    def _wait(self, number: int, pauses: Pauses) -> None:
+        self._resting[number] = (asyncio.get_running_loop().time() + pauses.next_s(), pauses)
+
+    def _pauses(self, number: int) -> Pauses:
+        """Those of a connection, which go on growing, or new ones."""
+        resting = self._resting.pop(number, None)
+        return resting[1] if resting else Pauses(self._parts.rush, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+
+    async def _begin(self, row: ConnectionRow) -> None:
+        parts = self._parts
+        try:
+            feed = await self._ask(lambda: parts.feed(row))
+        except NotHere as problem:
+            await self._move(row, Sign.REFUSED, problem.code)
+            return
+        except (BadEntry, ImportError) as problem:
+            code = "wrong_entry" if isinstance(problem, BadEntry) else "not_installed"
+            await self._move(row, Sign.REFUSED, code)
+            return
+        except VaultBroken as problem:
+            self._streams.tell(LogEvent.CREDENTIALS_NOT_DECRYPTED, connection_id=row.id, problem=str(problem))
+            await self._move(row, Sign.LOGIN_REFUSED, "entries_lost")
+            return
+        if not self._is_ours(row):
+            await feed.close()
+            return
+        now_s = asyncio.get_running_loop().time()
+        task = self._streams.attach(row.user_id, feed)
+        self._runs[row.id] = _Run(row, task, self._pauses(row.id), now_s)
+
+    async def _end(self, number: int) -> None:
+        run = self._runs.pop(number, None)
+        if run is not None:
+            run.task.cancel()  # once: it sees to the end of its streams itself, and is not to be disturbed in that
+            await asyncio.wait([run.task])
+
+    def _rest(self, row: ConnectionRow) -> None:
+        """Streams of a connection that rests say why."""
+        for key in self._streams.streams(row.user_id, row.broker):
+            self._streams.refuse(key, row.code)
+
+    def _retire(self, before: Mapping[int, ConnectionRow], unswept: set[int]) -> None:
+        """Streams that a connection is to bring no more are not shown, nor are those of one that was ended; nor, when
+        we begin, those that a connection ended before may have left. What an agent pushes under a broker's name comes
+        back with its next push."""
+        wanted = {(row.user_id, row.broker): set(row.symbols) for row in self._rows.values()}
+        looked_at = {(row.user_id, row.broker) for row in before.values() if self._is_ours(row)}
+        if unswept:
+            feeds = self._streams.feeds()
+            if feeds is None:
+                self._unswept |= unswept if self._owned is None else unswept & self._owned
+            looked_at |= {
+                (owner, feed)
+                for owner, feed in feeds or ()
+                if owner and feed in self._parts.adapters and partition_of_feed(owner, feed) in unswept
+            }
+        for feed in looked_at:
+            for key in self._streams.streams(*feed):
+                if key.contract.root not in wanted.get(feed, ()):
+                    self._streams.retire(key)
+
+    # -- how it stands
+
+    def _told(self, row: ConnectionRow) -> Mapping[StreamKey, Told | None]:
+        """The streams of what a connection brings now, and what they say; None for one that has not begun."""
+        brought = sorted(self._streams.brought(row.user_id, row.broker))
+        keys = [StreamKey(row.user_id, row.broker, contract) for contract in brought]
+        return {key: self._streams.told(key) for key in keys}
+
+    async def _judge(self) -> None:
+        for number, run in list(self._runs.items()):
+            row = self._rows.get(number)
+            if row is None or not self._is_ours(row):
+                continue
+            late = asyncio.get_running_loop().time() - run.begun_s > BORN_S / self._parts.rush
+            unborn = FAULTY if late else UNBORN
+            sign, code = judged([told or unborn for told in self._told(row).values()])
+            if run.task.done() and sign not in {Sign.LOGIN_REFUSED, Sign.REFUSED}:
+                del self._runs[number]  # a fault of ours, which the engine has told
+                self._wait(number, run.pauses)
+            await self._move(row, sign, code)
+
+    async def _move(self, row: ConnectionRow, sign: Sign, code: str) -> None:
+        """Move a connection on, in the store and here; whoever moved it meanwhile is heard first."""
+        phase = moved(row.phase, sign)
+        if (phase, code) == (row.phase, row.code):
+            return
+        now_ns = self._parts.clock.now_ns()
+        done = await self._ask(lambda: self._parts.store.move(row.id, row.phase, phase, code, now_ns))
+        if not done:
+            self._changed.set()
+            return
+        self._rows[row.id] = replace(row, phase=phase, code=code, since_ns=now_ns)
+        if phase in RESTING:
+            if row.id in self._runs:
+                await self._end(row.id)
+            self._rest(self._rows[row.id])
+
+
+def _asked(before: ConnectionRow | None, row: ConnectionRow) -> bool:
+    """Whether a person has asked for a connection that runs: nobody else moves one but we."""
+    return (
+        before is not None
+        and (row.phase, row.code) == (ConnectionPhase.CONNECTING, "connecting")
+        and row.since_ns != before.since_ns
+    )

@@ -1,0 +1,92 @@
+"""The vault's keys as the database knows them, and entries by the key they are under, in SQLite or PostgreSQL, through
+SQLAlchemy Core.
+
+Rule kept: a key is retired only in the transaction that finds nothing under it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import func, select, update
+
+from outcry.connections.model import ConnectionPhase, ConnectionRow, SealedEntries
+from outcry.connections.store import read_connection, read_entries, shred
+from outcry.connections.vault_model import VaultKeyRow
+from outcry.database import schema
+from outcry.database.database import Database
+
+_CONNECTIONS, _CREDENTIALS, _KEYS = schema.connections, schema.credentials, schema.vault_keys
+
+
+class SqlVaultStore:
+    """Implements `ports.vault.VaultStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def vault_keys(self) -> Sequence[VaultKeyRow]:
+        """See `VaultStore`."""
+        query = select(_KEYS).order_by(_KEYS.c.made_ns, _KEYS.c.kid)
+        with self._database.reading() as connection:
+            return [VaultKeyRow(**row) for row in connection.execute(query).mappings()]
+
+    def add_vault_key(self, kid: str, canary: bytes, now_ns: int) -> bool:
+        """See `VaultStore`."""
+        known = select(func.count()).where(_KEYS.c.kid == kid)
+        with self._database.write("people") as connection:
+            if connection.execute(known).scalar_one():
+                return False
+            connection.execute(_KEYS.insert().values(kid=kid, canary=canary, made_ns=now_ns))
+            return True
+
+    def uses(self) -> Mapping[str, int]:
+        """See `VaultStore`."""
+        query = select(_CREDENTIALS.c.kid, func.count()).group_by(_CREDENTIALS.c.kid)
+        with self._database.reading() as connection:
+            return {row.kid: row[1] for row in connection.execute(query)}
+
+    def not_under(self, kid: str, after_id: int, limit: int) -> Sequence[tuple[ConnectionRow, SealedEntries]]:
+        """See `VaultStore`."""
+        query = (
+            select(_CONNECTIONS, _CREDENTIALS)
+            .join_from(_CONNECTIONS, _CREDENTIALS)
+            .where(_CREDENTIALS.c.kid != kid, _CONNECTIONS.c.id > after_id)
+            .order_by(_CONNECTIONS.c.id)
+            .limit(limit)
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query).mappings()
+            return [(read_connection(row), read_entries(row)) for row in rows]
+
+    def rewrap(self, old: SealedEntries, new: SealedEntries) -> bool:
+        """See `VaultStore`."""
+        column = _CREDENTIALS.c
+        query = update(_CREDENTIALS).where(
+            column.connection_id == old.connection_id, column.version == old.version, column.kid == old.kid
+        )
+        with self._database.write("people") as connection:
+            return connection.execute(query.values(kid=new.kid, wrapped=new.wrapped)).rowcount == 1
+
+    def retire(self, kid: str, now_ns: int) -> bool:
+        """See `VaultStore`."""
+        used = select(func.count()).where(_CREDENTIALS.c.kid == kid)
+        query = update(_KEYS).where(_KEYS.c.kid == kid, _KEYS.c.retired_ns.is_(None))
+        # It takes the turn to write before it looks: whoever keeps entries does too, and reads the keys in it.
+        with self._database.write("people") as connection:
+            if connection.execute(used).scalar_one():
+                return False
+            connection.execute(query.values(retired_ns=now_ns))
+            return True
+
+    def forget_under(self, kids: Sequence[str], code: str, now_ns: int) -> int:
+        """See `VaultStore`."""
+        under = select(_CREDENTIALS.c.connection_id).where(_CREDENTIALS.c.kid.in_(kids))
+        again = {"phase": ConnectionPhase.NEEDS_SIGN_IN.value, "code": code, "since_ns": now_ns}
+        with self._database.write("people") as connection:
+            numbers = list(connection.execute(under).scalars())
+            for number in numbers:
+                shred(connection, number)
+            connection.execute(update(_CONNECTIONS).where(_CONNECTIONS.c.id.in_(numbers)).values(again))
+            retired = update(_KEYS).where(_KEYS.c.kid.in_(kids), _KEYS.c.retired_ns.is_(None))
+            connection.execute(retired.values(retired_ns=now_ns))
+        self._database.scrub()
+        return len(numbers)

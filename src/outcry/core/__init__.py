@@ -1,1 +1,0 @@
-"""Pure market logic: no input or output, no clock, no chance."""

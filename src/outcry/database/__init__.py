@@ -1,0 +1,1 @@
+"""The schema, its migrations and the connection to SQLite or PostgreSQL."""

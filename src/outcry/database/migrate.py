@@ -1,0 +1,75 @@
+"""Brings a database to the schema of this program, through Alembic's migrations.
+
+Rules kept: a database of a newer program is refused, never touched. Of processes that start at once one migrates, the
+others wait for it. A migration only adds, so that processes of the program before it, which looked at the schema when
+they started and do not look again, go on with it until each is replaced: a rolling upgrade.
+"""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from outcry.database.database import be_patient
+from outcry.database.turns import to_migrate
+
+HEAD = "0010"
+_FOLDER = Path(__file__).parent / "migrations"
+#: A big table takes its time, and others wait for it.
+_PATIENCE_S = 3600.0
+
+
+class SchemaTooNew(Exception):
+    """The database was migrated by a newer Outcry."""
+
+
+class NotUnicode(Exception):
+    """The database's encoding does not hold every text."""
+
+
+def current(engine: Engine) -> str | None:
+    """The migration the database stands at; None for an empty one."""
+    with engine.connect() as connection:
+        return _current(connection)
+
+
+def migrate(engine: Engine) -> bool:
+    """Apply what is missing; return whether anything was. Raises `SchemaTooNew` and `NotUnicode`."""
+    if current(engine) == HEAD:
+        return False
+    from alembic import command  # noqa: PLC0415 - a fifth of a second that a database in order need not pay
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.script import ScriptDirectory  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    with engine.execution_options(sqlite_begin="BEGIN IMMEDIATE").connect() as connection, connection.begin():
+        be_patient(connection, _PATIENCE_S)
+        to_migrate(connection)
+        _check_encoding(connection)
+        at = _current(connection)  # another process may have migrated meanwhile
+        if at is not None and at not in known:
+            raise SchemaTooNew(
+                f"the database stands at migration {at}, which this Outcry does not know: use a newer one"
+            )
+        if at != HEAD:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    return at != HEAD
+
+
+def _check_encoding(connection: Connection) -> None:
+    """SQLite knows none but Unicode; PostgreSQL's is chosen when a database is made, by where its server was set up."""
+    if connection.dialect.name == "postgresql":
+        encoding = connection.execute(text("SHOW server_encoding")).scalar_one()
+        if encoding != "UTF8":
+            raise NotUnicode(
+                f"the database's encoding is {encoding}, in which not every text can be kept: make one in UTF8, by "
+                "`createdb -T template0 -E UTF8 NAME`"
+            )
+
+
+def _current(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -1,0 +1,283 @@
+"""The tables, once, for SQLite and PostgreSQL. Times are ns UTC, prices 10⁻⁹; those of sessions are in profiles.
+
+Rule kept: every change to this module comes with a migration; a test compares the two.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Date,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from outcry.database import connection_schema, delivery_schema
+from outcry.database.naming import metadata
+
+subscriptions, attempts = delivery_schema.subscriptions, delivery_schema.attempts
+lanes, outbox = delivery_schema.lanes, delivery_schema.outbox
+connections, credentials = connection_schema.connections, connection_schema.credentials
+vault_keys = connection_schema.vault_keys
+
+#: One row that every write transaction moves on, so that other processes see that something changed: `n` where an
+#: answer may be another from now on, `people` where only who is signed in, or what people keep for themselves, changed.
+revision = Table(
+    "revision",
+    metadata,
+    Column("n", BigInteger, nullable=False),
+    Column("people", BigInteger, nullable=False, server_default="0"),
+)
+
+#: `handle` has a default for the moment only in which a migration adds it; `totp_step`: the last one used;
+#: `credentials_version`: see `ports.identity.UserRow`.
+users = Table(
+    "users",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("email", Text, nullable=False, unique=True),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("role", Text, nullable=False, server_default="member"),
+    Column("tier", Text, nullable=False, server_default="free"),
+    Column("disabled_ns", BigInteger),
+    Column("password_hash", Text),
+    Column("totp_sealed", LargeBinary),
+    Column("totp_step", BigInteger),
+    Column("handle", LargeBinary, nullable=False, server_default=""),
+    Column("language", Text, nullable=False, server_default=""),
+    Column("time_zone", Text, nullable=False, server_default="America/New_York"),
+    Column("theme", Text, nullable=False, server_default="auto"),
+    Column("digest_hour", Integer, nullable=False, server_default="17"),
+    Column("shortcuts", Integer, nullable=False, server_default="1"),
+    Column("openid", Text),
+    Column("credentials_version", BigInteger, nullable=False, server_default="0"),
+    Index("uq_users_handle", "handle", unique=True),
+    Index("uq_users_openid", "openid", unique=True),
+)
+
+passkeys = Table(
+    "passkeys",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("credential_id", LargeBinary, nullable=False, unique=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("transports", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("last_used_ns", BigInteger),
+)
+
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True),
+    Column("digest", LargeBinary, primary_key=True),
+    Column("used_ns", BigInteger),
+)
+
+#: Browsers signed in; `sessions` are the market's.
+browser_sessions = Table(
+    "browser_sessions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("seen_ns", BigInteger, nullable=False),
+    Column("confirmed_ns", BigInteger, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("ended_ns", BigInteger),
+)
+
+#: One-time tokens. `details` is JSON, as in `audit`.
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("purpose", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("user_id", ForeignKey("users.id")),
+    Column("email", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("browser", LargeBinary),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("expires_ns", BigInteger, nullable=False),
+    Column("spent_ns", BigInteger),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Column("agent", Text, nullable=False),
+    Index("ix_audit_user_id_id", "user_id", "id"),
+)
+
+#: `replaced_by`: the key that was made in this one's place.
+#: `changed`: the revision of answers by which what a key may do was last changed, or what its user may.
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("user_id", ForeignKey("users.id"), nullable=False, index=True),
+    Column("tier", Text, nullable=False),
+    Column("prefix", Text, nullable=False, index=True),
+    Column("digest", LargeBinary, nullable=False, unique=True),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("revoked_ns", BigInteger),
+    Column("role", Text, nullable=False, server_default="read"),
+    Column("label", Text, nullable=False, server_default=""),
+    Column("expires_ns", BigInteger),
+    Column("last_used_ns", BigInteger),
+    Column("replaced_by", Integer),
+    Column("changed", BigInteger, nullable=False, server_default="0"),
+    Index("ix_keys_changed_id", "changed", "id"),
+)
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("grantee", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("roots", Text, nullable=False),
+    Column("from_date", Date),
+    Column("until_date", Date),
+    Column("embargo_ns", BigInteger, nullable=False),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("revoked_ns", BigInteger),
+    Column("licence", Text, nullable=False, server_default=""),
+)
+
+#: Who made and who withdrew each grant; rows are only ever added. `by`: an address, or `command`; `attested`: what was
+#: declared with it, word for word, empty where nothing had to be.
+grant_log = Table(
+    "grant_log",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("grant_id", ForeignKey("grants.id"), nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("attested", Text, nullable=False),
+)
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("owner", Integer, primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+)
+
+_COUNTS = ("rows", "volume", "off_tick", "out_of_order", "first_ns", "last_ns", "received_ns")
+
+#: `digest`: the SHA-256 of the tape file, empty until it was verified; `checksum`: see `store.checksums`.
+recordings = Table(
+    "recordings",
+    metadata,
+    Column("owner", Integer, primary_key=True),
+    Column("contract", Text, primary_key=True),
+    Column("trade_date", Date, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("quality", Text, primary_key=True),
+    Column("path", Text, nullable=False, unique=True),
+    *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
+    Column("spans", Text, nullable=False),
+    Column("digest", Text, nullable=False, server_default=""),
+    Column("from_feed", Integer, nullable=False, server_default="0"),
+    Column("checksum", LargeBinary),
+)
+
+#: Which recordings each import brought rows of: an import known by its digest is taken in again where one is damaged.
+import_recordings = Table(
+    "import_recordings",
+    metadata,
+    Column("owner", Integer, primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("contract", Text, primary_key=True),
+    Column("trade_date", Date, primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("quality", Text, primary_key=True),
+    Index("ix_import_recordings_owner_contract_trade_date", "owner", "contract", "trade_date"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("owner", Integer, primary_key=True),
+    Column("contract", Text, primary_key=True),
+    Column("trade_date", Date, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("root", Text, nullable=False),
+    Column("open_ns", BigInteger, nullable=False),
+    Column("close_ns", BigInteger, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("quality", Text, nullable=False),
+    Column("complete", Integer, nullable=False),
+    Column("short", Integer, nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in _COUNTS),
+    Column("profile", LargeBinary, nullable=False),
+    Column("holes", Text, nullable=False, server_default="[]"),
+    Column("activity", Text, nullable=False, server_default="[]"),
+    Column("checksum", LargeBinary),
+    Index("ix_sessions_owner_root", "owner", "root"),
+)
+
+#: `seq` is the order of commit and never used twice, whatever is deleted: readers go on after the last they saw.
+#: `written_ns`: when it was recorded by the machine's clock, which the outbox goes by; `recorded_ns` is by its feed's.
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("seq", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("owner", Integer, nullable=False),
+    Column("feed", Text, nullable=False),
+    Column("contract", Text, nullable=False),
+    Column("symbol", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("severity", Text, nullable=False),
+    Column("session", Text, nullable=False),
+    Column("trade_date", Date, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("price_e9", BigInteger, nullable=False),
+    Column("ref", Text, nullable=False),
+    Column("params", Text, nullable=False),
+    Column("invented", Integer, nullable=False),
+    Column("recorded_ns", BigInteger),
+    Column("written_ns", BigInteger),
+    Column("checksum", LargeBinary),
+    UniqueConstraint("owner", "feed", "key"),
+    Index("ix_alerts_owner_seq", "owner", "seq"),
+    Index("ix_alerts_owner_symbol_trade_date", "owner", "symbol", "trade_date"),
+    sqlite_autoincrement=True,
+)
+
+#: Up to where each stream's alerts are recorded. `stream`: owner, feed and contract, `0/demo/ESZ2026`.
+positions = Table(
+    "positions",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("stream", Text, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)

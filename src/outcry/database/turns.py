@@ -1,0 +1,63 @@
+"""What a transaction holds before it goes by what it reads, so that on PostgreSQL it stays so until it ends.
+
+Rule kept: things are held in one order, so that no two transactions wait for each other: the row of the revision
+(`Database.write`), the turn to record, users, subscriptions, lanes by their number, and what is in them. SQLite has one
+writer at a time and needs none of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, func, select, text
+
+from outcry.database import schema
+
+_IDS = bindparam("ids", expanding=True)
+#: Names our advisory locks among whatever else uses the database.
+_NAMESPACE = 0x4F75_7463  # "Outc"
+_MIGRATE, _RECORD = 1, 2
+_SUBSCRIPTIONS = select(schema.subscriptions.c.id).where(schema.subscriptions.c.id.in_(_IDS))
+_LANES = select(schema.lanes.c.subscription_id).where(schema.lanes.c.subscription_id.in_(_IDS))
+_IN_ORDER = (
+    _SUBSCRIPTIONS.order_by(schema.subscriptions.c.id).with_for_update(read=True, key_share=True),
+    _LANES.order_by(schema.lanes.c.subscription_id).with_for_update(),
+)
+
+
+def to_migrate(connection: Connection) -> None:
+    """Wait until no other process migrates."""
+    _take(connection, _MIGRATE)
+
+
+def to_record(connection: Connection) -> None:
+    """Wait until no other transaction records alerts or enters them in the outbox: numbers are then given in the order
+    in which what has them can be read."""
+    _take(connection, _RECORD)
+
+
+def with_user(connection: Connection, user_id: int) -> None:
+    """Hold a user's row, for what is the user's."""
+    users = schema.users
+    connection.execute(select(users.c.id).where(users.c.id == user_id).with_for_update(key_share=True))
+
+
+def with_lanes(connection: Connection, subscription_ids: Sequence[int]) -> None:
+    """Hold lanes; their subscriptions are not removed meanwhile."""
+    if connection.dialect.name == "postgresql":
+        for query in _IN_ORDER:
+            connection.execute(query, {"ids": list(subscription_ids)})
+
+
+def with_lanes_of(
+    connection: Connection, subscription_ids: Any, values: Mapping[str, Any] | None = None
+) -> None:
+    """Hold the lanes of as many subscriptions as a query finds."""
+    if connection.dialect.name == "postgresql":
+        number = schema.lanes.c.subscription_id
+        held = select(number).where(number.in_(subscription_ids)).order_by(number).with_for_update()
+        connection.execute(select(func.count()).select_from(held.subquery()), values or {})
+
+
+def _take(connection: Connection, which: int) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:a, :b)"), {"a": _NAMESPACE, "b": which})

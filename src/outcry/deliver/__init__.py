@@ -1,1 +1,0 @@
-"""Reaching others outside: mail servers, OpenID providers."""

@@ -1,0 +1,1 @@
+"""Alerts to receivers: subscriptions, outbox, dispatch and channels."""

@@ -1,0 +1,85 @@
+"""One attempt at telling a chat of alerts, whichever chat it is.
+
+Rules kept: nothing is sent but to the chat's own hosts, which the form of an address tells; what the chat calls
+malformed is sent once more as plain text, for a bug of ours shall cost nobody an alert; the missed count as told of
+only when a message that says so has arrived.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from outcry.base.clock import Clock
+from outcry.delivery.chat import Told, told
+from outcry.delivery.egress import Egress, Reply
+from outcry.delivery.model import Target
+from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.payload import body_of, encoded
+from outcry.delivery.replies import LONGEST_EXCERPT, unanswered
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.target_addresses import form_fault
+
+#: The code of a message that the chat cannot read.
+OUR_MESSAGE = "our_message"
+#: A first answer that took longer leaves no time for a second message.
+_TIME_FOR_TWO_MS = 4000
+_HEADERS = {"content-type": "application/json"}
+
+
+class ChatSender(ABC):
+    """Implements `ports.sender.Sender` for what a chat says of itself. `pages`: where the service's pages are."""
+
+    target: ClassVar[Target]
+
+    def __init__(self, egress: Egress, pages: str, clock: Clock) -> None:
+        self._egress, self._pages, self._clock = egress, pages, clock
+
+    @abstractmethod
+    def message(self, said: Told) -> dict[str, object]:
+        """What is posted."""
+
+    @abstractmethod
+    def plain_message(self, said: Told) -> dict[str, object]:
+        """The same as nothing but text."""
+
+    @abstractmethod
+    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> Sent:
+        """What an HTTP answer to `body` means; `our_message` where it is malformed."""
+
+    def held_ns(self, now_ns: int) -> int:
+        """For how long nothing may be sent to this chat at all."""
+        return 0
+
+    def posted_to(self, address: str) -> str:
+        """What to post to, given a subscription's address."""
+        return address
+
+    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
+        """See `Sender`."""
+        if form_fault(self.target, address):
+            return Sent(Verdict.GONE, "endpoint_invalid")
+        now_ns = self._clock.now_ns()
+        held_ns = self.held_ns(now_ns)
+        if held_ns > 0:
+            return Sent(Verdict.BUSY, "too_busy", wait_ns=held_ns)
+        said = told(parcel, body_of(parcel, self._pages, now_ns), now_ns)
+        sent = await self._post(address, self.message(said))
+        if sent.code == OUR_MESSAGE:
+            if sent.took_ms > _TIME_FOR_TWO_MS:
+                return replace(sent, verdict=Verdict.LATER)
+            sent = _both(sent, await self._post(address, self.plain_message(said)))
+        return replace(sent, told=parcel.missed > 0 and sent.verdict is Verdict.ARRIVED)
+
+    async def _post(self, address: str, message: dict[str, object]) -> Sent:
+        body = encoded(message)
+        reply = await self._egress.post(self.posted_to(address), body, _HEADERS)
+        return unanswered(reply, address, body) or self.judged(reply, address, body, self._clock.now_ns())
+
+
+def _both(first: Sent, second: Sent) -> Sent:
+    """The second of two messages, with what was answered to the first: it is a bug that shall be seen."""
+    excerpt = f"{first.excerpt[: LONGEST_EXCERPT // 2]} (then, as plain text:) {second.excerpt}"[
+        :LONGEST_EXCERPT
+    ]
+    return replace(second, took_ms=first.took_ms + second.took_ms, excerpt=excerpt)

@@ -1,0 +1,87 @@
+"""Links in email for the reader at a subscription's email address: one to agree, one to unsubscribe.
+
+A link is valid for one subscription and the address it was sent to. A link to agree expires after seven days, and once
+its reader unsubscribes. Nothing is stored: a link carries an encrypted ticket. Decision record 0053.
+"""
+
+import base64
+import hashlib
+import hmac
+import re
+from typing import Literal
+
+from outcry.base.clock import Clock
+from outcry.delivery.model import SubscriptionRow, Target
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
+from outcry.people.tickets import Tickets
+
+Purpose = Literal["confirm", "unsubscribe"]
+PAGES = {"confirm": "/digest/confirm", "unsubscribe": "/digest/unsubscribe"}
+#: How long a link to agree is valid. One to unsubscribe is valid for as long as somebody keeps the message.
+ASKED_FOR_NS = 7 * NANOS_PER_DAY
+
+
+class ConsentLinks:
+    """Makes and validates links. `key` is used for nothing else; links begin with `public_url`."""
+
+    def __init__(self, key: bytes, public_url: str, clock: Clock) -> None:
+        self._key, self.site, self._clock = key, public_url.rstrip("/"), clock
+        self._tickets = Tickets(key, clock)
+
+    def confirm(self, row: SubscriptionRow) -> str:
+        """Return the link by which a reader agrees; it expires in seven days."""
+        return self._link("confirm", row, ASKED_FOR_NS)
+
+    def unsubscribe(self, row: SubscriptionRow) -> str:
+        """Return the link by which a reader unsubscribes."""
+        return self._link("unsubscribe", row, None)
+
+    def whose(self, purpose: Purpose, token: str) -> tuple[int, int] | None:
+        """Return the user id and the subscription id that a token names; None where it is invalid or expired. `holds`
+        tells whether it is still valid for that subscription."""
+        if earlier := _EARLIER.fullmatch(token):
+            return int(earlier[1]), int(earlier[2])
+        facts = self._tickets.read(purpose, token)
+        return None if facts is None else (int(facts["user"]), int(facts["subscription"]))
+
+    def holds(self, purpose: Purpose, token: str, row: SubscriptionRow) -> bool:
+        """Tell whether a token is valid for a purpose, a subscription and the address that the subscription has now."""
+        if row.target is not Target.EMAIL:
+            return False
+        if _EARLIER.fullmatch(token):
+            return _holds_earlier(self._key, purpose, token, row, self._clock.now_ns() // NANOS_PER_SECOND)
+        return self._tickets.read(purpose, token) == _facts(purpose, row)
+
+    def _link(self, purpose: Purpose, row: SubscriptionRow, lasting_ns: int | None) -> str:
+        token = self._tickets.give(purpose, lasting_ns, **_facts(purpose, row))
+        return f"{self.site}{PAGES[purpose]}?token={token}"
+
+
+def _facts(purpose: Purpose, row: SubscriptionRow) -> dict[str, str]:
+    """Return what a link says. `to` stands for the address it is sent to. An address is encrypted anew when its reader
+    unsubscribes, which invalidates earlier links to agree."""
+    to = row.shown.lower().encode()
+    if purpose == "confirm":
+        to += b"\0" + row.sealed_address
+    return {
+        "user": str(row.user_id),
+        "subscription": str(row.id),
+        "to": hashlib.sha256(to).hexdigest()[:32],
+    }
+
+
+# -- links of the form before record 0053, which are in messages already sent: remove this with version 1.0
+
+#: User, subscription, expiry in seconds (0: never), signature.
+_EARLIER = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,12})\.([\w-]{43})", re.ASCII)
+
+
+def _holds_earlier(key: bytes, purpose: Purpose, token: str, row: SubscriptionRow, now_s: int) -> bool:
+    signed, _, signature = token.rpartition(".")
+    *ids, until_s = map(int, signed.split("."))
+    if ids != [row.user_id, row.id] or (until_s and now_s >= until_s):
+        return False
+    text = f"{purpose}:{signed}:{row.shown.lower()}".encode()
+    text += row.sealed_address if purpose == "confirm" else b""
+    digest = hashlib.blake2b(text, digest_size=32, key=key, person=b"mail consent").digest()
+    return hmac.compare_digest(base64.urlsafe_b64encode(digest).decode().rstrip("="), signature)

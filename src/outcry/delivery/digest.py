@@ -1,0 +1,88 @@
+"""Digests of alerts, handed to the operator's mail server.
+
+Rules kept: a mail that is sent again has the same Message-ID, so that whoever got it twice sees it once; each can be
+ended by one press in the reader's own mail program (RFC 8058); the operator's log is told why a mail did not go.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from email.errors import MessageError
+from email.message import EmailMessage
+
+from outcry.base.clock import Clock
+from outcry.base.log_events import LogEvent, Tell
+from outcry.delivery.digest_message import Letter, Links, letter_of
+from outcry.delivery.model import SubscriptionRow
+from outcry.delivery.outbox_model import Parcel
+from outcry.delivery.sender import Sent, Verdict
+from outcry.people.smtp import HandedOver, Outcome, SmtpServer, hand_over, new_message
+
+#: Connections to the mail server at a time: at the full hour many mails are due, and servers limit who asks for more.
+AT_A_TIME = 8
+_PATIENCE_S, _WITHIN_S = 3.0, 15.0
+_LONGEST_EXCERPT = 1000
+_VERDICTS = {
+    Outcome.TAKEN: (Verdict.ARRIVED, "ok"),
+    Outcome.LATER: (Verdict.LATER, "mail_failed"),
+    Outcome.NO_MAILBOX: (Verdict.BOUNCED, "mail_refused"),
+    Outcome.NOT_FROM_US: (Verdict.LATER, "mail_failed"),
+}
+
+
+class MailSender:
+    """Implements `ports.sender.Sender` for e-mail. `mail_from`: the address mail comes from; `site`: what links begin
+    with; `unsubscribe`: makes the link that ends a subscription; `tell`: writes to the operator's log."""
+
+    def __init__(
+        self, server: SmtpServer, mail_from: str, site: str, unsubscribe: Callable[[SubscriptionRow], str],
+        clock: Clock, tell: Tell,
+    ) -> None:  # fmt: skip
+        self._server, self._from, self._site = server, mail_from, site.rstrip("/")
+        self._unsubscribe, self._clock, self._tell = unsubscribe, clock, tell
+        self._places = asyncio.Semaphore(AT_A_TIME)
+
+    async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
+        """See `Sender`."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._places.acquire()
+        except TimeoutError:
+            return Sent(Verdict.BUSY, "too_busy")
+        try:
+            return await self._send(parcel, address)
+        finally:
+            self._places.release()
+
+    async def _send(self, parcel: Parcel, address: str) -> Sent:
+        row, began = parcel.subscription, time.perf_counter()
+        links = Links(
+            f"{self._site}/alerts", f"{self._site}/account/webhooks/{row.id}", self._unsubscribe(row)
+        )
+        letter = await asyncio.to_thread(letter_of, parcel, links)
+        try:
+            message = self._message(parcel.message_id, address, letter, links)
+        except (MessageError, ValueError):  # an address that would add a header: none that was saved is
+            return Sent(Verdict.REFUSED, "email_form")
+        done = await hand_over(self._server, message, _WITHIN_S)
+        verdict, code = _VERDICTS[done.outcome]
+        if verdict is Verdict.LATER:
+            self._tell(LogEvent.EMAIL_FAILED, kind="alerts", problem=done.reason)
+        return Sent(
+            verdict, code, done.status,
+            took_ms=round((time.perf_counter() - began) * 1000), phases_ms=done.phases_ms, excerpt=_excerpt(done),
+            request=f"{letter.subject}\n\n{letter.request}",
+            told=verdict is Verdict.ARRIVED and parcel.missed > 0,
+        )  # fmt: skip
+
+    def _message(self, message_id: str, address: str, letter: Letter, links: Links) -> EmailMessage:
+        message = new_message(self._from, address, letter.subject, self._clock.now_ns(), message_id)
+        message["List-Unsubscribe"] = f"<{links.unsubscribe}>"
+        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+        message.set_content(letter.text)
+        message.add_alternative(letter.html, subtype="html")
+        return message
+
+
+def _excerpt(done: HandedOver) -> str:
+    return "".join(sign if sign.isprintable() else " " for sign in done.answer[:_LONGEST_EXCERPT])

@@ -1,0 +1,140 @@
+"""Which subscriptions an alert is for, and the entries in the outbox that come of it.
+
+Rules kept: an entry is written in the transaction of its alert, once for each subscription; whose subscription it is
+must be allowed to see the alert's feed; a subscription's alerts of a symbol are numbered without a gap, whatever is
+forgotten of them.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from outcry.access.licences import OPERATOR, Audience, Scope
+from outcry.database import schema
+from outcry.database.turns import to_record, with_lanes_of
+from outcry.delivery.model import SubscriptionPhase
+from outcry.delivery.outbox_model import TRANSITIONS, EntryPhase, Sign, moved_by
+from outcry.delivery.queues import wake
+from outcry.live.model import AlertRow, FanOut
+
+_ALERTS, _SUBSCRIPTIONS, _USERS = schema.alerts.c, schema.subscriptions.c, schema.users.c
+_OUTBOX = schema.outbox.c
+_NOW = bindparam("now_ns")
+_COLUMNS = (
+    "subscription_id", "alert_seq", "symbol", "number", "phase", "tries", "attempts", "due_ns", "created_ns",
+    "asked_ns",
+)  # fmt: skip
+_RANKS = {"info": 0, "warn": 1, "critical": 2}
+
+
+def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
+    """Enter alerts just recorded in the outbox of everyone they are for."""
+    alerts = [alert for alert in alerts if alert.at_ns >= whom.since_ns]
+    for alert in alerts:
+        audience = whom.audience(alert.owner, alert.symbol)
+        values: dict[str, Any] = {"seq": alert.seq, "now_ns": whom.now_ns}
+        if not audience.everyone:
+            values |= {"tiers": sorted(audience.tiers), "users": sorted(audience.users)}
+        if audience != Audience(everyone=False, tiers=frozenset(), users=frozenset()):
+            connection.execute(_to_audience(everyone=audience.everyone), values)
+    if alerts:
+        wake(connection, alerts[0].seq, whom.now_ns)
+
+
+def enter_missing(
+    connection: Connection, scope: Scope, subscription_id: int, since_ns: int, now_ns: int
+) -> int:
+    """Enter alerts recorded since then that the scope sees and this subscription of its user's is for and has no entry
+    of; return how many."""
+    there = exists().where(_OUTBOX.subscription_id == _SUBSCRIPTIONS.id, _OUTBOX.alert_seq == _ALERTS.seq)
+    place = func.row_number().over(partition_by=_ALERTS.symbol, order_by=_ALERTS.seq)
+    phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.PAUSED, SubscriptionPhase.DISABLED)
+    query = _entries(_last_number() + place, phases).where(
+        _SUBSCRIPTIONS.id == subscription_id,
+        _SUBSCRIPTIONS.user_id == scope.user_id,
+        seen_by(scope),
+        func.coalesce(_ALERTS.written_ns, _ALERTS.recorded_ns, _ALERTS.at_ns) >= since_ns,
+        ~there,
+    )
+    into = schema.outbox.insert().from_select(_COLUMNS, query.order_by(_ALERTS.seq))
+    return connection.execute(into.execution_options(preserve_rowcount=True), {"now_ns": now_ns}).rowcount
+
+
+def seen_by(scope: Scope) -> ColumnElement[bool]:
+    """Whether an alert is of a feed that the scope sees now."""
+    live = [grant for grant in scope.grants if grant.scope == "live"]
+    roots = None if any(not grant.roots for grant in live) else {root for one in live for root in one.roots}
+    granted = and_(_ALERTS.owner == OPERATOR, true() if roots is None else _ALERTS.symbol.in_(sorted(roots)))
+    return or_(_ALERTS.owner == scope.user_id, granted)
+
+
+def forget_alerts(connection: Connection, *which: ColumnElement[bool]) -> None:
+    """Forget alerts. Their entries stay, for numbers go on from them, and are sent to nobody any more."""
+    seqs = select(_ALERTS.seq).where(*which)
+    to_record(connection)
+    with_lanes_of(connection, select(_OUTBOX.subscription_id).where(_OUTBOX.alert_seq.in_(seqs)))
+    for phase in moved_by(Sign.FORGOTTEN):
+        entries = (_OUTBOX.alert_seq.in_(seqs), _OUTBOX.phase == phase.value)
+        became = TRANSITIONS[phase, Sign.FORGOTTEN].value
+        connection.execute(update(schema.outbox).where(*entries).values(phase=became))
+    connection.execute(schema.alerts.delete().where(*which))
+
+
+def _entries(number: Any, phases: Sequence[SubscriptionPhase]) -> Select[Any]:
+    """Entries of alerts for the subscriptions in one of these phases that want them. Those of a subscription that is
+    disabled are held."""
+    held = _SUBSCRIPTIONS.phase == SubscriptionPhase.DISABLED.value
+    phase = case((held, EntryPhase.HELD.value), else_=EntryPhase.WAITING.value)
+    columns = (_SUBSCRIPTIONS.id, _ALERTS.seq, _ALERTS.symbol, number, phase)
+    columns = (*columns, literal(0), literal(0), _NOW, _NOW, _NOW)
+    named = (literal(" ") + _SUBSCRIPTIONS.symbols + " ").contains(literal(" ") + _ALERTS.symbol + " ")
+    wanted = and_(
+        _SUBSCRIPTIONS.phase.in_([phase.value for phase in phases]),
+        or_(_SUBSCRIPTIONS.symbols == "", named),
+        case(_RANKS, value=_SUBSCRIPTIONS.min_severity) <= case(_RANKS, value=_ALERTS.severity),
+    )
+    return select(*columns).select_from(schema.alerts.join(schema.subscriptions, wanted))
+
+
+def _last_number() -> Any:
+    """The number of the subscription's newest entry of the alert's symbol."""
+    earlier = schema.outbox.alias("earlier").c
+    newest = select(func.max(earlier.number)).where(
+        earlier.subscription_id == _SUBSCRIPTIONS.id, earlier.symbol == _ALERTS.symbol
+    )
+    return func.coalesce(newest.correlate(schema.subscriptions, schema.alerts).scalar_subquery(), 0)
+
+
+@cache
+def _to_audience(*, everyone: bool) -> Any:
+    """Enter one alert for everyone it is for, or those of them who are of an audience."""
+    phases = (SubscriptionPhase.ACTIVE, SubscriptionPhase.DISABLED)
+    query = _entries(_last_number() + 1, phases).where(
+        _ALERTS.seq == bindparam("seq"),
+        _SUBSCRIPTIONS.user_id == _USERS.id,
+        _USERS.disabled_ns.is_(None),
+    )
+    if not everyone:
+        # Users are written out: there may be more of them than a statement has places for.
+        users = bindparam("users", expanding=True, literal_execute=True)
+        tiers = bindparam("tiers", expanding=True)
+        query = query.where(or_(_USERS.tier.in_(tiers), _USERS.id.in_(users)))
+    # One that is being removed is passed over once it is.
+    query = query.with_for_update(read=True, key_share=True, of=schema.subscriptions)
+    return schema.outbox.insert().from_select(_COLUMNS, query)

@@ -1,0 +1,75 @@
+"""Telling a subscription's owner how it fares: in the log of the account, and by mail where there is mail.
+
+Rule kept: what is said of an address is what may be shown of it; a mail that cannot be sent changes nothing.
+"""
+
+from collections.abc import Mapping
+
+from outcry.base.clock import Clock
+from outcry.base.log_events import LogEvent, Tell
+from outcry.database.errors import StoreBusy
+from outcry.delivery.outbox_model import Parcel
+from outcry.people.audit import Event
+from outcry.people.letters import About, letter
+from outcry.people.mailer import Mailer, MailFailed
+from outcry.people.model import IdentityStore
+
+_WHY: Mapping[str, Mapping[str, str]] = {
+    "en": {
+        "gone": "the endpoint reports that it no longer exists",
+        "failing": "no delivery has succeeded for five days",
+        "bounced": "the mailbox rejected three emails in a row",
+        "address_lost": "its stored URL cannot be decrypted any more; enter it again",
+        "other": "its URL is no longer allowed",
+    },
+    "de": {
+        "gone": "der Endpunkt meldet, dass es ihn nicht mehr gibt",
+        "failing": "seit fünf Tagen war keine Zustellung erfolgreich",
+        "bounced": "das Postfach hat drei E-Mails nacheinander abgelehnt",
+        "address_lost": "die gespeicherte URL lässt sich nicht mehr entschlüsseln; geben Sie sie neu ein",
+        "other": "die URL ist nicht mehr erlaubt",
+    },
+}
+
+
+class OwnerNotices:
+    """Implements `services.dispatch.dispatcher.Notices`. `mailer`: None where no mail is set up; `tell`: the operator's
+    log."""
+
+    def __init__(
+        self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,
+        tell: Tell,
+    ) -> None:  # fmt: skip
+        self._store, self._mailer, self._clock = store, mailer, clock
+        self._public_url, self._tell = public_url.rstrip("/"), tell
+
+    def warned(self, parcel: Parcel, hours: int) -> None:
+        """See `Notices`."""
+        self._note(parcel, Event.SUBSCRIPTION_FAILING, hours=str(hours))
+        self._mail(parcel, "webhook_failing", hours=str(hours))
+
+    def switched_off(self, parcel: Parcel, reason: str) -> None:
+        """See `Notices`."""
+        self._note(parcel, Event.SUBSCRIPTION_OFF, code=reason)
+        words = _WHY.get(parcel.reader.language, _WHY["en"])
+        self._mail(parcel, "webhook_off", why=words.get(reason, words["other"]))
+
+    def _note(self, parcel: Parcel, event: Event, **details: str) -> None:
+        row = parcel.subscription
+        kept = {"label": row.label, "target": row.target.value, "shown": row.shown, **details}
+        try:
+            self._store.note(row.user_id, event.value, kept, "", "", self._clock.now_ns())
+        except StoreBusy as problem:
+            self._tell(LogEvent.OWNER_NOTICE_FAILED, problem=str(problem))
+
+    def _mail(self, parcel: Parcel, about: About, **facts: str) -> None:
+        if self._mailer is None:
+            return
+        row, reader = parcel.subscription, parcel.reader
+        link = f"{self._public_url}/account/webhooks/{row.id}"
+        try:
+            self._mailer.send(
+                letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts)
+            )
+        except MailFailed as problem:
+            self._tell(LogEvent.EMAIL_FAILED, kind=about, problem=str(problem))

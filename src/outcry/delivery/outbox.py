@@ -1,0 +1,233 @@
+"""The outbox in SQLite or PostgreSQL, through SQLAlchemy Core: what is to be delivered to whom, and how that went.
+
+Rules kept: what an owner asks for is done to what is that owner's; what is forgotten is sent to nobody.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, func, select, update
+
+from outcry.access.licences import Scope
+from outcry.database import schema
+from outcry.database.database import Database
+from outcry.database.turns import to_record, with_lanes
+from outcry.delivery.attendance import Attendance, let_go
+from outcry.delivery.claiming import Room, claim, read_lane
+from outcry.delivery.fan_out import enter_missing, seen_by
+from outcry.delivery.model import AttemptRow, SubscriptionPhase
+from outcry.delivery.outbox_model import (
+    KEPT_NS,
+    Backlog,
+    Done,
+    Entry,
+    EntryPhase,
+    Lane,
+    Parcel,
+    Sign,
+    Standing,
+    moved_by,
+)
+from outcry.delivery.queues import look_again
+from outcry.delivery.settling import keep_attempts, put_back, record
+from outcry.market.units import NANOS_PER_MINUTE
+
+_LANES, _OUTBOX, _SUBSCRIPTIONS = schema.lanes.c, schema.outbox.c, schema.subscriptions.c
+_WAITING = EntryPhase.WAITING.value
+#: What can be sent again; and of it what never arrived.
+_OVER = sorted(phase.value for phase in moved_by(Sign.ASKED_FOR))
+_GIVEN_UP = [phase for phase in _OVER if phase != EntryPhase.DELIVERED.value]
+#: Rows removed in one transaction, so that nobody waits long for the turn to write.
+_SWEPT_AT_ONCE = 2000
+_LATE_NS = NANOS_PER_MINUTE
+
+
+class SqlOutbox:
+    """Implements `ports.outbox.Outbox`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._attendance = Attendance(database)
+
+    # -- for who delivers
+
+    def attend(self, worker: str, now_ns: int) -> int:
+        """See `Outbox`."""
+        gone = self._attendance.look(worker, now_ns)
+        if not gone:
+            return 0
+        with self._database.write("nothing") as connection:
+            return let_go(connection, gone, now_ns)
+
+    def leave(self) -> None:
+        """See `Outbox`."""
+        self._attendance.leave()
+
+    def claim(self, worker: str, now_ns: int, lease_ns: int, most: int, most_slow: int) -> Sequence[Parcel]:
+        """See `Outbox`."""
+        with self._database.write("nothing") as connection:
+            return claim(connection, worker, now_ns, lease_ns, Room(most, most_slow))
+
+    def put_back(self, parcel: Parcel, entries: Sequence[Entry], due_ns: int) -> None:
+        """See `Outbox`."""
+        with self._database.write("nothing") as connection:
+            put_back(connection, parcel, entries, due_ns)
+
+    def record(self, done: Sequence[Done]) -> Sequence[Done]:
+        """See `Outbox`."""
+        if not done:
+            return []
+        with self._database.write("people" if any(one.disable for one in done) else "nothing") as connection:
+            return record(connection, done)
+
+    def keep_attempt(self, attempt: AttemptRow, lane: Lane | None) -> None:
+        """See `Outbox`."""
+        number = attempt.subscription_id
+        with self._database.write("nothing") as connection:
+            keep_attempts(connection, [attempt])
+            if lane is not None:
+                stands = update(schema.lanes).where(_LANES.subscription_id == number)
+                connection.execute(stands.values(asdict(lane)))
+                look_again(connection, [number], attempt.at_ns)
+
+    def lane(self, subscription_id: int) -> Lane:
+        """See `Outbox`."""
+        query = select(schema.lanes).where(_LANES.subscription_id == subscription_id)
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return Lane() if row is None else read_lane(row)
+
+    # -- for whose it is
+
+    def backlog(self, user_id: int, subscription_id: int) -> Backlog:
+        """See `Outbox`."""
+        counted = select(_OUTBOX.phase, func.count()).where(
+            _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
+            _OUTBOX.phase.in_((_WAITING, *_GIVEN_UP)),
+            _OUTBOX.alert_seq.is_not(None),
+        )
+        with self._database.reading() as connection:
+            found = dict(connection.execute(counted.group_by(_OUTBOX.phase)).all())
+        dead = found.get(EntryPhase.MISSED.value, 0) + found.get(EntryPhase.DEAD.value, 0)
+        return Backlog(found.get(_WAITING, 0), found.get(EntryPhase.HELD.value, 0), dead)
+
+    def resend_one(
+        self, user_id: int, subscription_id: int, message_id: str, now_ns: int, scope: Scope | None = None
+    ) -> int:
+        """See `Outbox`."""
+        theirs = _OUTBOX.subscription_id.in_(_own(user_id, subscription_id))
+        message = (theirs, _OUTBOX.message_id == message_id, _is_seen_by(scope))
+        with self._database.write("nothing") as connection:
+            with_lanes(connection, [subscription_id])
+            connection.execute(_waiting_again(now_ns).where(*message, _OUTBOX.phase.in_(_OVER)))
+            look_again(connection, [subscription_id], now_ns)
+            return connection.execute(select(func.count()).where(*message)).scalar_one()
+
+    def resend_failed(
+        self, user_id: int, subscription_id: int, since_ns: int, now_ns: int, scope: Scope | None = None
+    ) -> int:
+        """See `Outbox`."""
+        failed = _waiting_again(now_ns).where(
+            _OUTBOX.subscription_id.in_(_own(user_id, subscription_id)),
+            _OUTBOX.phase.in_(_GIVEN_UP),
+            _is_seen_by(scope),
+            _OUTBOX.created_ns >= since_ns,
+        )
+        with self._database.write("nothing") as connection:
+            with_lanes(connection, [subscription_id])
+            count = connection.execute(failed).rowcount
+            look_again(connection, [subscription_id], now_ns)
+            return count
+
+    def resend_missing(self, scope: Scope, subscription_id: int, since_ns: int, now_ns: int) -> int:
+        """See `Outbox`."""
+        with self._database.write("nothing") as connection:
+            to_record(connection)  # for numbers go on from the last that was entered
+            with_lanes(connection, [subscription_id])
+            since_ns = max(since_ns, now_ns - KEPT_NS)
+            count = enter_missing(connection, scope, subscription_id, since_ns, now_ns)
+            look_again(connection, [subscription_id], now_ns)
+            return count
+
+    # -- for nobody
+
+    def standing(self, now_ns: int) -> Standing:
+        """See `Outbox`."""
+        phases = select(_SUBSCRIPTIONS.phase, func.count()).group_by(_SUBSCRIPTIONS.phase)
+        active = (
+            select(func.count())
+            .select_from(schema.lanes)
+            .join(schema.subscriptions, _SUBSCRIPTIONS.id == _LANES.subscription_id)
+            .where(_SUBSCRIPTIONS.phase == SubscriptionPhase.ACTIVE.value)
+        )
+        late = (_LANES.due_ns < now_ns - _LATE_NS, _LANES.closed_until_ns < now_ns)
+        with self._database.reading() as connection:
+            return Standing(
+                {SubscriptionPhase(phase): count for phase, count in connection.execute(phases)},
+                connection.execute(active.where(_LANES.failing_since_ns.is_not(None))).scalar_one(),
+                connection.execute(active.where(*late)).scalar_one(),
+            )
+
+    def forget_old(self, before_ns: int) -> None:
+        """See `Outbox`."""
+        old = select(schema.attempts.c.id).where(schema.attempts.c.at_ns < before_ns).limit(_SWEPT_AT_ONCE)
+        old = old.with_for_update(skip_locked=True)  # another process may sweep too
+        removed = _SWEPT_AT_ONCE
+        while removed == _SWEPT_AT_ONCE:
+            with self._database.write("nothing") as connection:
+                attempts = schema.attempts.delete().where(schema.attempts.c.id.in_(old))
+                removed = connection.execute(attempts).rowcount
+        seen: int | None = 0
+        while seen is not None:
+            with self._database.write("nothing") as connection:
+                seen = _forget_entries(connection, seen, before_ns)
+
+
+def _own(user_id: int, subscription_id: int) -> Any:
+    """The subscription, if it is this user's."""
+    return select(_SUBSCRIPTIONS.id).where(
+        _SUBSCRIPTIONS.id == subscription_id, _SUBSCRIPTIONS.user_id == user_id
+    )
+
+
+def _is_seen_by(scope: Scope | None) -> Any:
+    """Whether an entry's alert is there, and of a feed that the scope sees now, if one is given."""
+    if scope is None:
+        return _OUTBOX.alert_seq.is_not(None)
+    return _OUTBOX.alert_seq.in_(select(schema.alerts.c.seq).where(seen_by(scope)))
+
+
+def _waiting_again(now_ns: int) -> Any:
+    """Let entries wait from their first try, in the message they are in, as if they were written now."""
+    anew = {"tries": 0, "attempts": 0, "due_ns": now_ns, "asked_ns": now_ns, "ended_ns": None}
+    return update(schema.outbox).values(phase=_WAITING, **anew)
+
+
+# -- what is forgotten
+
+
+def _forget_entries(connection: Connection, after_id: int, before_ns: int) -> int | None:
+    """Remove old entries among the next so many; return the last one looked at, None once they are newer."""
+    page = (
+        select(_OUTBOX.id, _OUTBOX.created_ns)
+        .where(_OUTBOX.id > after_id)
+        .order_by(_OUTBOX.id)
+        .limit(_SWEPT_AT_ONCE)
+    )
+    rows = connection.execute(page).all()
+    if not rows or rows[0][1] >= before_ns:
+        return None
+    newer = schema.outbox.alias("newer").c
+    newest = select(func.max(newer.number)).where(
+        newer.subscription_id == _OUTBOX.subscription_id, newer.symbol == _OUTBOX.symbol
+    )
+    old = select(_OUTBOX.id).where(
+        _OUTBOX.id.between(rows[0][0], rows[-1][0]),
+        # What waits so long does so behind a pause, and is past any use.
+        func.coalesce(_OUTBOX.ended_ns, _OUTBOX.asked_ns) < before_ns,
+        _OUTBOX.number < newest.correlate(schema.outbox).scalar_subquery(),
+    )
+    # Whoever holds one is about to change it: it is looked at again.
+    connection.execute(schema.outbox.delete().where(_OUTBOX.id.in_(old.with_for_update(skip_locked=True))))
+    return rows[-1][0]

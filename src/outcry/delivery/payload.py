@@ -1,0 +1,107 @@
+"""The body that a generic endpoint is sent, field for field as the interface gives it.
+
+Rules kept: the same entries give the same alerts at every try; prices are numbers as the read endpoints write them;
+what a chat says of alerts is made of the same body, so no channel knows more than another.
+"""
+
+from collections import Counter
+from typing import Literal
+
+import msgspec
+
+from outcry.answers.alerts import ParamValue, params
+from outcry.answers.wording import message
+from outcry.delivery.model import Severity
+from outcry.delivery.outbox_model import Parcel
+from outcry.live.model import AlertRow
+from outcry.market.units import NANOS_PER_MS
+from outcry.wire.answers import number
+
+VERSION = 2
+#: The most characters `text` has.
+LONGEST_TEXT = 500
+#: What a test is of, where the subscription is for every symbol.
+TEST_SYMBOL = "ES"
+TEST_TYPE = "webhook-test"
+TEST_MESSAGE = "Test of your Outcry webhook. This is not a market signal."
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """One alert. `key` is the same however often it is sent; `params` is null in a test."""
+
+    kind: Literal["structure", "test"]
+    key: str
+    symbol: str
+    type: str
+    severity: Severity
+    session: Literal["rth", "eth"]
+    price: float | int
+    ref: str
+    message: str
+    params: dict[str, ParamValue] | None
+    url: str
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True):
+    """What is sent. `text`, for people: of one alert its message, of several how many and which; `alerts`, for
+    programs, in the order they were recorded."""
+
+    version: int
+    text: str
+    alerts: list[Alert]
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def body_of(parcel: Parcel, pages: str, now_ns: int) -> Body:
+    """What a parcel says. `pages`: where the pages are, without a slash at its end; `now_ns`: when a test is of."""
+    url = f"{pages}/alerts"
+    if not parcel.entries:
+        symbols = parcel.subscription.symbols
+        test = _test(symbols[0] if symbols else TEST_SYMBOL, url, now_ns)
+        return Body(version=VERSION, text=test.message, alerts=[test])
+    rows = [entry.alert for entry in parcel.entries]
+    alerts = [_alert(row, url) for row in rows]
+    text = shortened(alerts[0].message, LONGEST_TEXT) if len(alerts) == 1 else _summary(rows)
+    return Body(version=VERSION, text=text, alerts=alerts)
+
+
+def encoded(body: object) -> bytes:
+    """JSON without blanks, UTF-8; what is no number there would be null."""
+    return _encoder.encode(body)
+
+
+def _alert(row: AlertRow, url: str) -> Alert:
+    return Alert(
+        kind="structure", key=row.key, symbol=row.symbol, type=row.type.value, severity=row.severity,
+        session=row.session.value, price=number(row.price_e9), ref=row.ref, message=message(row),
+        params=params(row.params), url=url,
+    )  # fmt: skip
+
+
+def _test(symbol: str, url: str, now_ns: int) -> Alert:
+    return Alert(
+        kind="test", key=f"{symbol}:{TEST_TYPE}:{now_ns // NANOS_PER_MS}", symbol=symbol, type=TEST_TYPE,
+        severity="info", session="rth", price=0, ref="test", message=TEST_MESSAGE, params=None, url=url,
+    )  # fmt: skip
+
+
+def _summary(rows: list[AlertRow]) -> str:
+    """Summarise several alerts: their number, and as many names as fit."""
+    end = " (Simulated data.)" if any(row.invented for row in rows) else ""
+    said, left = f"{len(rows)} alerts: ", len(rows)
+    room = LONGEST_TEXT - len(end) - len(f", and {left} more.")
+    for place, (name, times) in enumerate(Counter(f"{row.symbol} {row.type.value}" for row in rows).items()):
+        one = (", " if place else "") + (f"{name} ({times} times)" if times > 1 else name)
+        if len(said) + len(one) > room:
+            break
+        said, left = said + one, left - times
+    return said + (f", and {left} more." if left else ".") + end
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many UTF-16 units, which is how chats count; what is missing is three dots."""
+    if len(text) * 2 <= most or len(text.encode("utf-16-le")) <= 2 * most:
+        return text
+    return text.encode("utf-16-le")[: 2 * (most - 1)].decode("utf-16-le", "ignore") + "…"

@@ -1,0 +1,123 @@
+"""What the other side answered, read as an attempt: how long it wants to be left alone, and what may be shown of it.
+
+Rules kept: nothing in an answer raises, whatever it holds; no part of an address that could be used is shown, and no
+secret a message was signed with, though an answer repeats it in another case or in Base64; what would write over a
+page, a log or a terminal is shown as what it is.
+"""
+
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from urllib.parse import quote, unquote, urlsplit
+
+from outcry.delivery.egress import Reply
+from outcry.delivery.schedule import LONGEST_WAIT_NS
+from outcry.delivery.sender import Sent, Verdict
+from outcry.delivery.signing_secrets import MARK
+from outcry.market.units import NANOS_PER_SECOND
+
+LONGEST_EXCERPT = 1000
+#: Shorter parts of an address could be anything.
+_SECRET_FROM = 6
+#: What stands before a host's last two labels is a name, unless it is as long as this.
+_SECRET_LABEL_FROM = 20
+#: Statuses with which `Retry-After` is heeded.
+_MAY_ASK = frozenset({429, 502, 503, 504})
+_SECONDS = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_LONGEST_NUMBER = 20
+
+
+def sent_of(
+    reply: Reply, verdict: Verdict, code: str, address: str, request: bytes, wait_ns: int | None = None,
+    secrets: Sequence[str] = (),
+) -> Sent:  # fmt: skip
+    """A verdict on a reply, with all that is known of it. `request`: the body that was sent; `secrets`: what it was
+    signed with."""
+    return Sent(
+        verdict=verdict, code=code, status=reply.status, wait_ns=wait_ns, took_ms=reply.took_ms,
+        phases_ms=tuple(reply.phases_ms), excerpt=excerpt(reply.body, address, secrets), request=request.decode(),
+    )  # fmt: skip
+
+
+def unanswered(reply: Reply, address: str, request: bytes, secrets: Sequence[str] = ()) -> Sent | None:
+    """What it means where there is no HTTP answer to judge; None where there is one."""
+    if reply.code == "ok":
+        return None
+    verdict = Verdict.BUSY if reply.code == "too_busy" else Verdict.LATER
+    return sent_of(reply, verdict, reply.code, address, request, secrets=secrets)
+
+
+def ordinary(reply: Reply, address: str, request: bytes, now_ns: int, secrets: Sequence[str] = ()) -> Sent:
+    """What an HTTP answer means where nothing more is known of who gave it."""
+    verdict, code = _meaning(reply.status or 0)
+    asked_ns = retry_after_ns(reply.headers, now_ns) if reply.status in _MAY_ASK else None
+    return sent_of(reply, verdict, code, address, request, asked_ns, secrets)
+
+
+def _meaning(status: int) -> tuple[Verdict, str]:
+    if 200 <= status < 300:
+        return Verdict.ARRIVED, "ok"
+    if 300 <= status < 400:
+        return Verdict.LATER, "redirect"
+    if status == 410:
+        return Verdict.GONE, "gone"
+    return (Verdict.SLOWER, "rate_limited") if status == 429 else (Verdict.LATER, "status")
+
+
+def retry_after_ns(headers: Mapping[str, str], now_ns: int) -> int | None:
+    """`Retry-After`, in seconds or as a date (RFC 9110 §10.2.3); None where it is missing or says nothing."""
+    said = headers.get("retry-after", "").strip()
+    wait_ns = seconds_ns(said)
+    if wait_ns is not None:
+        return wait_ns
+    try:
+        until = parsedate_to_datetime(said)
+        until_s = (until if until.tzinfo else until.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+    return waited_ns(until_s - now_ns / NANOS_PER_SECOND)
+
+
+def seconds_ns(said: str) -> int | None:
+    """A header's number of seconds; None where it is none."""
+    return waited_ns(float(said[:_LONGEST_NUMBER])) if _SECONDS.fullmatch(said) else None
+
+
+def waited_ns(seconds: float) -> int:
+    """So many seconds, but no more than anybody may ask for."""
+    return round(min(max(seconds, 0.0), LONGEST_WAIT_NS / NANOS_PER_SECOND) * NANOS_PER_SECOND)
+
+
+def excerpt(body: bytes, address: str, secrets: Sequence[str] = ()) -> str:
+    """The beginning of a body, in signs that can be printed."""
+    text = body.decode("utf-8", "replace").replace("\r\n", "\n").strip()
+    if len(text) >= _SECRET_FROM:
+        small = text.lower()
+        found = [part for part in _secrets(address, tuple(secrets)) if part.lower() in small]
+        pattern = f"(?:{'|'.join(map(re.escape, found))})=*"  # Base64 may end so
+        text = re.sub(pattern, "…", text, flags=re.IGNORECASE) if found else text
+    text = text[:LONGEST_EXCERPT]
+    return "".join(map(_shown, text))[:LONGEST_EXCERPT] if not text.isprintable() else text
+
+
+def _shown(sign: str) -> str:
+    return sign if sign.isprintable() or sign in "\n\t" else sign.encode("unicode_escape").decode()
+
+
+@lru_cache(maxsize=512)
+def _secrets(address: str, secrets: tuple[str, ...]) -> list[str]:
+    """What of an address could be a secret, and what is one, as it may be repeated, the longest first."""
+    url = urlsplit(address)
+    host = url.hostname or ""
+    parts = {address, url.path, url.query, *re.split(r"[/?&=]", f"{url.path}?{url.query}")}
+    parts |= {part for part in host.split(".")[:-2] if len(part) >= _SECRET_LABEL_FROM}
+    parts |= {part for secret in secrets for part in (secret, secret.removeprefix(MARK).rstrip("="))}
+    parts |= {way(part) for part in parts for way in (unquote, quote)}
+    parts = {part for part in parts if len(part) >= _SECRET_FROM}
+    parts |= {
+        way(part.encode()).decode().rstrip("=") for part in parts for way in (b64encode, urlsafe_b64encode)
+    }
+    return sorted(parts, key=len, reverse=True)

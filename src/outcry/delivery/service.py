@@ -1,0 +1,168 @@
+"""Delivery as a whole: it runs beside the answers, and is what the pages ask about addresses and tests.
+
+Rules kept: a test goes the way alerts go, once, and is in the log; what is sent is sent from one event loop, whoever
+asks for it.
+"""
+
+import asyncio
+import secrets as chance
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, Protocol, TypeVar
+
+from outcry.base.clock import Clock
+from outcry.base.log_events import LogEvent, Tell
+from outcry.database.errors import StoreBusy
+from outcry.delivery import queue_breaker
+from outcry.delivery.dispatcher import Dispatcher
+from outcry.delivery.model import SubscriptionRow, Target, TestResult
+from outcry.delivery.outbox_model import Lane, Outbox, Parcel, Reader
+from outcry.delivery.outcomes import attempt_of
+from outcry.delivery.sender import Sender, Sent, Verdict
+
+T = TypeVar("T")
+
+_JUDGING_S = 4.5
+_TESTING_S = 21.0
+_ANEW_S = 1.0
+
+
+class Guarded(Protocol):
+    """What judges addresses, and is closed at the end."""
+
+    async def judge(self, address: str) -> str:
+        """`ok`, `unverified`, or an `endpoint_*` code; asks the name service."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        ...
+
+
+class Delivery:
+    """Implements `ports.delivery.Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
+    `admitted`: hosts that need not be public; `delivers`: whether this process delivers, or leaves that to others and
+    sends tests only."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, outbox: Outbox, senders: Mapping[Target, Sender], guard: Guarded, clock: Clock,
+        readers: Callable[[int], Reader], admitted: Sequence[str] = (), *, delivers: bool = True,
+    ) -> None:  # fmt: skip
+        self._dispatcher, self._outbox, self._senders, self._guard = dispatcher, outbox, senders, guard
+        self._clock, self._readers, self.admitted = clock, readers, admitted
+        self._delivers = delivers
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    # -- beside the answers
+
+    async def start(self, tell: Tell) -> None:
+        """Begin to deliver; tell: logs events."""
+        self._loop = asyncio.get_running_loop()
+        self._dispatcher.tell = tell
+        if self._delivers:
+            self._running = self._loop.create_task(self._run(tell))
+
+    async def _run(self, tell: Tell) -> None:
+        while True:
+            try:
+                await self._dispatcher.run()
+            except Exception as problem:  # noqa: BLE001 - a supervisor: delivering goes on
+                tell(LogEvent.DELIVERY_RESTARTED, problem=repr(problem))
+                await asyncio.sleep(_ANEW_S)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it could not begin."""
+        return self._running is not None and self._running.done()
+
+    def counted(self) -> Mapping[str, int]:
+        """Attempts so far, by target and code: `https ok`."""
+        return {f"{target.value} {code}": count for (target, code), count in self._dispatcher.counts.items()}
+
+    async def stop(self) -> None:
+        """Let what is under way come to its end, and record it."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+            self._running = None
+        self._loop = None
+        await self._guard.close()
+        self._dispatcher.close()
+
+    # -- for the pages
+
+    @property
+    def running(self) -> bool:
+        """See `Deliverer`."""
+        return self._loop is not None
+
+    def wake(self) -> None:
+        """See `Deliverer`."""
+        self._dispatcher.wake()
+
+    def judge(self, target: Target, address: str) -> str:
+        """See `Deliverer`."""
+        if target is Target.EMAIL:
+            return "ok" if Target.EMAIL in self._senders else "mail_not_set_up"
+        return self._in_loop(lambda: self._guard.judge(address), _JUDGING_S, "unverified")
+
+    def test(self, row: SubscriptionRow, address: str, secrets: Sequence[str]) -> TestResult:
+        """See `Deliverer`."""
+        sender = self._senders.get(row.target)
+        if sender is None:
+            return _nothing_sent("mail_not_set_up")
+        if self._loop is None:
+            return _nothing_sent("our_fault")
+        try:
+            return self._tested(sender, row, address, secrets)
+        except StoreBusy:
+            return _nothing_sent("store_busy")
+        except Exception as problem:  # noqa: BLE001 - whoever asked is told that it is no fault of theirs
+            self._dispatcher.tell(LogEvent.WEBHOOK_TEST_FAILED, problem=repr(problem))
+            return _nothing_sent("our_fault")
+
+    def _tested(
+        self, sender: Sender, row: SubscriptionRow, address: str, secrets: Sequence[str]
+    ) -> TestResult:
+        lane, reader = self._outbox.lane(row.id), self._readers(row.user_id)
+        now_ns = self._clock.now_ns()
+        parcel = Parcel(f"test_{chance.token_hex(12)}", row, reader, lane, (), 0, 0, now_ns)
+
+        async def send() -> Sent:
+            try:
+                return await sender.send(parcel, address, secrets)
+            except Exception as problem:  # noqa: BLE001 - it is in the log as any other attempt
+                self._dispatcher.tell(LogEvent.SENDER_FAILED, target=row.target.value, problem=repr(problem))
+                return Sent(Verdict.LATER, "our_fault")
+
+        sent = self._in_loop(send, _TESTING_S, Sent(Verdict.LATER, "answer_timeout"))
+        self._note(parcel, sent)
+        return TestResult(sent.code, sent.status, sent.took_ms, sent.phases_ms, sent.request, sent.excerpt)
+
+    def _note(self, parcel: Parcel, sent: Sent) -> None:
+        """Keep the test in the log. One that arrived opens the lane; one that failed does not count against it."""
+        now_ns = self._clock.now_ns()
+        arrived = sent.verdict is Verdict.ARRIVED
+        lane: Lane | None = queue_breaker.arrived(parcel.lane, now_ns) if arrived else None
+        attempt = attempt_of(parcel, sent, "delivered" if arrived else "failed", now_ns)
+        try:
+            self._outbox.keep_attempt(attempt, lane)
+        except StoreBusy as problem:
+            self._dispatcher.tell(LogEvent.WEBHOOK_TEST_NOT_RECORDED, problem=str(problem))
+
+    def _in_loop(self, work: Callable[[], Coroutine[Any, Any, T]], patience_s: float, late: T) -> T:
+        """Do it where everything is sent from; `late`: where that takes too long, or nothing is sent any more."""
+        loop = self._loop
+        if loop is None:
+            return late
+        doing = asyncio.run_coroutine_threadsafe(work(), loop)
+        try:
+            return doing.result(patience_s)
+        except (TimeoutError, CancelledError):  # cancelled: nothing is sent any more
+            doing.cancel()
+            return late
+
+
+def _nothing_sent(code: str) -> TestResult:
+    return TestResult(code, None, 0, (), "", "")

@@ -1,0 +1,83 @@
+"""Alerts in a Slack channel, by an incoming webhook.
+
+Rules kept: what comes from data is escaped as Slack asks, so it calls nobody and links nowhere; a text is never longer
+than Slack takes; what Slack says of a channel that is gone is believed at once.
+"""
+
+from outcry.delivery.channel import OUR_MESSAGE, ChatSender
+from outcry.delivery.chat import NOT_ADVICE, Told, one_line, plain
+from outcry.delivery.egress import Reply
+from outcry.delivery.model import Target
+from outcry.delivery.payload import shortened
+from outcry.delivery.replies import ordinary, sent_of
+from outcry.delivery.sender import Sent, Verdict
+
+LONGEST_HEADER, LONGEST_SECTION, LONGEST_LINE = 150, 3000, 300
+#: What Slack answers once it will take nothing by this address any more.
+GONE = frozenset(
+    {
+        "action_prohibited", "channel_is_archived", "channel_not_found", "invalid_token", "no_active_hooks",
+        "no_service", "no_service_id", "no_team", "team_disabled", "user_not_found",
+    }
+)  # fmt: skip
+#: What it answers to a message it cannot read.
+MALFORMED = frozenset(
+    {
+        "invalid_attachments", "invalid_blocks", "invalid_blocks_format", "invalid_payload", "msg_blocks_too_long",
+        "msg_too_long", "no_text", "too_many_attachments",
+    }
+)  # fmt: skip
+#: What begins a mention or a link is escaped. What makes text bold or code has no escape: signs that look like it stand
+#: for it.
+_INERT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ"})
+_LONGEST_ESCAPE = len("&amp;")
+
+
+class SlackSender(ChatSender):
+    """Implements `ports.sender.Sender` for Slack."""
+
+    target = Target.SLACK
+
+    def message(self, said: Told) -> dict[str, object]:
+        """Blocks, and text for notices and for who cannot see blocks."""
+        headline = {"type": "plain_text", "text": _escaped(said.headline, LONGEST_HEADER), "emoji": False}
+        blocks: list[dict[str, object]] = [{"type": "header", "text": headline}]
+        for alert in said.shown:
+            name = f"*{_escaped(alert.title)}*\n" if len(said.shown) > 1 else ""
+            blocks.append(_section(name + _escaped(alert.message, LONGEST_SECTION // 2)))
+        link = f"<{said.url.replace('&', '&amp;')}|All alerts>"
+        blocks += [_section(f"{note}: {link}") for note in said.notes]
+        blocks.append({"type": "context", "elements": [_text(f"{NOT_ADVICE} {link}")]})
+        return {**self.plain_message(said), "blocks": blocks}
+
+    def plain_message(self, said: Told) -> dict[str, object]:
+        """See `ChatSender`."""
+        return {"text": plain(said, _escaped), "unfurl_links": False}
+
+    def judged(self, reply: Reply, address: str, body: bytes, now_ns: int) -> Sent:
+        """See `ChatSender`: a refusal is one word."""
+        word = reply.body[:100].decode("utf-8", "replace").strip()
+        refused = 400 <= (reply.status or 0) < 500
+        if refused and word in GONE:
+            return sent_of(reply, Verdict.GONE, "gone", address, body)
+        if refused and word in MALFORMED:
+            return sent_of(reply, Verdict.REFUSED, OUR_MESSAGE, address, body)
+        return ordinary(reply, address, body, now_ns)
+
+
+def _section(text: str) -> dict[str, object]:
+    return {"type": "section", "text": _text(text)}
+
+
+def _text(text: str) -> dict[str, object]:
+    """`verbatim`: nothing in it becomes a link or a mention by itself."""
+    return {"type": "mrkdwn", "text": text, "verbatim": True}
+
+
+def _escaped(text: str, most: int = LONGEST_LINE) -> str:
+    """Words of ours or of data in a line of at most so many signs."""
+    line = one_line(text)
+    escaped = line.translate(_INERT)
+    if shortened(escaped, most) == escaped:
+        return escaped
+    return shortened(line, most // _LONGEST_ESCAPE).translate(_INERT)

@@ -1,0 +1,147 @@
+"""Webhook subscriptions and the attempts at delivering to them, in SQLite or PostgreSQL, through SQLAlchemy Core.
+
+Rules kept: every statement names the owner, so that nobody can read or change what is another's; with another address
+delivering begins anew, and what waits follows what its owner wishes now.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, select, update
+
+from outcry.database import schema
+from outcry.database.database import Database, new_id
+from outcry.delivery.model import (
+    AttemptRow,
+    Change,
+    Outcome,
+    SubscriptionPhase,
+    SubscriptionRow,
+    Target,
+)
+from outcry.delivery.outbox_model import EntryPhase, Lane
+
+
+class SqlSubscriptionStore:
+    """Implements `ports.delivery.SubscriptionStore`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def subscriptions(self, user_id: int) -> Sequence[SubscriptionRow]:
+        """See `SubscriptionStore`."""
+        table = schema.subscriptions
+        query = select(table).where(table.c.user_id == user_id).order_by(table.c.id)
+        with self._database.reading() as connection:
+            return [read_subscription(row) for row in connection.execute(query).mappings()]
+
+    def subscription(self, user_id: int, subscription_id: int) -> SubscriptionRow | None:
+        """See `SubscriptionStore`."""
+        query = select(schema.subscriptions).where(*_own(user_id, subscription_id))
+        with self._database.reading() as connection:
+            row = connection.execute(query).mappings().first()
+        return None if row is None else read_subscription(row)
+
+    def add_subscription(self, row: SubscriptionRow, most: int) -> int | None:
+        """See `SubscriptionStore`."""
+        own = select(func.count()).where(schema.subscriptions.c.user_id == row.user_id)
+        with self._database.write("people") as connection:
+            if connection.execute(own).scalar_one() >= most:
+                return None
+            number = new_id(connection.execute(schema.subscriptions.insert().values(_plain(row))))
+            connection.execute(schema.lanes.insert().values(subscription_id=number))
+            return number
+
+    def change_subscription(
+        self, user_id: int, subscription_id: int, change: Change
+    ) -> SubscriptionRow | None:
+        """See `SubscriptionStore`."""
+        own = _own(user_id, subscription_id)
+        with self._database.write("people") as connection:
+            # Read in the turn to write: of two changes the later is made of what the earlier left.
+            kept = connection.execute(select(schema.subscriptions).where(*own)).mappings().first()
+            if kept is None:
+                return None
+            row = change(read_subscription(kept))
+            connection.execute(update(schema.subscriptions).where(*own).values(_plain(row)))
+            _follow(connection, read_subscription(kept), row)
+            return row
+
+    def remove_subscription(self, user_id: int, subscription_id: int) -> bool:
+        """See `SubscriptionStore`."""
+        query = schema.subscriptions.delete().where(*_own(user_id, subscription_id))
+        with self._database.write("people") as connection:
+            return connection.execute(query).rowcount == 1
+
+    def attempts(
+        self,
+        user_id: int,
+        subscription_id: int,
+        before: int | None,
+        limit: int,
+        outcome: Outcome | None = None,
+    ) -> Sequence[AttemptRow]:
+        """See `SubscriptionStore`."""
+        table = schema.attempts
+        query = select(table).join_from(table, schema.subscriptions).where(*_own(user_id, subscription_id))
+        if before is not None:
+            query = query.where(table.c.id < before)
+        if outcome is not None:
+            query = query.where(table.c.outcome == outcome)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(table.c.id.desc()).limit(limit)).mappings()
+            return [_attempt(row) for row in rows]
+
+
+def _own(user_id: int, subscription_id: int) -> tuple[Any, Any]:
+    table = schema.subscriptions
+    return table.c.id == subscription_id, table.c.user_id == user_id
+
+
+def _plain(row: SubscriptionRow) -> dict[str, Any]:
+    values = asdict(row) | {"target": row.target.value, "phase": row.phase.value}
+    values |= {"symbols": " ".join(row.symbols), "ordered": int(row.ordered), "at_once": int(row.at_once)}
+    del values["id"]
+    return values
+
+
+def _follow(connection: Connection, before: SubscriptionRow, after: SubscriptionRow) -> None:
+    """Have what waits go by what the subscription has become: whoever claims finds out when it is due now."""
+    lanes, outbox = schema.lanes, schema.outbox
+    lane = update(lanes).where(lanes.c.subscription_id == before.id)
+    waits = update(outbox).where(
+        outbox.c.subscription_id == before.id, outbox.c.phase == EntryPhase.WAITING.value
+    )
+    if after.sealed_address != before.sealed_address:
+        connection.execute(lane.values(asdict(Lane())))  # first, for whoever records holds the lane's row
+        connection.execute(waits.values(due_ns=0, tries=0))
+    elif (after.window, after.at_once) != (before.window, before.at_once):
+        # What is in a message already is to be sent, or tried again, whatever the window.
+        connection.execute(waits.where(outbox.c.message_id.is_(None)).values(due_ns=0))
+    elif after.ordered == before.ordered:
+        return
+    connection.execute(lane.where(lanes.c.due_ns.is_not(None)).values(due_ns=0))
+
+
+def read_subscription(row: Mapping[Any, Any]) -> SubscriptionRow:
+    """A subscription of the table's columns by name; others are passed over."""
+    values: dict[str, Any] = {name: row[name] for name in SubscriptionRow.__slots__}
+    values["target"], values["phase"] = Target(row["target"]), SubscriptionPhase(row["phase"])
+    values["ordered"], values["at_once"] = bool(row["ordered"]), bool(row["at_once"])
+    values["symbols"] = tuple(row["symbols"].split())
+    return SubscriptionRow(**values)
+
+
+def write_attempt(attempt: AttemptRow) -> dict[str, Any]:
+    """An attempt as the table's columns, without its id."""
+    values = {
+        name: getattr(attempt, name) for name in AttemptRow.__slots__ if name not in ("id", "phases_ms")
+    }
+    return values | {"phases": " ".join(f"{name}={took_ms}" for name, took_ms in attempt.phases_ms)}
+
+
+def _attempt(row: RowMapping) -> AttemptRow:
+    values = dict(row)
+    phases = [phase.partition("=") for phase in values.pop("phases").split()]
+    return AttemptRow(**values, phases_ms=tuple((name, int(took_ms)) for name, _, took_ms in phases))

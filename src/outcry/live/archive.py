@@ -1,0 +1,145 @@
+"""What a stream has seen, put into the store: through the importer, as if its log were a file.
+
+Rule kept: there is one way into the store. A session seen live is folded again from its recording by the bulk kernel,
+joined with what an import brought, and complete only where the feed was there all the time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from outcry.live import entries as log
+from outcry.live.model import StreamKey
+from outcry.market.calendar import Session
+from outcry.market.instruments import Contract
+from outcry.recordings.file_model import ReadCounts
+from outcry.recordings.importing import Importer
+from outcry.trades.coverage import Span
+from outcry.trades.records import TRADE, Batch, Quality, Rows
+from outcry.trades.rows import bars_of
+
+_BATCH_ROWS = 100_000
+
+#: The session of a product that an instant (ns UTC) lies in, if it lies in one.
+SessionAt = Callable[[str, int], Session | None]
+
+
+@dataclass(slots=True)
+class LogReading:
+    """A stream's log read as a recording. Implements `ports.files.Reading`."""
+
+    path: Path
+    source: str
+    contract: Contract
+    entries: Callable[[], Iterator[log.Known]]
+    covered: tuple[Span, ...]
+    sessions: SessionAt
+    #: What was taken back must not come again from an earlier recording of the same trades.
+    replaces: bool = False
+    format: str = "log"
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    bytes_total: int = 0
+    bytes_read: int = 0
+    _last: Session | None = None
+
+    def batches(self) -> Iterator[Batch]:
+        """See `Reading`. Of a session that partly came as bars all comes as bars: a recording is of one quality."""
+        entries = [(self._session(entry), entry) for entry in log.settled(self.entries())]
+        worst: dict[Session | None, Quality] = {}
+        for session, entry in entries:
+            worst[session] = max(worst.get(session, Quality.TICKS), _quality(entry), key=lambda q: q.rank)
+        rows = _by_session(entries, worst)
+        for quality, same in groupby(rows, key=lambda pair: pair[0]):
+            for gathered in _gathered(part for _, part in same):
+                self.counts.rows += len(gathered)
+                yield Batch(self.contract, quality, gathered, "its log")
+
+    def _session(self, entry: log.TradeRows | log.BarRows) -> Session | None:
+        """The session of an entry: its rows are all of one, and most often the last one's."""
+        at_ns, last = int(entry.rows["ts_event"][0]), self._last
+        if last is None or not last.open_ns <= at_ns < last.close_ns:
+            self._last = last = self.sessions(self.contract.root, at_ns)
+        return last
+
+
+class Archive:
+    """Stores what has ended. Blocks; raises `StoreBusy`, `TapeInUse`, `TapeDamaged`, `FileRefused` and `OSError`.
+
+    `importer` is made when first needed: with it comes much that a service without feeds does without.
+    """
+
+    def __init__(self, importer: Callable[[], Importer], sessions: SessionAt) -> None:
+        self._importer, self._sessions = importer, sessions
+
+    def store(
+        self, key: StreamKey, entries: Sequence[log.Known], covered: Sequence[Span], settled_ns: int,
+        may_still: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """Store every session and trade date in a stream's log that is over by `settled_ns` (event time). `may_still`:
+        see `Importer.record`.
+
+        Without rows there is nothing to store: they were stored with their trade date.
+        """
+        if not any(isinstance(entry, log.TradeRows | log.BarRows) for entry in entries):
+            return
+        amended = any(isinstance(entry, log.Amended | log.Replacement) for entry in entries)
+        reading = LogReading(
+            Path(key.text),
+            key.feed,
+            key.contract,
+            lambda: iter(entries),
+            tuple(covered),
+            self._sessions,
+            amended,
+        )
+        self._importer().record(reading, key.owner, settled_ns, may_still)
+
+
+def _by_session(
+    entries: Sequence[tuple[Session | None, log.TradeRows | log.BarRows]],
+    worst: Mapping[Session | None, Quality],
+) -> Iterator[tuple[Quality, Rows]]:
+    """The rows of entries in the quality of their session: where that is bars, its trades are made into bars together,
+    for a bar's trades may have come in several entries."""
+    apart: dict[Session | None, list[log.TradeRows | log.BarRows]] = {}
+    for session, entry in entries:
+        if worst[session] is Quality.TICKS:
+            yield Quality.TICKS, _plain(entry.rows)
+        else:
+            apart.setdefault(session, []).append(entry)
+    for session, of_it in apart.items():
+        bars = [entry.rows for entry in of_it if isinstance(entry, log.BarRows)]
+        trades = [entry.rows for entry in of_it if isinstance(entry, log.TradeRows)]
+        if trades:
+            bars.append(bars_of(np.concatenate(trades), worst[session]))
+        rows = np.concatenate(bars)
+        yield worst[session], rows[np.argsort(rows["ts_event"], kind="stable")]
+
+
+def _quality(entry: log.TradeRows | log.BarRows) -> Quality:
+    return entry.quality if isinstance(entry, log.BarRows) else Quality.TICKS
+
+
+def _gathered(parts: Iterable[Rows]) -> Iterator[Rows]:
+    """Many small parts as few large ones."""
+    held: list[Rows] = []
+    count = 0
+    for part in parts:
+        held.append(part)
+        count += len(part)
+        if count >= _BATCH_ROWS:
+            yield np.concatenate(held)
+            held, count = [], 0
+    if count:
+        yield np.concatenate(held)
+
+
+def _plain(rows: Rows) -> Rows:
+    plain = np.zeros(len(rows), TRADE)
+    for name in TRADE.names or ():
+        plain[name] = rows[name]
+    plain["flags"] = 0
+    return plain

@@ -1,0 +1,285 @@
+"""The log of one process: `append` returns at once, and a thread of its own writes to the files.
+
+Rules kept: nothing here that the event loop calls waits for the disk; entries of a stream are written in order, each
+once; those that cannot be written wait in memory, up to a limit, and are tried again until they are.
+"""
+
+import errno
+import threading
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from outcry.database.errors import StoreBusy
+from outcry.live.file_log import FileLog
+from outcry.live.log_checks import check_repeat
+from outcry.live.log_standing import Standing, wake
+from outcry.live.model import Frame
+from outcry.live.partitions import partition_of_stream
+
+#: Bytes of entries that wait to be written, of all streams together, at most.
+MOST_UNWRITTEN_BYTES = 64 << 20
+#: How long a reader waits for entries under way, and the end of the process for the disk.
+PATIENCE_S = 5.0
+#: Bytes written at once, about.
+_BATCH_BYTES = 1 << 20
+#: Between two attempts to write what the disk has refused.
+_PAUSE_S = 0.25
+#: What a frame adds to its blob, in memory and on the disk.
+_FRAME_BYTES = 20
+_MOST_ENTRIES = 2**32 - 1
+
+
+class BackgroundLog:
+    """Implements `ports.live.TradeLog` over files, inside `exclusively`. Safe to use from several threads.
+
+    most_unwritten_bytes: `append` raises `OSError` rather than keep more in memory. now_s: a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        files: FileLog,
+        *,
+        most_unwritten_bytes: int = MOST_UNWRITTEN_BYTES,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:
+        self._files, self._most_bytes, self._now_s = files, most_unwritten_bytes, now_s
+        #: Never held while the disk is asked for anything.
+        self._turn = threading.Condition()
+        self._streams: dict[str, Standing] = {}
+        self._ready: list[Standing] = []
+        self._unwritten_bytes = 0
+        self._problem = ""
+        self._closing = False
+
+    @contextmanager
+    def exclusively(self) -> Generator[None]:
+        """Hold the files against other processes, and write to them. See `FileLog.exclusively`."""
+        with self._files.exclusively():
+            self._closing = False
+            writer = threading.Thread(target=self._run, name="outcry-log", daemon=True)
+            writer.start()
+            try:
+                yield
+            finally:
+                with self._turn:
+                    self._closing = True
+                    self._turn.notify_all()
+                writer.join(PATIENCE_S)  # what a disk does not accept by then is asked of the feeds again
+                with self._turn:
+                    self._streams.clear()
+                    self._ready, self._unwritten_bytes = [], 0
+
+    # -- what never waits for the disk
+
+    def append(self, key: str, first: int, count: int, blob: bytes) -> None:
+        """See `TradeLog`. The first use of a stream reads its file, unless `last` did."""
+        stream = self._streams.get(key) or self._found(key)
+        if not 0 < count <= _MOST_ENTRIES:
+            raise ValueError(f"{key}: {count} entries cannot be appended")
+        size = len(blob) + _FRAME_BYTES
+        with self._turn:
+            if first != stream.last:
+                check_repeat(key, stream.last, first, count)
+                return
+            if self._unwritten_bytes + size > self._most_bytes:
+                why = self._problem or "the disk does not respond"
+                raise OSError(errno.ENOBUFS, f"the log cannot be written ({why}), and no more fits in memory")
+            self._unwritten_bytes += size
+            stream.pending.append(Frame(first, count, blob))
+            stream.last += count
+            self._begin(stream)
+
+    def unkept(self, key: str) -> Awaitable[None] | None:
+        """See `TradeLog`."""
+        stream = self._streams.get(key)
+        if stream is None or not stream.writing:
+            return None
+        with self._turn:
+            return None if stream.kept_to == stream.last else stream.wait()
+
+    def stalled(self, key: str) -> str | None:
+        """See `TradeLog`."""
+        stream = self._streams.get(key)
+        if stream is None or not stream.stalled(self._now_s()):
+            return None
+        return self._problem or "the disk does not respond"
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the log of any stream is stalled."""
+        now_s = self._now_s()
+        return any(stream.stalled(now_s) for stream in list(self._streams.values()))
+
+    def cut(self, key: str) -> None:
+        """See `TradeLog`."""
+        stream = self._streams.get(key) or self._found(key)
+        with self._turn:
+            stream.cuts.add(stream.last)
+            self._begin(stream)
+
+    def check_held(self, key: str) -> None:
+        """See `TradeLog`: nobody else may write to the files."""
+
+    def _begin(self, stream: Standing) -> None:
+        if not stream.writing:
+            stream.writing, stream.since_s = True, self._now_s()
+            self._ready.append(stream)
+            self._turn.notify_all()
+
+    # -- what may wait
+
+    def keys(self, partitions: Collection[int] | None = None) -> Sequence[str]:
+        """See `TradeLog`."""
+        with self._turn:
+            found = {stream.key for stream in self._streams.values() if stream.flying or stream.pending}
+        if partitions is not None:
+            found = {key for key in found if partition_of_stream(key) in partitions}
+        return sorted(found.union(self._files.keys(partitions)))
+
+    def last(self, key: str) -> int:
+        """See `TradeLog`. Entries under way are waited for. Raises `StoreBusy`, `LogDamaged`."""
+        stream = self._found(key)
+        self._settle(stream)
+        return stream.last
+
+    def read(self, key: str, first: int) -> Iterator[Frame]:
+        """See `TradeLog`. Entries that are not written yet are read from memory."""
+        stream = self._found(key)
+        with self._turn:
+            own = [*stream.flying, *stream.pending]
+            until = stream.kept_to
+        return self._frames(self._files.read(key, first), until, first, own)
+
+    @staticmethod
+    def _frames(files: Iterator[Frame], until: int, first: int, own: Sequence[Frame]) -> Iterator[Frame]:
+        for frame in files:
+            if frame.first >= until:  # written since
+                break
+            yield frame
+        yield from (frame for frame in own if frame.first + frame.count > first)
+
+    def drop(self, key: str, before: int) -> None:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        self._settle(self._found(key))
+        self._files.drop(key, before)
+
+    def forget(self, key: str) -> None:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        self._leave(key)
+        self._files.forget(key)
+
+    def said(self, key: str) -> Sequence[str]:
+        """See `TradeLog`."""
+        return self._files.said(key)
+
+    def salvage(self, key: str, position: int, lost: Callable[[int], bytes]) -> Sequence[str]:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        self._leave(key)
+        return self._files.salvage(key, position, lost)
+
+    def set_aside(self, key: str) -> None:
+        """See `TradeLog`. Raises `StoreBusy`."""
+        self._leave(key)
+        self._files.set_aside(key)
+
+    def sync(self) -> None:
+        """See `TradeLog`. Raises `OSError`."""
+        with self._turn:
+            goals = [(stream, stream.last) for stream in self._streams.values() if stream.writing]
+
+            def written() -> bool:
+                return all(not stream.writing or stream.kept_to >= goal for stream, goal in goals)
+
+            if not self._turn.wait_for(written, PATIENCE_S):
+                raise OSError(errno.ETIMEDOUT, self._problem or "the disk does not respond")
+        self._files.sync()
+
+    def _found(self, key: str) -> Standing:
+        stream = self._streams.get(key)
+        if stream is None:
+            last = self._files.last(key)
+            with self._turn:
+                stream = self._streams.setdefault(key, Standing(key))
+                if not stream.writing:
+                    stream.last = last
+        return stream
+
+    def _leave(self, key: str) -> None:
+        """Know a stream no more: what its files hold is about to change."""
+        stream = self._streams.get(key)
+        if stream is not None:
+            self._settle(stream)
+        with self._turn:
+            self._streams.pop(key, None)
+
+    def _settle(self, stream: Standing) -> None:
+        """Wait until everything of a stream is written."""
+        with self._turn:
+            if not self._turn.wait_for(lambda: not stream.writing, PATIENCE_S):
+                raise StoreBusy(f"the log is not written yet: {self._problem or 'the disk does not respond'}")
+
+    # -- the writer's thread
+
+    def _run(self) -> None:
+        while True:
+            with self._turn:
+                self._turn.wait_for(lambda: self._ready or self._closing)
+                ready, self._ready = self._ready, []
+            if not ready:
+                return
+            refused = [stream for stream in ready if not self._written(stream)]
+            with self._turn:
+                self._ready += refused
+                if refused and self._closing:
+                    return
+                if refused:
+                    self._turn.wait_for(lambda: self._closing, _PAUSE_S)
+                else:
+                    self._problem = ""
+
+    def _written(self, stream: Standing) -> bool:
+        """Write what is pending of a stream, a batch at a time; False where the disk refuses."""
+        try:
+            while self._take(stream):
+                if stream.flying:
+                    self._files.append_all(stream.key, stream.flying)
+                self._acknowledge(stream)
+        except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, entries stay and are tried again
+            self._problem = (
+                problem.strerror or str(problem) if isinstance(problem, OSError) else repr(problem)
+            )
+            return False
+        return True
+
+    def _take(self, stream: Standing) -> bool:
+        """Begin a file where one is due, and gather the next batch; False where there is nothing to do."""
+        with self._turn:
+            at = stream.kept_to
+            due = not stream.flying and at in stream.cuts
+        if due:
+            self._files.cut(stream.key)
+        with self._turn:
+            if due:
+                stream.cuts.discard(at)
+            if stream.flying:  # refused before
+                return True
+            size = number = 0
+            for frame in stream.pending:
+                if number and (size > _BATCH_BYTES or frame.first in stream.cuts):
+                    break
+                size += len(frame.blob) + _FRAME_BYTES
+                number += 1
+            stream.flying, stream.pending = stream.pending[:number], stream.pending[number:]
+            if not number and not stream.cuts:
+                stream.writing = False
+                self._turn.notify_all()
+            return stream.writing
+
+    def _acknowledge(self, stream: Standing) -> None:
+        with self._turn:
+            self._unwritten_bytes -= sum(len(frame.blob) + _FRAME_BYTES for frame in stream.flying)
+            stream.flying, stream.since_s = [], self._now_s()
+            done = stream.reached()
+            self._turn.notify_all()
+        wake(done, None)

@@ -1,0 +1,496 @@
+"""The engine: every feed's streams, kept running; alerts and snapshots to the store; what has ended to the archive.
+
+Rules kept: an alert is on the board once it is recorded; a feed that breaks is opened again, later each time, and given
+up only when a person has to act; everything that may block is done off the event loop; a stream that another process
+has taken up is let go at once, and nothing of it is told any more.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from outcry.base.backoff import Pauses
+from outcry.base.cancellation import end
+from outcry.base.clock import Clock
+from outcry.base.log_events import LogEvent, Tell
+from outcry.database.errors import StoreBusy
+from outcry.live.alert_row import alert_row
+from outcry.live.archive import Archive
+from outcry.live.history_start import begin_ns
+from outcry.live.intake import Counts
+from outcry.live.model import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.live.recorder import FanOutNow, Recorder, say_nothing, to_nobody
+from outcry.live.recovery import Recovery
+from outcry.live.registry import Board
+from outcry.live.runner import Runner, Ways
+from outcry.live.runners import Runners
+from outcry.live.session_writer import Storing
+from outcry.live.stream_status import Reach, Told, told_by
+from outcry.market.alerts.machine import Fired
+from outcry.market.calendar import Calendar, Session
+from outcry.market.instruments import Contract, Universe
+from outcry.market.opening import Opening
+from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.sessions.references import References, ScopeOf
+from outcry.sessions.store_model import SessionStore
+from outcry.trades.feed import Feed, FeedLost, FeedRefused, LoginRefused
+
+T = TypeVar("T")
+
+TICK_S = 0.25
+#: Streams looked at before others have the loop.
+_AT_ONCE = 50
+DRIFT_S = 5.0
+#: A feed that worked this long begins again with the first pause.
+GOOD_SESSION_S = 60.0
+#: How often a feed is asked which contracts it brings: a roll adds one.
+CONTRACTS_S = 60.0
+#: A feed lost for so long does not hold up the sessions that ended meanwhile.
+LOST_FOR_GOOD_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """What the engine keeps things in."""
+
+    log: TradeLog
+    snapshots: Snapshots
+    live: LiveStore
+    sessions: SessionStore
+    archive: Archive
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """What is traded when, what time it is, and for whom. `scope_of`: what a user may see besides his own recordings;
+    `fan_out`: to whom alerts go that are recorded now."""
+
+    universe: Universe
+    calendar: Calendar
+    clock: Clock
+    scope_of: ScopeOf
+    fan_out: FanOutNow = to_nobody
+
+
+class Engine:
+    """Runs streams on the running event loop. `rush`: pauses are this many times shorter than usual; `by`: see
+    `Recovery`."""
+
+    def __init__(
+        self, stores: Stores, market: Market, board: Board, tell: Tell = say_nothing, *, rush: float = 1.0,
+        by: str = "",
+    ) -> None:  # fmt: skip
+        self._stores, self._market, self._board = stores, market, board
+        self.tell, self._rush = tell, rush
+        self._references = References(
+            stores.sessions, market.universe, market.scope_of, market.clock, market.calendar
+        )
+        self._storing = Storing(stores.log, stores.archive, rush, lambda: self.tell)
+        ways = Ways(
+            stores.log, board, market.clock, market.calendar, self._opening, self._storing.store, self._fired
+        )
+        #: Contracts of feeds that say so themselves, by owner and name.
+        self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
+        self.runners = Runners()
+        self._feeds: dict[str, asyncio.Task[None]] = {}
+        #: Streams that somebody follows, by name.
+        self._streams: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._recorder = Recorder(stores.log, stores.snapshots, stores.live, board, rush, market.fan_out)
+        self._recovery = Recovery(
+            stores.log,
+            stores.snapshots,
+            stores.live,
+            market.universe,
+            market.calendar,
+            ways,
+            self._recorder,
+            by,
+        )
+        #: Told of a stream that another process has taken up.
+        self.on_taken_over: Callable[[StreamKey], object] = lambda _key: None
+        #: Apart from the store's, so that no alert waits for a session's references.
+        self._reference_thread = ThreadPoolExecutor(1, "outcry-references")
+
+    # -- life
+
+    async def start(self, take_up: Callable[[], Sequence[str]] | None = None) -> None:
+        """Take up every stream, or those that `take_up` names, then begin to keep time."""
+        self._recorder.tell = self.tell
+        self._begin(self._recorder.record(), "alerts")
+        for runner in await self._taken_up(await self.patiently(take_up or self._stores.log.keys)):
+            await self._recorder.store_pending(runner)
+        owners = sorted(self.runners.owners)
+        if owners:
+            await self._recorder.show_known(owners)
+        self._begin(self._keep_time(), "time")
+        self._begin(self._recorder.keep_snapshots(self.runners), "snapshots")
+        self._begin(self._recorder.keep_synced(), "sync")
+
+    async def take_up(self, names: Iterable[str]) -> None:
+        """Become what the logs of these streams say, which another process had. Nobody waits until what has ended
+        is stored: whose turn that is may take long."""
+        for runner in await self._taken_up(names):
+            if runner.stream.pending:
+                self._beside(f"store {runner.name}", partial(self._recorder.store_pending, runner))
+
+    async def _taken_up(self, names: Iterable[str]) -> Sequence[Runner]:
+        """Streams as their logs say, all known, for a front is chosen among them. They stand `connecting` until their
+        feed is back."""
+        taken: list[Runner] = []
+        for text in names:
+            try:
+                runner = await self._recovered(StreamKey.read(text, self._market.universe))
+                taken.append(runner)
+                if not runner.stream.own_clock and runner.expired:
+                    await self._let_go(runner)
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+                self.tell(LogEvent.STREAM_RECOVERY_FAILED, stream=text, problem=repr(problem))
+        return taken
+
+    async def hand_over(self, names: Iterable[str]) -> None:
+        """Let these streams go, which another process will take up, with all they have said in the store or the log."""
+        named = list(names)
+        await end([self._feeds.pop(name) for name in named if name in self._feeds])
+        runners = [self.runners[name] for name in named if name in self.runners]
+        try:
+            await self._recorder.save(runners)
+        finally:  # also what could not be saved is another's
+            for runner in runners:
+                self._drop(runner.key)
+
+    @property
+    def here(self) -> set[str]:
+        """Streams of this process, by name, those too that are being taken up for a feed of one contract."""
+        return {*self.runners, *self._feeds}
+
+    def _drop(self, key: StreamKey) -> None:
+        """Know nothing of a stream any more."""
+        runner = self.runners.pop(key.text)
+        if runner is not None:
+            runner.logged.close()
+        self._board.drop(key)
+
+    def brought(self, owner: int, feed: str) -> frozenset[Contract]:
+        """The contracts that a feed brings, as it last said."""
+        return self._brought.get((owner, feed), frozenset())
+
+    def told(self, key: StreamKey) -> Told | None:
+        """What a stream says; None where it has not begun."""
+        runner = self.runners.get(key.text)
+        return told_by(runner) if runner else None
+
+    async def reach(self, key: StreamKey) -> Reach:
+        """How far a stream is with what survives this process, which is waited for: a feed that begins there brings
+        nothing before it. Raises `LogTakenOver`."""
+        runner = self.runners.get(key.text)
+        if runner is None or not runner.stream.latest_ns:
+            market = self._market
+            return Reach(
+                0, 0, begin_ns=await begin_ns(market.calendar, self._opening, key, market.clock.now_ns())
+            )
+        stream, barred_ns = runner.stream, await self._recovery.barred(runner)
+        reach = Reach(stream.latest_ns, stream.time_ns if stream.covered_ns else 0, barred_ns)
+        await runner.kept()
+        return reach
+
+    def follows(self, key: StreamKey) -> bool:
+        """Whether anybody follows a stream."""
+        return key.text in self._streams
+
+    def history(self, key: StreamKey) -> str:
+        """What the session of a stream is computed from."""
+        return self.runners[key.text].quality
+
+    def feeds(self) -> set[tuple[int, str]]:
+        """Owner and name of every feed there are streams of."""
+        return self.runners.feeds
+
+    def streams(self, owner: int, feed: str) -> list[StreamKey]:
+        """The streams there are of a feed."""
+        return [runner.key for runner in self.runners.of(owner, feed)]
+
+    async def kept(self, key: StreamKey) -> None:
+        """Wait until all that a stream was given survives this process. Raises `LogTakenOver`, also where the stream is
+        not here any more."""
+        runner = self.runners.get(key.text)
+        if runner is None:
+            raise LogTakenOver(key.text)
+        await runner.kept()
+
+    def streams_of(self, owner: int) -> set[tuple[str, Contract]]:
+        """Feeds and contracts that an owner has streams of here."""
+        return {(runner.key.feed, runner.key.contract) for runner in self.runners.of_owner(owner)}
+
+    def retire(self, key: StreamKey) -> None:
+        """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
+        if key.text not in self._streams and self._board.shows(key):
+            self._board.drop(key)
+
+    def refuse(self, key: StreamKey, code: str) -> None:
+        """Say of a stream that nobody follows why."""
+        runner = self.runners.get(key.text)
+        if runner is not None and key.text not in self._streams and runner.health.refusal != code:
+            runner.refused(code, asyncio.get_running_loop().time())
+
+    async def stop(self) -> None:
+        """Stop the feeds, and write out what is under way."""
+        feeds = list(self._feeds.values())
+        for task in feeds:
+            task.cancel()
+        await asyncio.gather(*feeds, return_exceptions=True)
+        await self._recorder.save(list(self.runners.values()))
+        await self._recorder.sync()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._recorder.close()
+        self._recovery.close()
+        self._storing.close()
+        self._reference_thread.shutdown()
+
+    async def patiently(self, work: Callable[[], T]) -> T:
+        """Ask log or store for something, off the event loop, however long it is busy."""
+        return await self._recovery.patiently(work)
+
+    async def drained(self) -> None:
+        """Wait until every alert fired so far is recorded and on the board."""
+        await self._recorder.drained()
+
+    def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
+        """Run every contract a feed brings, now and as it rolls, until it has ended or is attached again."""
+        for runner in self.runners.of(owner, feed.name):
+            runner.asked()
+        return self._attach(f"{owner}/{feed.name}#{id(feed)}", lambda: self._run_feed(owner, feed))
+
+    def attach_contract(self, owner: int, feed: Feed, contract: Contract) -> asyncio.Task[None]:
+        """Run one contract of a feed that brings whichever are asked for."""
+        key = StreamKey(owner, feed.name, contract)
+        return self._attach(key.text, lambda: self._run_stream(key, feed))
+
+    def _attach(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+        known = self._feeds.pop(name, None)
+
+        async def after() -> None:
+            if known is not None:
+                known.cancel()
+                await asyncio.wait([known])
+            await run()
+
+        task = self._feeds[name] = asyncio.get_running_loop().create_task(after(), name=name)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._feeds.get(task.get_name()) is task:
+            del self._feeds[task.get_name()]
+        if not task.cancelled() and task.exception() is not None:
+            self.tell(LogEvent.BACKGROUND_TASK_FAILED, task=task.get_name(), problem=repr(task.exception()))
+
+    def counted(self) -> dict[str, int]:
+        """Rows taken since the start, and those set aside: what became of them, and how many."""
+        total = Counts()
+        for runner in list(self.runners.values()):
+            total.add(runner.intake.counts)
+        return asdict(total)
+
+    # -- feeds and streams
+
+    async def _run_feed(self, owner: int, feed: Feed) -> None:
+        """Run a stream for each contract the feed brings; ask again now and then."""
+        streams: dict[Contract, asyncio.Task[None]] = {}
+        try:
+            while True:
+                contracts = await feed.contracts()
+                self._brought[owner, feed.name] = frozenset(contracts)
+                for contract in contracts:
+                    if contract not in streams or _faulty(streams[contract]):
+                        key = StreamKey(owner, feed.name, contract)
+                        running = asyncio.get_running_loop().create_task(
+                            self._run_stream(key, feed), name=key.text
+                        )
+                        running.add_done_callback(self._finished)
+                        streams[contract] = running
+                if all(task.done() for task in streams.values()):
+                    return
+                under_way = [task for task in streams.values() if not task.done()]
+                await asyncio.wait(under_way, timeout=CONTRACTS_S / self._rush)
+        finally:
+            try:
+                await end(streams.values())
+            finally:  # also when cancelled twice
+                await feed.close()
+
+    async def _run_stream(self, key: StreamKey, feed: Feed) -> None:
+        """Follow a feed for as long as it can be followed."""
+        try:
+            runner = await self._begun_by_and_by(key, feed)
+            self._streams.add(key.text)
+            await self._follow(runner, feed)
+        except LogTakenOver:
+            current = self.runners.get(key.text)
+            if current is None or current.logged.closed:  # else it is ours again already
+                self.taken_over(key)
+        finally:
+            self._streams.discard(key.text)
+
+    async def _begun_by_and_by(self, key: StreamKey, feed: Feed) -> Runner:
+        """`_begun`, however long the log cannot be read or written: nobody else would try again."""
+        pauses = Pauses(self._rush)
+        while True:
+            try:
+                return await self._begun(key, feed)
+            except (StoreBusy, OSError) as problem:
+                self.tell(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
+            await pauses.rest()
+
+    async def _follow(self, runner: Runner, feed: Feed) -> None:
+        """Until the feed has ended, or refuses. Raises `LogTakenOver`."""
+        key, loop = runner.key, asyncio.get_running_loop()
+        pauses = Pauses(self._rush)
+        while True:
+            began_s = loop.time()
+            try:
+                await runner.follow(feed)
+                if runner.ended:
+                    return
+            except FeedRefused as problem:
+                runner.refused(problem.code, loop.time(), login=isinstance(problem, LoginRefused))
+                self.tell(LogEvent.FEED_REJECTED, stream=key.text, code=problem.code, problem=str(problem))
+                return
+            except FeedLost as problem:
+                runner.lost_code = problem.code
+                self.tell(LogEvent.FEED_LOST, stream=key.text, code=problem.code, problem=str(problem))
+            except LogTakenOver:
+                raise
+            except OSError as problem:
+                self.tell(LogEvent.LOG_STALLED, stream=key.text, problem=str(problem))
+            except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+                self.tell(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
+                if runner.logged.torn:
+                    self._drop(key)
+                    runner = await self._begun_by_and_by(key, feed)
+            if loop.time() - began_s > GOOD_SESSION_S:
+                pauses.begin()
+            await pauses.rest()
+
+    def taken_over(self, key: StreamKey) -> None:
+        """Another process has taken a stream up: know nothing of it any more."""
+        self.tell(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
+        self._drop(key)
+        self.on_taken_over(key)
+
+    async def _begun(self, key: StreamKey, feed: Feed) -> Runner:
+        """The runner of a stream; of another performance of a recording than the one known, begun anew."""
+        runner = self.runners.get(key.text)
+        if runner is None:
+            runner = self._known(await self._recovery.runner_or_anew(key, feed))
+        if runner.stream.position and runner.stream.own_clock and runner.stream.run != feed.run:
+            self._drop(key)
+            await self._recovery.forget(key)
+            await self._recovery.forget_alerts(key)
+            runner = await self._recovered(key)
+        runner.begin(feed)
+        runner.barred_ns = await self._recovery.barred(runner)
+        self._board.put(runner.channel)  # it may have been retired
+        return runner
+
+    async def _recovered(self, key: StreamKey) -> Runner:
+        return self._known(await self._recovery.runner(key))
+
+    def _known(self, runner: Runner) -> Runner:
+        self.runners.put(runner)
+        self._board.put(runner.channel)
+        runner.stand(asyncio.get_running_loop().time())
+        return runner
+
+    # -- what runners ask for
+
+    async def _opening(self, key: StreamKey, session: Session, night: tuple[int, int] | None) -> Opening:
+        contracts = [runner.key.contract for runner in self.runners.of(key.owner, key.feed)]
+        contracts += self.brought(key.owner, key.feed)
+        streamed = [contract for contract in contracts if contract.root == key.contract.root]
+        return await self._recorder.patiently(
+            lambda: self._references.opening(key.owner, key.contract, session, night, streamed),
+            self._reference_thread,
+        )
+
+    def _fired(self, runner: Runner, fired: Sequence[tuple[Opening, Fired]]) -> None:
+        tick_e9 = self._market.universe.products[runner.key.contract.root].tick_e9
+        rows = [
+            alert_row(runner.key, tick_e9, opening, alert, invented=runner.stream.invented)
+            for opening, alert in fired
+        ]
+        self._recorder.add(rows, runner)
+
+    def _left_alone(self, runner: Runner, now_s: float) -> bool:
+        """Whether nobody follows the feed, or in vain for so long that what has ended is stored without it."""
+        if runner.stream.own_clock:
+            return False
+        if runner.name in self._streams:
+            return runner.lost_for_s(now_s) > LOST_FOR_GOOD_S
+        waited_ns = (
+            self._market.clock.now_ns() - runner.since_ns
+        )  # after a start its feed may be on the way back
+        return runner.health.heard_s > 0 or waited_ns > LOST_FOR_GOOD_S * NANOS_PER_SECOND
+
+    def _beside(self, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do something in the background, once at a time."""
+        if all(task.get_name() != name for task in self._tasks):
+            self._begin(work(), name)
+
+    def _is_over(self, runner: Runner) -> bool:
+        """Whether a stream was retired, and all it had is in the store."""
+        stream = runner.stream
+        shown = self._board.shows(runner.key) or runner.name in self._streams
+        return not (shown or stream.own_clock or stream.days or stream.pending)
+
+    async def _let_go(self, runner: Runner) -> None:
+        """Forget a stream that is over; one that begins again begins anew."""
+        self._drop(runner.key)
+        await self._recovery.forget(runner.key)
+
+    # -- what goes on all the time
+
+    async def _keep_time(self) -> None:
+        """Notice what stops: a link, a market, a session; and clocks that disagree."""
+        looked_s = 0.0
+        while True:
+            now_s = asyncio.get_running_loop().time()
+            looked = now_s - looked_s >= DRIFT_S / self._rush
+            looked_s = now_s if looked else looked_s
+            for count, runner in enumerate(list(self.runners.values()), 1):
+                if not count % _AT_ONCE:
+                    await asyncio.sleep(0)
+                if self.runners.get(runner.name) is not runner:
+                    continue  # let go of meanwhile
+                runner.stand(now_s)
+                if (problem := runner.log_trouble()) is not None:
+                    self.tell(
+                        LogEvent.LOG_STALLED if problem else LogEvent.LOG_RESUMED,
+                        stream=runner.name,
+                        problem=problem,
+                    )
+                if runner.stream.deadline_ns <= runner.market_ns and self._left_alone(runner, now_s):
+                    self._beside(f"settle {runner.name}", runner.settle)
+                elif runner.stream.amended and not runner.logged.looked_back:
+                    self._beside(f"look back {runner.name}", runner.logged.look_back)
+                elif self._is_over(runner):
+                    self._beside(f"forget {runner.name}", partial(self._let_go, runner))
+                if looked and (drift_ns := runner.drifted()) is not None:
+                    self.tell(LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS)
+            await asyncio.sleep(TICK_S)
+
+
+def _faulty(stream: asyncio.Task[None]) -> bool:
+    """Whether a stream ended by a fault of ours: it is tried again."""
+    return stream.done() and not stream.cancelled() and stream.exception() is not None

@@ -1,0 +1,331 @@
+"""What a stream's log holds: every input of the fold, in the order in which it was applied.
+
+Rule kept: an entry says all that applying it needs, so that a recovery asks nobody. A row is one entry, however rows
+were batched: positions, and with them everything computed, do not depend on batches.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from outcry.live.model import Frame, LogDamaged
+from outcry.market.opening import Opening
+from outcry.trades.feed import LIVE_TRADE
+from outcry.trades.records import BAR, Quality, Rows
+
+
+class Entry(msgspec.Struct, frozen=True, tag_field="is"):
+    """Base of all entries."""
+
+    @property
+    def count(self) -> int:
+        """How many positions it takes."""
+        return 1
+
+
+class Began(Entry, frozen=True, tag="began"):
+    """The first entry of a stream: which performance of a recording it is, if it is one, and what its times and
+    prices are worth. `lag_ns`: how late its trades come by the feed's own nature."""
+
+    run: str
+    own_clock: bool
+    invented: bool
+    lag_ns: int
+
+
+class Taken(Entry, frozen=True, tag="taken"):
+    """A process has taken the stream up: whoever had it before can add nothing from here on."""
+
+    by: str
+
+
+class Opened(Entry, frozen=True, tag="opened"):
+    """A session begins, measured against these references; or, while it runs, goes on against new ones."""
+
+    opening: bytes
+
+
+class Day(msgspec.Struct, frozen=True, array_like=True):
+    """A trade date of the exchange, and when its last window ends (ns UTC)."""
+
+    trade_date: str
+    end_ns: int
+
+
+class TradeRows(Entry, frozen=True, tag="trades"):
+    """Trades of one session and trade date in the order they came: `LIVE_TRADE` rows as bytes."""
+
+    day: Day
+    data: bytes
+
+    @property
+    def rows(self) -> Rows:
+        """Unpack them."""
+        return np.frombuffer(self.data, LIVE_TRADE)
+
+    @property
+    def count(self) -> int:
+        """See `Entry`."""
+        return len(self.data) // LIVE_TRADE.itemsize
+
+
+class BarRows(Entry, frozen=True, tag="bars"):
+    """Completed bars of one session and trade date: `records.BAR` rows as bytes, all of one length."""
+
+    day: Day
+    data: bytes
+    quality: Quality
+    bar_ns: int
+    backfill: bool
+
+    @property
+    def rows(self) -> Rows:
+        """Unpack them."""
+        return np.frombuffer(self.data, BAR)
+
+    @property
+    def count(self) -> int:
+        """See `Entry`."""
+        return len(self.data) // BAR.itemsize
+
+
+class Replacement(Entry, frozen=True, tag="replacement"):
+    """All trades of one session between two instants (half-open), in the place of the bars that told of that time:
+    `LIVE_TRADE` rows as bytes."""
+
+    day: Day
+    from_ns: int
+    to_ns: int
+    data: bytes
+
+    @property
+    def rows(self) -> Rows:
+        """Unpack them."""
+        return np.frombuffer(self.data, LIVE_TRADE)
+
+
+class Mark(Entry, frozen=True, tag="mark"):
+    """Event time has come to this instant (ns UTC) without a trade that says so."""
+
+    at_ns: int
+
+
+class Caught(Entry, frozen=True, tag="caught"):
+    """History is complete up to this instant: what fires from here on is news."""
+
+    at_ns: int
+    quality: Quality
+
+
+class Hole(Entry, frozen=True, tag="hole"):
+    """Trades between two instants (half-open) are missing."""
+
+    from_ns: int
+    to_ns: int
+    why: str
+
+
+class Mended(Entry, frozen=True, tag="mended"):
+    """They have come."""
+
+    from_ns: int
+    to_ns: int
+
+
+class Amended(Entry, frozen=True, tag="amended"):
+    """A trade was taken back or corrected, by the feed's number; price 10⁻⁹."""
+
+    id: int
+    kind: Literal["cancel", "correct"]
+    price: int
+    size: int
+
+
+class Stored(Entry, frozen=True, tag="stored"):
+    """A session or trade date that had ended is in the store: `rth 2026-01-02`, `day 2026-01-02`."""
+
+    what: str
+
+
+class Lost(Entry, frozen=True, tag="lost"):
+    """As many entries as this were lost with a damaged file of the log."""
+
+    entries: int
+
+    @property
+    def count(self) -> int:
+        """See `Entry`."""
+        return self.entries
+
+
+Known = (
+    Began
+    | Taken
+    | Opened
+    | TradeRows
+    | BarRows
+    | Replacement
+    | Mark
+    | Caught
+    | Hole
+    | Mended
+    | Amended
+    | Stored
+    | Lost
+)
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Known)
+
+
+def encode(entry: Known) -> bytes:
+    """Write an entry."""
+    return _encoder.encode(entry)
+
+
+def decode(frame: Frame) -> Known:
+    """Read the entry of a frame; raise `LogDamaged`."""
+    try:
+        entry = _decoder.decode(frame.blob)
+    except msgspec.DecodeError as problem:
+        raise LogDamaged(f"the log's entry at {frame.first} cannot be read: {problem}") from problem
+    if entry.count != frame.count:
+        raise LogDamaged(
+            f"the log's entry at {frame.first} holds {entry.count} rows, {frame.count} were logged"
+        )
+    return entry
+
+
+def of_days(entries: Sequence[Known], days: Set[Day]) -> Sequence[Known]:
+    """Leave out rows of other trade dates: they are stored for good, and how long the log has them is chance.
+
+    All of them where a trade was taken back: it may be one of those.
+    """
+    if any(isinstance(entry, Amended) for entry in entries):
+        return entries
+    return [
+        entry
+        for entry in entries
+        if not isinstance(entry, TradeRows | BarRows | Replacement) or entry.day in days
+    ]
+
+
+def settled(entries: Iterable[Known]) -> Iterator[TradeRows | BarRows]:
+    """The rows of entries as they stand after all that was amended or replaced among them: what was cancelled is left
+    out; where bars came of a time some trades of which were known, the bars stand, for they tell of all of it; and
+    where trades took the place of bars, these stand, in their time."""
+    kept: list[TradeRows | BarRows] = []
+    replaced: list[Replacement] = []
+    amended: dict[int, Amended] = {}
+    for entry in entries:
+        match entry:
+            case TradeRows() | BarRows():
+                kept.append(entry)
+            case Replacement():
+                replaced.append(entry)
+            case Amended():
+                amended[entry.id] = entry
+            case _:
+                pass
+    kept = _told_by_bars(kept)
+    if replaced:
+        kept = _in_place(kept, replaced)
+    for entry in kept:
+        found = _amend(entry, amended) if amended and isinstance(entry, TradeRows) else entry
+        if found.data:
+            yield found
+
+
+def _told_by_bars(kept: list[TradeRows | BarRows]) -> list[TradeRows | BarRows]:
+    """Leave out trades of a time of which bars came after them."""
+    first = next((at for at, entry in enumerate(kept) if isinstance(entry, TradeRows)), len(kept))
+    bars = [(at, entry) for at, entry in enumerate(kept) if at > first and isinstance(entry, BarRows)]
+    if not bars:
+        return kept
+    starts = np.concatenate([entry.rows["ts_event"] for _, entry in bars])
+    ends = np.concatenate([entry.rows["ts_event"] + entry.bar_ns for _, entry in bars])
+    came = np.concatenate([np.full(len(entry.rows), at) for at, entry in bars])
+    order = np.argsort(starts, kind="stable")
+    starts, ends, came = starts[order], ends[order], came[order]
+    found: list[TradeRows | BarRows] = []
+    for at, entry in enumerate(kept):
+        if isinstance(entry, BarRows):
+            found.append(entry)
+            continue
+        times = entry.rows["ts_event"]
+        bar = np.maximum(np.searchsorted(starts, times, side="right") - 1, 0)
+        told = (starts[bar] <= times) & (times < ends[bar]) & (came[bar] > at)
+        found.append(TradeRows(entry.day, entry.rows[~told].tobytes()) if told.any() else entry)
+    return found
+
+
+def _in_place(
+    kept: Sequence[TradeRows | BarRows], replaced: Sequence[Replacement]
+) -> list[TradeRows | BarRows]:
+    """Entries with trades for the bars that they replace, each piece in its time; of a time replaced twice, the newer
+    trades."""
+    found: list[TradeRows | BarRows] = [
+        entry for entry in kept if isinstance(entry, TradeRows) and entry.data
+    ]
+    for entry in kept:
+        if isinstance(entry, BarRows):
+            rows = _outside(entry.rows, replaced)
+            if len(rows):
+                found.append(msgspec.structs.replace(entry, data=rows.tobytes()))
+    for at, entry in enumerate(replaced):
+        rows = _outside(entry.rows, replaced[at + 1 :])
+        if len(rows):
+            found.append(TradeRows(entry.day, rows.tobytes()))
+    return sorted(found, key=lambda entry: int(entry.rows["ts_event"][0]))
+
+
+def _outside(rows: Rows, replaced: Sequence[Replacement]) -> Rows:
+    times = rows["ts_event"]
+    keep = np.ones(len(rows), bool)
+    for one in replaced:
+        keep &= (times < one.from_ns) | (times >= one.to_ns)
+    return rows[keep]
+
+
+def _amend(entry: TradeRows, amended: dict[int, Amended]) -> TradeRows:
+    rows = entry.rows
+    found = np.isin(rows["id"], np.fromiter(amended, np.uint64, len(amended)))
+    if not found.any():
+        return entry
+    rows = rows.copy()
+    keep = np.ones(len(rows), bool)
+    for at in np.flatnonzero(found):
+        change = amended[int(rows["id"][at])]
+        if change.kind == "cancel":
+            keep[at] = False
+        else:
+            rows["price"][at], rows["size"][at] = change.price, change.size
+    return TradeRows(entry.day, rows[keep].tobytes())
+
+
+def lost_spans(entries: Iterable[Known], since_ns: int, until_ns: int) -> list[tuple[int, int]]:
+    """The times (half-open, ns UTC) in which lost entries lie: from the row before them to the row after.
+
+    since_ns, until_ns: where nothing is before or after them."""
+    found: list[tuple[int, int]] = []
+    before_ns, is_lost = since_ns, False
+    for entry in entries:
+        if isinstance(entry, Lost):
+            is_lost = True
+        elif isinstance(entry, TradeRows | BarRows):
+            times = entry.rows["ts_event"]
+            if is_lost:
+                found.append((before_ns, int(times[0]) + 1))
+                is_lost = False
+            before_ns = int(times[-1])
+    return [*found, (before_ns, until_ns + 1)] if is_lost else found
+
+
+def opening_of(entry: Opened) -> Opening:
+    """The opening an entry holds; raise `LogDamaged`."""
+    try:
+        return Opening.load(entry.opening)
+    except (ValueError, KeyError, TypeError) as problem:
+        raise LogDamaged(f"an opening in the log cannot be read: {problem}") from problem

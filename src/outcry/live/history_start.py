@@ -1,0 +1,59 @@
+"""Where the history of a new stream begins.
+
+Rules kept: history covers the session that is answered, or that will be answered next, with the whole overnight before
+it; a maintenance break and a weekend belong to the overnight session around them. It also covers the newest regular
+sessions that the store lacks, with their overnights, so that the next answer is measured against the same sessions as
+that of a feed which ran all the time.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import date, timedelta
+
+from outcry.live.model import StreamKey
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.opening import Opening
+from outcry.market.windows import LONGEST_CLOSURE_DAYS
+
+#: Makes the opening of a session; the last argument is the overnight range that the stream itself saw.
+Openings = Callable[[StreamKey, Session, tuple[int, int] | None], Awaitable[Opening]]
+
+#: Regular sessions asked of a feed at most: a week of them. `outcry import` and `outcry fetch` bring more.
+MOST_SESSIONS = 5
+#: Calendar days in which that many regular sessions lie, with the longest closure between two of them.
+_LOOK_BACK = timedelta(days=2 * MOST_SESSIONS + LONGEST_CLOSURE_DAYS)
+
+
+def session_begin_ns(calendar: Calendar, session: Session) -> int:
+    """Return when a session opens (ns UTC); of a regular one, when its overnight opens, if it has one."""
+    night = calendar.session(session.root, session.trade_date, SessionKind.ETH)
+    return min(session.open_ns, night.open_ns) if night else session.open_ns
+
+
+def answered_begin_ns(calendar: Calendar, root: str, now_ns: int) -> int:
+    """Return when the session around or after an instant begins, its overnight included (ns UTC); 0 for none."""
+    session = calendar.session_or_next(root, now_ns)
+    return session_begin_ns(calendar, session) if session else 0
+
+
+def history_begin_ns(calendar: Calendar, root: str, now_ns: int, newest: date | None) -> int:
+    """Return the instant (ns UTC, not after `now_ns`) from which a feed is asked for history.
+
+    newest: trade date of the newest complete regular session in the store; None asks for the newest one that is over.
+    """
+    session = calendar.session_or_next(root, now_ns)
+    if session is None:
+        return now_ns
+    around = calendar.sessions(root, session.trade_date - _LOOK_BACK, session.trade_date)
+    over = [one for one in around if one.kind is SessionKind.RTH and one.close_ns <= now_ns]
+    missing = [one for one in over[-MOST_SESSIONS:] if newest is None or one.trade_date > newest]
+    if newest is None:
+        missing = missing[-1:]
+    return min([now_ns, *(session_begin_ns(calendar, one) for one in (*missing, session))])
+
+
+async def begin_ns(calendar: Calendar, openings: Openings, key: StreamKey, now_ns: int) -> int:
+    """Return where the history of a new stream begins (ns UTC), by what the store has for its owner."""
+    root = key.contract.root
+    session = calendar.session_or_next(root, now_ns)
+    prior = (await openings(key, session, None)).prior if session else None
+    return history_begin_ns(calendar, root, now_ns, prior.trade_date if prior else None)

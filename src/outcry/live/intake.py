@@ -1,0 +1,169 @@
+"""What a feed sends, made fit for the log: on the tick, in the hours, each trade once.
+
+Rules kept (docs/feeds.md): a feed delivers at least once, so after it begins again what lies in the overlap is
+recognised, there only, and by multiset: two equal trades are two trades. A late trade is kept, for its own session. A
+price between two ticks is set aside and counted, never rounded.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.live.columns import whole
+from outcry.live.entries import Day, Replacement
+from outcry.market.calendar import Session
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR
+from outcry.trades.dedupe import Times
+from outcry.trades.feed import Replaced
+from outcry.trades.overlap import Overlap
+from outcry.trades.records import Quality, Rows
+from outcry.trades.rows import in_order, on_tick
+from outcry.trades.session_index import Cell, Grid
+
+#: Trades of a contract lie between these (ns UTC): no year is laid out for a time that cannot be.
+Life = tuple[int, int]
+#: A trade this much older than the newest is no straggler but a feed gone wrong.
+MAX_BEHIND_NS = 10 * NANOS_PER_DAY
+#: Hours are laid out for so long a stretch at a time.
+_STRETCH_NS = 30 * NANOS_PER_DAY
+#: A trade said to have happened this long after it was received is no trade but a broken clock.
+MAX_AHEAD_NS = NANOS_PER_HOUR
+
+#: A trade date with the end of its last window.
+DayEnds = Callable[[date], Day]
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows passed on, and rows set aside: between two ticks, outside the hours, repeated, at an impossible time."""
+
+    rows: int = 0
+    off_tick: int = 0
+    outside: int = 0
+    repeated: int = 0
+    impossible: int = 0
+    late: int = 0
+
+    def add(self, other: "Counts") -> None:
+        """Count what another has counted too."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one session and trade date, in the order they came."""
+
+    session: Session
+    day: Day
+    rows: Rows
+
+
+class Intake:
+    """One contract's. `grid`: its product's calendar laid out; `tick_e9`: its tick; `life`: when it can trade (ns)."""
+
+    def __init__(self, tick_e9: int, grid: Grid, day_of: DayEnds, life: Life) -> None:
+        self._tick_e9, self._grid, self._day_of, self._life = tick_e9, grid, day_of, life
+        self._overlap = Overlap()
+        self._latest_ns = 0
+        self._cell: Cell | None = None
+        self.counts = Counts()
+
+    def resume(self, recent: Rows, latest_ns: int, last_bar_ns: int, barred_ns: int) -> None:
+        """The feed begins again: what it sends up to `latest_ns` may be in `recent`, rows the log has. Bars up to
+        `last_bar_ns` are known, and with them what was traded before `barred_ns`."""
+        self._overlap.resume(recent, latest_ns, last_bar_ns, barred_ns)
+        self._latest_ns = max(self._latest_ns, latest_ns)
+
+    def caught_up(self, at_ns: int) -> None:
+        """History is complete up to an instant; if it is not before what the log has, the overlap is behind."""
+        self._overlap.caught_up(at_ns)
+
+    def trades(self, rows: Rows) -> Iterator[Piece]:
+        """Yield what is new of `LIVE_TRADE` rows, cut by session and trade date."""
+        plausible = self._plausible(rows)
+        fresh = self._overlap.trades(plausible)
+        self.counts.repeated += len(plausible) - len(fresh)
+        rows, _, off_tick = on_tick(fresh, self._tick_e9, Quality.TICKS)
+        self.counts.off_tick += off_tick
+        yield from self._cut(rows)
+
+    def plain(self, rows: Rows, until_ns: int) -> Piece | None:
+        """The rows as one piece, if there is nothing to sort out: in order, in the stretch of hours of those before,
+        before `until_ns`, and not in an overlap. None where `trades` has to look closer."""
+        cell = self._cell
+        if self._overlap.waits or cell is None:
+            return None
+        first_ns = max(self._latest_ns, self._overlap.barred_ns, cell.start_ns)
+        end_ns = min(cell.end_ns, until_ns)
+        if not whole(rows, self._tick_e9, first_ns, end_ns, MAX_AHEAD_NS):
+            return None
+        self._latest_ns = int(rows["ts_event"][-1])
+        self.counts.rows += len(rows)
+        return Piece(cell.session, self._day_of(cell.trade_date), rows)
+
+    def bars(self, rows: Rows, quality: Quality, bar_ns: int) -> Iterator[Piece]:
+        """Yield what is new of `records.BAR` rows of `bar_ns` each, cut by session and trade date."""
+        possible = self._possible(rows["ts_event"])
+        self.counts.impossible += int(len(rows) - possible.sum())
+        rows = rows[possible]
+        fresh = self._overlap.bars(rows, bar_ns)
+        self.counts.repeated += len(rows) - len(fresh)
+        fresh, _, off_tick = on_tick(fresh, self._tick_e9, quality)
+        self.counts.off_tick += off_tick
+        yield from self._cut(fresh)
+
+    def replaced(self, event: Replaced) -> Iterator[Replacement]:
+        """Yield trades that take the place of bars, by session; of a session of which none came the bars stay."""
+        rows = event.rows[(event.rows["ts_event"] >= event.from_ns) & (event.rows["ts_event"] < event.to_ns)]
+        rows, _ = in_order(self._plausible(rows), 0)
+        rows, _, off_tick = on_tick(rows, self._tick_e9, Quality.TICKS)
+        self.counts.off_tick += off_tick
+        pieces, outside = self._grid.cut(rows["ts_event"])
+        self.counts.outside += outside
+        for cell, begin, end in pieces:
+            self.counts.rows += end - begin
+            from_ns, to_ns = max(event.from_ns, cell.start_ns), min(event.to_ns, cell.end_ns)
+            yield Replacement(self._day_of(cell.trade_date), from_ns, to_ns, rows[begin:end].tobytes())
+
+    def _plausible(self, rows: Rows) -> Rows:
+        good = (
+            self._possible(rows["ts_event"])
+            & (rows["ts_event"] - MAX_AHEAD_NS <= rows["ts_recv"])
+            & (rows["size"] < 2**31)
+        )
+        if good.all():
+            return rows
+        self.counts.impossible += int(len(rows) - good.sum())
+        return rows[good]
+
+    def _possible(self, times: Times) -> NDArray[np.bool_]:
+        first_ns = max(self._life[0], self._latest_ns - MAX_BEHIND_NS)
+        return (times >= first_ns) & (times < self._life[1])
+
+    def _cut(self, rows: Rows) -> Iterator[Piece]:
+        """Cut rows into runs of ascending time, and those by session."""
+        times = rows["ts_event"]
+        edges = [0, *(np.flatnonzero(times[1:] < times[:-1]) + 1).tolist(), len(rows)]
+        for first, last in pairwise(edges):
+            if first == last:
+                continue
+            yield from self._cut_run(rows[first:last])
+
+    def _cut_run(self, whole: Rows) -> Iterator[Piece]:
+        while len(whole):
+            times = whole["ts_event"]
+            run = whole[: int(np.searchsorted(times, times[0] + _STRETCH_NS, side="right"))]
+            whole = whole[len(run) :]
+            self.counts.late += int((run["ts_event"] < self._latest_ns).sum())
+            self._latest_ns = max(self._latest_ns, int(run["ts_event"][-1]))
+            pieces, outside = self._grid.cut(run["ts_event"])
+            self.counts.outside += outside
+            for cell, begin, end in pieces:
+                self.counts.rows += end - begin
+                self._cell = cell
+                yield Piece(cell.session, self._day_of(cell.trade_date), run[begin:end])

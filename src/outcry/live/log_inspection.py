@@ -1,0 +1,89 @@
+"""A log looked at without touching it: which of its files cannot be read, and where each stream ends."""
+
+import fcntl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outcry.live.file_log import file_starts
+from outcry.live.log_checks import is_key
+from outcry.live.log_segments import NoFrame, next_frame, open_segment, walk
+from outcry.live.model import Frame, LogDamaged
+
+
+@dataclass(slots=True)
+class LookedAt:
+    """A stream's log: the position after its newest entry, and a line for each thing that is wrong."""
+
+    key: str
+    last: int = 0
+    faults: list[str] = field(default_factory=list[str])
+
+
+def is_in_use(folder: Path) -> bool:
+    """Whether a service writes to the log in a folder."""
+    try:
+        with (folder / ".lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def look_at(folder: Path, decode: Callable[[Frame], object]) -> Iterator[LookedAt]:
+    """Read every stream's log. `decode`: raises `LogDamaged` for a frame that holds no entry.
+
+    While a service writes, files may go, and the newest may end in the middle of a frame: neither is a fault then."""
+    in_use = is_in_use(folder)
+    for path in sorted(folder.glob("*/*/*/")):
+        key = "/".join(path.parts[-3:])
+        if is_key(key):
+            yield _stream(key, path, decode, in_use=in_use)
+
+
+def set_aside(folder: Path) -> list[Path]:
+    """Damaged files that an earlier start has renamed."""
+    return sorted(folder.glob("*/*/*/*.damaged*"))
+
+
+def _stream(key: str, folder: Path, decode: Callable[[Frame], object], *, in_use: bool) -> LookedAt:
+    seen = LookedAt(key)
+    starts = file_starts(folder)
+    for at, start in enumerate(starts):
+        path = folder / f"{start:020d}.log"
+        if at and seen.last != start and not seen.faults:
+            seen.faults.append(
+                f"the log {folder} lacks the entries {seen.last} to {start - 1}: {_NEXT_START}"
+            )
+        seen.last = start
+        try:
+            _read(path, seen, decode, is_torn_allowed=in_use and start == starts[-1])
+        except FileNotFoundError:
+            if not in_use:
+                seen.faults.append(f"the log {path} is gone")
+        except (LogDamaged, OSError) as problem:
+            seen.faults.append(f"the log {path}: {problem}")
+    return seen
+
+
+_NEXT_START = "the next start goes on from the snapshot and what can be read, and keeps the damaged file"
+
+
+def _read(path: Path, seen: LookedAt, decode: Callable[[Frame], object], *, is_torn_allowed: bool) -> None:
+    with open_segment(path) as file:
+        size = path.stat().st_size
+        try:
+            for frame in walk(file, seen.last, size):
+                decode(frame)
+                seen.last = frame.first + frame.count
+        except NoFrame as problem:
+            file.seek(problem.at)
+            rest = file.read(size - problem.at)
+            if next_frame(rest, problem.expected) is None and (is_torn_allowed or not any(rest)):
+                return
+            seen.faults.append(
+                f"the log {path} is damaged at byte {problem.at}: entry {problem.expected} cannot be read. "
+                f"{_NEXT_START[0].upper()}{_NEXT_START[1:]}"
+            )

@@ -1,0 +1,178 @@
+"""One file of a log: frames one after the other, and what to make of bytes that are none.
+
+A frame: length of the blob (u32), CRC-32 of all after this field (u32), first entry (u64), number of entries (u32), the
+blob; little-endian. Rule kept: frames follow one another without a hole; nothing but a torn end is ever cut off, and
+that is moved to a file beside it.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+from zlib import crc32
+
+import numpy as np
+
+from outcry.base.quarantine import unused_name
+from outcry.live.model import Frame, LogDamaged
+
+_SEAL = struct.Struct("<II")
+_NUMBERS = struct.Struct("<QI")
+_HEAD = struct.Struct("<IIQI")
+_BUFFER_BYTES = 1 << 20
+_WINDOW = 1 << 20
+_REACH = 1 << 40  # entries a file may hold beyond the one that is missing, at the very most
+
+
+class NoFrame(Exception):
+    """The bytes at `at` are no frame, or not the one that should be there: entry `expected`."""
+
+    def __init__(self, at: int, expected: int) -> None:
+        super().__init__(f"no frame of entry {expected} at byte {at}")
+        self.at, self.expected = at, expected
+
+
+def encode(first: int, count: int, blob: bytes) -> bytes:
+    """Return a frame as bytes. Raises `ValueError` for what does not fit one."""
+    try:
+        numbers = _NUMBERS.pack(first, count)
+        return b"".join((_SEAL.pack(len(blob), crc32(blob, crc32(numbers))), numbers, blob))
+    except struct.error as problem:
+        raise ValueError(f"{count} entries at {first} in {len(blob)} bytes are no frame") from problem
+
+
+def open_segment(path: Path) -> BinaryIO:
+    """Open a file for `walk`."""
+    return path.open("rb", buffering=_BUFFER_BYTES)
+
+
+def walk(file: BinaryIO, first: int, size: int) -> Iterator[Frame]:
+    """Yield the frames of a file's first `size` bytes, which begin with entry `first`. Raises `NoFrame`."""
+    at = 0
+    while at < size:
+        head = file.read(min(_HEAD.size, size - at))
+        if len(head) < _HEAD.size:
+            raise NoFrame(at, first)
+        length, seal, found, count = _HEAD.unpack(head)
+        if found != first or not count or length > size - at - _HEAD.size:
+            raise NoFrame(at, first)
+        blob = file.read(length)
+        if len(blob) < length or crc32(blob, crc32(head[_SEAL.size :])) != seal:
+            raise NoFrame(at, first)
+        yield Frame(first, count, blob)
+        at += _HEAD.size + length
+        first += count
+
+
+def mend(path: Path, first: int) -> tuple[int, int, str]:
+    """Move a file's torn end to a file of its own; return the entry after its last one, its size, and what was done.
+
+    A crash leaves such an end, and so does a flipped bit in the last frame. Raises `LogDamaged`."""
+    size, last = path.stat().st_size, first
+    try:
+        with open_segment(path) as file:
+            for frame in walk(file, first, size):
+                last = frame.first + frame.count
+    except NoFrame as problem:
+        with path.open("r+b") as file:
+            file.seek(problem.at)
+            torn = file.read()
+            if next_frame(torn, problem.expected) is not None:
+                raise damaged(path, problem) from None
+            said = _moved(path, problem.at, torn)
+            file.truncate(problem.at)
+        return last, problem.at, said
+    return last, size, ""
+
+
+def _moved(path: Path, at: int, torn: bytes) -> str:
+    """Write a torn end to a file of its own and say so; zeros, which a file grows by before it is written, are nothing
+    to keep."""
+    if not any(torn):
+        return ""
+    aside = unused_name(path, "damaged")
+    with aside.open("xb") as file:
+        file.write(torn)
+        file.flush()
+        os.fsync(file.fileno())
+    return f"the end of the log {path} from byte {at} cannot be read: {len(torn)} bytes were moved to {aside.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Good frames one after the other: bytes `start` to `end` of a file, entries `first` to `until`, not included."""
+
+    start: int
+    end: int
+    first: int
+    until: int
+
+
+def runs(path: Path, first: int) -> list[Run]:
+    """Find every good frame of a file that should begin with entry `first`, whatever lies between them."""
+    found: list[Run] = []
+    size = path.stat().st_size
+    with open_segment(path) as file:
+        start = 0
+        while start < size:
+            file.seek(start)
+            until, end = first, size - start
+            try:
+                for frame in walk(file, first, size - start):
+                    until = frame.first + frame.count
+            except NoFrame as problem:
+                end = problem.at
+            if until > first:
+                found.append(Run(start, start + end, first, until))
+            file.seek(start + end)
+            rest = file.read()
+            place = next_frame(rest, until)
+            if place is None:
+                break
+            first = _HEAD.unpack_from(rest, place)[2]
+            start += end + place
+    return found
+
+
+def damaged(path: Path, problem: NoFrame) -> LogDamaged:
+    """What to say of a file that has no frame where there must be one."""
+    return LogDamaged(
+        f"the log {path} is damaged at byte {problem.at}: entry {problem.expected} cannot be read, though later ones "
+        "are there. The next start sets the file aside and goes on from the snapshot and what can be read"
+    )
+
+
+def next_frame(data: bytes, expected: int) -> int | None:
+    """Return where the first good frame of entry `expected` or a later one begins in these bytes.
+
+    Tells a torn end, which a crash leaves, from damage in the middle. A frame is looked for at every byte, and told
+    by what follows it: the next frame's number, the end, or nothing but zeros (a file grown but not yet written).
+    """
+    places = len(data) - _HEAD.size + 1
+    if places < 1:
+        return None
+    lengths, firsts, counts = (
+        np.ndarray((places,), form, data, offset, (1,))  # one at every byte, overlapping
+        for form, offset in (("<u4", 0), ("<u8", 8), ("<u4", 16))
+    )
+    for start in range(0, places, _WINDOW):
+        part = slice(start, start + _WINDOW)
+        room = len(data) - _HEAD.size - np.arange(start, min(start + _WINDOW, places))
+        likely = (firsts[part] >= expected) & (firsts[part] < expected + _REACH) & (counts[part] > 0)
+        likely &= lengths[part] <= room
+        for place in np.flatnonzero(likely):
+            if _stands(data, start + int(place)):
+                return start + int(place)
+    return None
+
+
+def _stands(data: bytes, at: int) -> bool:
+    length, seal, first, count = _HEAD.unpack_from(data, at)
+    end = at + _HEAD.size + length
+    after = data[end : end + _HEAD.size]
+    if len(after) == _HEAD.size and any(after) and _HEAD.unpack(after)[2] != first + count:
+        return False
+    numbers = data[at + _SEAL.size : at + _HEAD.size]
+    return crc32(memoryview(data)[at + _HEAD.size : end], crc32(numbers)) == seal

@@ -1,0 +1,99 @@
+"""How much of the disk each user's pushed feeds may fill, and the reserve that nothing may be pushed into.
+
+Rules kept: what counts is the bytes of a user's live logs and tape, imports included, measured beside the event loop at
+most twice a minute a user, and what was admitted since. A user is warned from 80 % on. The operator has no quota.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from time import monotonic
+
+from outcry.access.licences import OPERATOR
+from outcry.base.log_events import LogEvent, Tell
+from outcry.market.instruments import Contract
+from outcry.trades.push_format import Usage, refused
+
+MEASURED_S = 30.0
+#: When to try again while the disk is nearly full.
+RETRY_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a user may have. limit_bytes: 0 for as many as fit."""
+
+    limit_bytes: int
+    limit_streams: int
+
+
+class Quotas:
+    """What every user has. For one event loop.
+
+    measure: bytes that a user has on the disk; blocks. streams_of: feeds and contracts that a user has streams of.
+    is_short: whether the disk has less room than its reserve.
+    """
+
+    def __init__(
+        self, limits: Limits, measure: Callable[[int], int],
+        streams_of: Callable[[int], Collection[tuple[str, Contract]]], is_short: Callable[[], bool], tell: Tell,
+        now_s: Callable[[], float] = monotonic,
+    ) -> None:  # fmt: skip
+        self.limits = limits
+        self._measure, self._streams_of, self._is_short = measure, streams_of, is_short
+        self._tell, self._now_s = tell, now_s
+        #: Bytes of a user, and when they were measured.
+        self._measured: dict[int, tuple[float, int]] = {}
+        self._measuring: dict[int, asyncio.Future[int]] = {}
+        #: What an operator was last told of a user: nothing, `near` or `over`.
+        self._told: dict[int, str] = {}
+
+    async def usage(self, owner: int) -> Usage:
+        """What a user has now."""
+        count = await self._bytes(owner)
+        return Usage(count, self.limits.limit_bytes, len(self._streams_of(owner)), self.limits.limit_streams)
+
+    async def admit(self, owner: int, size_bytes: int = 0) -> None:
+        """Return if a push of that size may be stored, and count it.
+
+        Raises `InvalidRequest` with the reason `disk_reserve` or `quota`.
+        """
+        if self._is_short():
+            raise refused("disk_reserve", retry_after_ms=RETRY_MS)
+        if owner == OPERATOR or not self.limits.limit_bytes:
+            return
+        usage = await self.usage(owner)
+        self._note(owner, usage)
+        if usage.is_over:
+            raise refused("quota", used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes)
+        measured_s, count = self._measured[owner]
+        self._measured[owner] = measured_s, count + size_bytes
+
+    async def _bytes(self, owner: int) -> int:
+        measured_s, count = self._measured.get(owner, (float("-inf"), 0))
+        if self._now_s() - measured_s < MEASURED_S:
+            return count
+        under_way = self._measuring.get(owner)
+        if under_way is None:
+            under_way = self._measuring[owner] = asyncio.ensure_future(self._measure_now(owner))
+        return await asyncio.shield(under_way)
+
+    async def _measure_now(self, owner: int) -> int:
+        try:
+            count = await asyncio.to_thread(self._measure, owner)
+            self._measured[owner] = self._now_s(), count
+            return count
+        finally:
+            del self._measuring[owner]
+
+    def _note(self, owner: int, usage: Usage) -> None:
+        """Log it once when a user comes near the quota, and once when it is used up."""
+        said = "over" if usage.is_over else "near" if usage.is_near else ""
+        if said != self._told.get(owner, ""):
+            self._told[owner] = said
+            if said:
+                event = LogEvent.PUSH_QUOTA_EXCEEDED if said == "over" else LogEvent.PUSH_QUOTA_WARNING
+                self._tell(
+                    event, user_id=owner, used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes,
+                    streams=usage.streams, limit_streams=usage.limit_streams,
+                )  # fmt: skip

@@ -1,0 +1,277 @@
+"""Alerts, snapshots and the log's way to the disk: what the engine keeps, away from the event loop.
+
+Rules kept: an alert is on the board once it is recorded; a snapshot is kept once all that was fired and logged before
+it is, for nothing before it is read again; an alert does not wait for the disk's syncing.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.database.errors import StoreBusy
+from outcry.live.model import (
+    AlertRow,
+    FanOut,
+    LiveStore,
+    LogDamaged,
+    LogTakenOver,
+    Snapshots,
+    TradeLog,
+)
+from outcry.live.registry import Board
+from outcry.live.runner import Runner
+
+T = TypeVar("T")
+
+SNAPSHOT_S = 5.0
+SYNC_S = 1.0
+RETRY_S = 1.0
+#: How long the end of the process waits for what is under way.
+PATIENCE_S = 5.0
+#: Alerts of earlier processes that are put on a board.
+ALERTS_SHOWN = 10_000
+
+
+def say_nothing(event: LogEvent, **details: object) -> None:
+    """Discard an event, for parts without a log."""
+
+
+#: To whom alerts go that are recorded now. It blocks, and may raise `StoreBusy`.
+FanOutNow = Callable[[], FanOut | None]
+
+
+def to_nobody() -> None:
+    """For where alerts are recorded only."""
+
+
+class _Fired(NamedTuple):
+    """Alerts on their way to the store. position: how far their stream had come; keeping: over once all up to there is
+    kept. It is asked for as they fire: a stream that was let go and taken up again since may have another log."""
+
+    rows: list[AlertRow]
+    runner: Runner
+    position: int
+    keeping: asyncio.Future[None] | None
+
+    @property
+    def judged(self) -> bool:
+        """Whether it is known if what fired them is kept."""
+        return self.keeping is None or self.keeping.done()
+
+
+class _Taken(NamedTuple):
+    """A snapshot on its way to the store. `needed_from`: what of the log is needed beside it."""
+
+    runner: Runner
+    needed_from: int
+    row: tuple[str, int, bytes]
+
+
+class Recorder:
+    """Keeps what streams bring about. Used on the event loop; `rush`: pauses are this many times shorter; `fan_out`: to
+    whom alerts go, asked as they are recorded."""
+
+    def __init__(
+        self, log: TradeLog, snapshots: Snapshots, live: LiveStore, board: Board, rush: float,
+        fan_out: FanOutNow = to_nobody,
+    ) -> None:  # fmt: skip
+        self._log, self._snapshots, self._live = log, snapshots, live
+        self._board, self._rush = board, rush
+        self._fan_out = fan_out
+        self.tell: Tell = say_nothing
+        self._fired: list[_Fired] = []
+        self._some = asyncio.Event()
+        self._recording = False
+        self._store_thread = ThreadPoolExecutor(1, "outcry-store")
+        self._sync_thread = ThreadPoolExecutor(1, "outcry-sync")
+
+    # -- alerts
+
+    def add(self, rows: Iterable[AlertRow], runner: Runner) -> None:
+        """Alerts fired, and the position their stream has reached."""
+        timed = [replace(row, recorded_ns=_own_time(row, runner)) for row in rows]
+        unkept = self._log.unkept(runner.name)
+        keeping = None if unkept is None else asyncio.ensure_future(unkept)
+        self._fired.append(_Fired(timed, runner, runner.stream.position, keeping))
+        if keeping is None:
+            self._some.set()
+        else:
+            keeping.add_done_callback(lambda _: self._some.set())
+
+    async def record(self) -> None:
+        """Record alerts as they fire, many in one transaction when many do; then show them. Those of a stream whose log
+        is not kept yet hold up no others. Never ends."""
+        while True:
+            await self._some.wait()
+            self._some.clear()
+            fired, self._fired = _judged(self._fired)
+            self._recording = True
+            try:
+                await self._record(
+                    [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
+                )
+            except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, no alert is let go
+                self.tell(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
+                self._fired = fired + self._fired
+                self._some.set()
+                await asyncio.sleep(RETRY_S / self._rush)
+            finally:
+                self._recording = False
+
+    async def _record(self, fired: Sequence[_Fired]) -> None:
+        positions = {one.runner.name: one.position for one in fired}
+        if fired:
+            new = await self.patiently(
+                lambda: self._live.record_alerts(_stamped(fired), positions, self._fan_out())
+            )
+            self._board.post(new)
+
+    async def drained(self) -> None:
+        """Wait until every alert fired so far is recorded and on the board."""
+        while self._fired or self._recording:
+            await asyncio.sleep(0.001)
+
+    async def show_known(self, owners: Sequence[int]) -> None:
+        """Put alerts recorded by earlier processes on the board."""
+        known = await self.patiently(lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True))
+        await self.drained()
+        self._board.post_known(list(reversed(known)))
+
+    # -- snapshots and the log
+
+    async def keep_snapshots(self, runners: Mapping[str, Runner]) -> None:
+        """Keep each stream's state now and then, one at a time so that none waits for the others. Never ends."""
+        while True:
+            moved = [r for r in runners.values() if r.saved_position != r.stream.position]
+            pause_s = SNAPSHOT_S / self._rush / (len(moved) + 1)
+            taken: list[_Taken] = []
+            for runner in moved:
+                one = await self._in_thread(self._sync_thread, lambda runner=runner: self._take(runner))
+                if not await _is_kept(runner.kept()):
+                    continue
+                taken += [one] if one else []
+                await self.store_pending(runner)
+                await asyncio.sleep(pause_s)
+            await self._save([one for one in taken if runners.get(one.runner.name) is one.runner])
+            await asyncio.sleep(pause_s)
+
+    def _take(self, runner: Runner) -> _Taken | None:
+        """Take a snapshot; None where what was taken back is to be read from the log, and cannot be now."""
+        needed_from = runner.stream.needed_from
+        try:
+            return _Taken(runner, needed_from, runner.logged.snapshot())
+        except (StoreBusy, OSError, LogDamaged) as problem:
+            self.tell(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
+            return None
+
+    async def store_pending(self, runner: Runner) -> None:
+        """Store what could not be stored when it ended, or was not before the process did."""
+        try:
+            await runner.store_pending()
+        except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
+            self.tell(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
+
+    async def keep_synced(self) -> None:
+        """Put the log on the disk each second. Never ends."""
+        while True:
+            await asyncio.sleep(SYNC_S)
+            await self.sync()
+
+    async def save(self, runners: Sequence[Runner]) -> None:
+        """Keep what is under way of streams that are let go, as far as store and log take it in time."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                kept = [runner for runner in runners if await _is_kept(runner.kept())]
+                await self._save([taken for one in kept if (taken := self._take(one))])
+        except TimeoutError:
+            self.tell(LogEvent.ALERTS_PENDING_AT_STOP)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._store_thread.shutdown()
+        self._sync_thread.shutdown()
+
+    async def _save(self, taken: Sequence[_Taken]) -> None:
+        await self.drained()
+        if not await self.sync():
+            return
+        for one in taken:
+            try:
+                await self._save_one(one)
+            except (StoreBusy, OSError) as problem:
+                self.tell(
+                    LogEvent.SNAPSHOT_NOT_STORED,
+                    stream=one.runner.name,
+                    problem=str(problem),
+                )
+
+    async def _save_one(self, taken: _Taken) -> None:
+        runner, needed_from, row = taken
+        await self._in_thread(self._store_thread, lambda: self._snapshots.save_snapshots([row]))
+        runner.saved_position = row[1]
+        await self._in_thread(self._sync_thread, lambda: self._log.drop(runner.name, needed_from))
+
+    async def sync(self) -> bool:
+        """Put the log on the disk; return whether it is there."""
+        try:
+            await self._in_thread(self._sync_thread, self._log.sync)
+        except (StoreBusy, OSError) as problem:
+            self.tell(LogEvent.LOG_WRITE_FAILED, problem=str(problem))
+            return False
+        return True
+
+    async def patiently(self, work: Callable[[], T], thread: Executor | None = None) -> T:
+        """Do with the store what must be done before going on, however long it is busy."""
+        while True:
+            try:
+                return await self._in_thread(thread or self._store_thread, work)
+            except StoreBusy as problem:
+                self.tell(LogEvent.STORE_BUSY, problem=str(problem))
+                await asyncio.sleep(RETRY_S / self._rush)
+
+    async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def _judged(fired: Sequence[_Fired]) -> tuple[list[_Fired], list[_Fired]]:
+    """What can be recorded now, and the rest: of a stream in the order it fired, for its position goes with it."""
+    now: list[_Fired] = []
+    later: list[_Fired] = []
+    held: set[str] = set()
+    for one in fired:
+        if one.judged and one.runner.name not in held:
+            now.append(one)
+        else:
+            held.add(one.runner.name)
+            later.append(one)
+    return now, later
+
+
+async def _is_kept(keeping: Awaitable[None]) -> bool:
+    """Whether what was logged is kept, once that is known: not if another process has taken the stream up."""
+    try:
+        await keeping
+    except LogTakenOver:
+        return False
+    return True
+
+
+def _own_time(row: AlertRow, runner: Runner) -> int | None:
+    """When an alert is recorded, where its feed's clock is not the present: that stands at the alert now, and runs on
+    as fast as it is played. An invented market has been going on all day, though nobody was here to listen: what it
+    tells of the time before this process came in time."""
+    if runner.stream.invented and row.at_ns < runner.since_ns:
+        return row.at_ns
+    return runner.market_ns if runner.stream.own_clock else None
+
+
+def _stamped(fired: Sequence[_Fired]) -> list[AlertRow]:
+    """Alerts with the time it is as they are recorded, however often the store was busy before."""
+    return [
+        row if row.recorded_ns is not None else replace(row, recorded_ns=one.runner.market_ns)
+        for one in fired
+        for row in one.rows
+    ]

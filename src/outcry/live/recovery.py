@@ -1,0 +1,189 @@
+"""Streams taken up: from the snapshot and the log to a runner, and forgotten where they begin anew.
+
+Rules kept: a log that is damaged is set aside, never removed, and its stream goes on from the snapshot and what can be
+read; a stream that is taken up is what its log says; where several processes may write to a log, taking a stream
+up is itself an entry of it, so that whoever had it before can add nothing more; reading is done off the event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from outcry.base.log_events import LogEvent
+from outcry.database.errors import StoreBusy
+from outcry.live import entries as log
+from outcry.live.model import LiveStore, LogDamaged, LogTakenOver, Snapshots, StreamKey, TradeLog
+from outcry.live.recorder import Recorder
+from outcry.live.runner import Runner, Ways
+from outcry.live.stream_snapshot import SnapshotDamaged, plays_back, unsealed
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Universe
+from outcry.trades.contract_lifetime import listed_ns
+from outcry.trades.feed import Feed
+from outcry.trades.records import Quality
+from outcry.trades.session_index import Grid
+
+T = TypeVar("T")
+
+#: Between two attempts to take a stream up; and how many there are where another process writes to it.
+_AGAIN_S, _TRIES = 0.25, 8
+
+
+class Recovery:
+    """Takes streams up. For one event loop. `by`: the name under which this process takes streams up from others that
+    write to the same log; empty where there are none."""
+
+    def __init__(
+        self, trades: TradeLog, snapshots: Snapshots, live: LiveStore, universe: Universe, calendar: Calendar,
+        ways: Ways, recorder: Recorder, by: str = "",
+    ) -> None:  # fmt: skip
+        self._log, self._snapshots, self._live = trades, snapshots, live
+        self._universe, self._calendar = universe, calendar
+        self._ways, self._recorder, self._by = ways, recorder, by
+        self._grids: dict[str, Grid] = {}
+        self._threads = ThreadPoolExecutor(4 if by else 1, "outcry-recovery")
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.shutdown()
+
+    async def runner(self, key: StreamKey) -> Runner:
+        """A stream as its log says, however long that cannot be reached. Raises `LogDamaged`, and `LogTakenOver` where
+        another process goes on writing to it."""
+        tries = _TRIES
+        while True:
+            try:
+                return await self._taken_up(key)
+            except StoreBusy as problem:
+                self._recorder.tell(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
+            except LogTakenOver:  # whoever had it may have had something on the way yet
+                tries -= 1
+                if not tries:
+                    raise
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _taken_up(self, key: StreamKey) -> Runner:
+        try:
+            runner = await self._read(key)
+        except LogDamaged as problem:
+            snapshot = await self._snapshot(key)
+            position = snapshot[0] if snapshot else 0
+            lost = await self.patiently(lambda: self._log.salvage(key.text, position, _lost))
+            if not lost:
+                raise
+            self._recorder.tell(LogEvent.LOG_DAMAGED, stream=key.text, problem=str(problem))
+            for line in lost:
+                self._recorder.tell(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
+            runner = await self._read(key)
+            await self._note_lost(runner)
+        for line in await self.patiently(lambda: self._log.said(key.text)):
+            self._recorder.tell(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
+        return runner
+
+    async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
+        """The snapshot of a stream; None where there is none, or a damaged one: then the log is read instead."""
+        found = await self.patiently(lambda: self._snapshots.snapshot(key.text))
+        if found is None:
+            return None
+        try:
+            return found[0], unsealed(key.text, *found)
+        except SnapshotDamaged as problem:
+            self._recorder.tell(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
+            return None
+
+    async def _note_lost(self, runner: Runner) -> None:
+        """Note the time of which entries were lost as a hole, so that no session counts as complete with it."""
+        first, position, stream = runner.stream.needed_from, runner.stream.position, runner.stream
+
+        def work() -> list[tuple[int, int]]:
+            frames = (frame for frame in self._log.read(runner.name, first) if frame.first < position)
+            return log.lost_spans((log.decode(frame) for frame in frames), stream.covered_ns, stream.time_ns)
+
+        for from_ns, to_ns in await self.patiently(work):
+            runner.logged.log(log.Hole(from_ns, to_ns, "its log was damaged"))
+
+    async def _read(self, key: StreamKey) -> Runner:
+        product = self._universe.products[key.contract.root]
+        runner = Runner(
+            key,
+            product.tick_e9,
+            self._grid(product.root),
+            listed_ns(self._universe, key.contract),
+            self._ways,
+        )
+        last = await self.patiently(lambda: self._log.last(key.text))  # first: from here on it is ours
+        snapshot = await self._snapshot(key)
+        if snapshot is not None and snapshot[0] > last:
+            # a log taken away, or one of an older backup: what it held is asked of the feed again
+            if last and not plays_back(snapshot[1]):
+                raise LogDamaged(f"the log ends at entry {last}, the snapshot is of entry {snapshot[0]}")
+            self._recorder.tell(
+                LogEvent.LOG_OLDER_THAN_SNAPSHOT,
+                stream=key.text,
+            )
+            await self.begin_anew(key)
+            snapshot = None
+        await runner.recover(snapshot, self._threads)
+        if self._by and runner.stream.position:
+            runner.channel.taken_at = runner.stream.position
+            runner.logged.log(log.Taken(self._by))
+            await runner.kept()
+        return runner
+
+    async def runner_or_anew(self, key: StreamKey, feed: Feed) -> Runner:
+        """The same for a feed that has come. A log that cannot be read ends with the performance that wrote it: another
+        one begins anew."""
+        try:
+            return await self.runner(key)
+        except (LogDamaged, ValueError, LookupError) as problem:
+            if not feed.run:
+                raise
+            self._recorder.tell(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
+            await self.begin_anew(key)
+            return await self.runner(key)
+
+    async def begin_anew(self, key: StreamKey) -> None:
+        """Let a stream begin anew whose log cannot be used; its files are renamed."""
+        await self.patiently(lambda: self._log.set_aside(key.text))
+        await self.forget(key)
+
+    async def forget(self, key: StreamKey) -> None:
+        """Let a stream begin anew."""
+        await self.patiently(lambda: self._log.forget(key.text))
+        await self.patiently(lambda: self._snapshots.forget_snapshot(key.text))
+        await self.patiently(lambda: self._live.forget_stream(key.text))
+
+    async def forget_alerts(self, key: StreamKey) -> None:
+        """Let the alerts of a stream that begins anew fire and be recorded again."""
+        await self.patiently(lambda: self._live.forget_alerts(key))
+
+    async def barred(self, runner: Runner) -> tuple[int, ...]:
+        """Minutes of a stream's days under way that only bars have told of, by its log."""
+        stream = runner.stream
+        if not stream.barred_ns or stream.own_clock:
+            return ()
+        first, position, days = stream.needed_from, stream.position, {day for day, _ in stream.days}
+
+        def work() -> tuple[int, ...]:
+            frames = self._log.read(runner.name, first)
+            entries = [log.decode(frame) for frame in frames if frame.first < position]
+            settled = log.settled(log.of_days(entries, days))
+            bars = [one for one in settled if isinstance(one, log.BarRows) and one.quality is Quality.BARS_1M]
+            return tuple(sorted({start for one in bars for start in one.rows["ts_event"].tolist()}))
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def patiently(self, work: Callable[[], T]) -> T:
+        """Ask log or store for something, however long it is busy, apart from what is recorded."""
+        return await self._recorder.patiently(work, self._threads)
+
+    def _grid(self, root: str) -> Grid:
+        if root not in self._grids:
+            self._grids[root] = Grid(self._calendar, root)
+        return self._grids[root]
+
+
+def _lost(entries: int) -> bytes:
+    """What stands in the place of so many lost entries."""
+    return log.encode(log.Lost(entries))

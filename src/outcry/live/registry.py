@@ -1,0 +1,248 @@
+"""The board: what every live stream says now, for whoever may see it. Reads make no hop and compute nothing twice.
+
+Rules kept: a stream is live only while its feed is connected, caught up and not stale and a session is open by the
+feed's clock; one user's feed never answers another's key; an alert is on the board once it is recorded, never before.
+"""
+
+import threading
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal
+
+from outcry.access.licences import OPERATOR, Scope
+from outcry.live.model import AlertRow, StreamKey
+from outcry.market.instruments import Contract
+from outcry.market.live_session import LiveView
+
+LiveSource = Literal["personal", "shared"]
+
+#: Alerts kept in memory for streams that resume; older ones are read from the store.
+ALERTS_KEPT = 20_000
+
+
+_OF_A_LIVE_FEED = frozenset(
+    {"live", "catching_up", "stale_link", "stale_market", "unsubscribed", "disconnected", "closed", "no_trades",
+     "no_prior", "degraded", "incomplete", "not_front", "log_stalled"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether a stream answers live, and why not: a stable code.
+
+    Codes: `live`, `connecting`, `catching_up`, `stale_link`, `stale_market`, `unsubscribed`, `disconnected`, `closed`,
+    `no_trades`, `no_prior`, `degraded`, `incomplete`, `log_stalled`, `ended`, `not_front`, or why the feed refuses.
+    `market_ns`: the feed's clock. `trade_date`: the one it stands in.
+    """
+
+    live: bool
+    reason: str
+    market_ns: int
+    trade_date: date | None
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers live to who names its contract: then it need not be the front one."""
+        return self.live or self.reason == "not_front"
+
+    @property
+    def listed(self) -> bool:
+        """Whether its alerts are of a live feed: one that has not ended and not refused, though it may be troubled or
+        its session closed."""
+        return self.reason in _OF_A_LIVE_FEED
+
+
+class Channel:
+    """One stream as the board shows it. `version` moves with everything that changes its answers.
+
+    `peek` computes the view (None before the session's first trade); it is called under the stream's lock, once a
+    version, whoever asks.
+    """
+
+    def __init__(self, key: StreamKey, *, invented: bool, peek: Callable[[], LiveView | None]) -> None:
+        self.key, self.invented = key, invented
+        self.version = 0
+        #: The position of its log at which this process took the stream up: of two who did, the later goes before.
+        self.taken_at = 0
+        self.standing = Standing(live=False, reason="connecting", market_ns=0, trade_date=None)
+        #: Why the feed does not send this, in its own code; empty while it does.
+        self.told = ""
+        #: What readers made of it, kept as long as it is shown; `services.living` owns what is in it.
+        self.kept: dict[object, Any] = {}
+        self._peek = peek
+        self._seen: tuple[int, LiveView | None] = (-1, None)
+
+    def view(self) -> LiveView | None:
+        """The session as it stands; safe from any thread."""
+        version = self.version  # before looking: what moves meanwhile is looked at again
+        if self._seen[0] != version:
+            self._seen = (version, self._peek())
+        return self._seen[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A channel as one caller sees it."""
+
+    channel: Channel
+    source: LiveSource
+
+
+class Board:
+    """All channels and the newest alerts. Written by the engine's thread, read by any."""
+
+    def __init__(self) -> None:
+        #: By owner and root: of a thousand users' feeds nobody looks at more than their own and the operator's.
+        self._channels: dict[int, dict[str, dict[StreamKey, Channel]]] = {}
+        self._alerts: deque[AlertRow] = deque(maxlen=ALERTS_KEPT)
+        self._lock = threading.Lock()
+        #: Moves when a channel comes, goes, or changes its standing: cached answers no longer hold.
+        self.generation = 0
+        #: Moves with every alert.
+        self.alert_seq = 0
+        self._listeners: list[Callable[[], None]] = []
+        self._followers: list[Callable[[StreamKey], None]] = []
+
+    # -- written by the engine
+
+    def put(self, channel: Channel) -> None:
+        """Show a channel."""
+        roots = self._channels.setdefault(channel.key.owner, {})
+        roots.setdefault(channel.key.contract.root, {})[channel.key] = channel
+        self._moved(channel.key)
+
+    def shows(self, key: StreamKey) -> bool:
+        """Whether a stream is on the board."""
+        return self.channel(key) is not None
+
+    def drop(self, key: StreamKey) -> None:
+        """Take a channel off, and its alerts."""
+        with self._lock:
+            others = (
+                row
+                for row in self._alerts
+                if (row.owner, row.feed, row.contract) != (key.owner, key.feed, key.contract.key)
+            )
+            self._alerts = deque(others, maxlen=ALERTS_KEPT)
+        if self._channels.get(key.owner, {}).get(key.contract.root, {}).pop(key, None) is not None:
+            self._moved(key)
+
+    def stand(self, channel: Channel, standing: Standing) -> None:
+        """Say how a channel stands; readers are told if whether it is live, or why not, has changed."""
+        before, channel.standing = channel.standing, standing
+        if (before.live, before.reason, before.trade_date) != (
+            standing.live,
+            standing.reason,
+            standing.trade_date,
+        ):
+            channel.version += 1
+            self._moved(channel.key)
+
+    def _moved(self, key: StreamKey) -> None:
+        self.generation += 1
+        for follower in self._followers:
+            follower(key)
+
+    def post(self, alerts: Sequence[AlertRow]) -> None:
+        """Show alerts that have been recorded, in order of `seq`."""
+        with self._lock:
+            self._alerts.extend(alerts)
+            if alerts:
+                self.alert_seq = max(self.alert_seq, alerts[-1].seq)
+        for listener in self._listeners:
+            listener()
+
+    def post_known(self, alerts: Sequence[AlertRow]) -> None:
+        """Show alerts recorded before this process began, in order of `seq`; those shown already are left out."""
+        with self._lock:
+            shown = {row.seq for row in self._alerts}
+            whole = sorted(
+                [*(row for row in alerts if row.seq not in shown), *self._alerts], key=lambda row: row.seq
+            )
+            self._alerts = deque(whole, maxlen=ALERTS_KEPT)
+            if whole:
+                self.alert_seq = max(self.alert_seq, whole[-1].seq)
+
+    def on_alerts(self, listener: Callable[[], None]) -> None:
+        """Call `listener` whenever alerts were posted, on the engine's thread."""
+        self._listeners.append(listener)
+
+    def on_channels(self, follower: Callable[[StreamKey], None]) -> None:
+        """Call `follower` with each channel that comes, goes or changes its standing, on the engine's thread."""
+        self._followers.append(follower)
+
+    # -- read by anyone
+
+    def standings(self) -> dict[str, int]:
+        """How many channels stand how."""
+        every = [c for roots in self._channels.values() for kept in roots.values() for c in kept.values()]
+        return dict(Counter(channel.standing.reason for channel in every))
+
+    def keys(self, owner: int | None = None) -> list[StreamKey]:
+        """Every stream that is shown, or those of one owner."""
+        owned = self._channels.values() if owner is None else [self._channels.get(owner, {})]
+        return [key for roots in list(owned) for kept in list(roots.values()) for key in list(kept)]
+
+    def channel(self, key: StreamKey) -> Channel | None:
+        """A stream's channel, if it is shown."""
+        return self._channels.get(key.owner, {}).get(key.contract.root, {}).get(key)
+
+    def channels(self, scope: Scope, root: str | None = None) -> Iterator[Seen]:
+        """Every channel the scope may see, its own first; live or not."""
+        owned = [self._channels.get(owner, {}) for owner in (scope.user_id, OPERATOR)]
+        roots = [root] if root is not None else sorted({name for kept in owned for name in list(kept)})
+        for name in roots:
+            for kept in owned:
+                for channel in sorted(kept.get(name, {}).values(), key=lambda channel: channel.key):
+                    source = sees(scope, channel.key)
+                    if source is not None:
+                        yield Seen(channel, source)
+
+    def find(self, scope: Scope, root: str, contract: Contract | None) -> Seen | None:
+        """The channel that answers live: the caller's own before a shared one; of the contract, if one is named."""
+        return next(
+            (
+                seen
+                for seen in self.channels(scope, root)
+                if (seen.channel.standing.live and contract is None)
+                or (seen.channel.standing.answers and contract == seen.channel.key.contract)
+            ),
+            None,
+        )
+
+    def alerts(self, scope: Scope, root: str | None = None) -> list[AlertRow]:
+        """Alerts of the trade date each channel of the scope stands in, newest first."""
+        return self.alerts_of([seen.channel for seen in self.channels(scope, root)])
+
+    def alerts_of(self, channels: Sequence[Channel]) -> list[AlertRow]:
+        """Alerts of the trade date each of these channels stands in, of feeds that are live; newest first."""
+        wanted = {
+            (c.key.owner, c.key.feed, c.key.contract.key): c.standing.trade_date
+            for c in channels
+            if c.standing.listed
+        }
+        with self._lock:
+            kept = list(self._alerts)
+        return [
+            row
+            for row in reversed(kept)
+            if wanted.get((row.owner, row.feed, row.contract), date.max) == row.trade_date
+        ]
+
+    def alerts_after(self, seq: int) -> tuple[list[AlertRow], bool]:
+        """Alerts recorded after one of that `seq`, in order, and whether memory reaches back that far."""
+        with self._lock:
+            kept = list(self._alerts)
+        at = bisect_right(kept, seq, key=lambda row: row.seq)
+        reaches = not kept or kept[0].seq <= seq + 1 or len(kept) < ALERTS_KEPT
+        return kept[at:], reaches
+
+
+def sees(scope: Scope, key: StreamKey) -> LiveSource | None:
+    """How a scope sees a stream: its own feed is personal, the operator's is shared if granted live."""
+    if key.owner == scope.user_id:
+        return "personal"
+    return "shared" if key.owner == OPERATOR and scope.sees_live(key.contract.root) else None

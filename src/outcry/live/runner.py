@@ -1,0 +1,499 @@
+"""One stream in service: a feed's events to the log, from the log to the fold, from the fold to the board.
+
+Rule kept: the session that ended is in the store before the stream goes on, so that what comes next is measured against
+it, in a replay as in life.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import date
+from typing import cast
+
+import numpy as np
+
+from outcry.base.clock import Clock
+from outcry.live import entries as log
+from outcry.live.health import MAX_DRIFT_NS, Health, Phase, Sign
+from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
+from outcry.live.intake import MAX_AHEAD_NS, Intake, Life, Piece
+from outcry.live.logged import LoggedStream
+from outcry.live.model import StreamKey, TradeLog
+from outcry.live.registry import Board, Channel, Standing
+from outcry.live.stream import Outcome
+from outcry.market.alerts.machine import Fired
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.opening import Opening
+from outcry.trades import feed as ports
+from outcry.trades.coverage import GRACE_NS, Span
+from outcry.trades.records import Quality, Rows
+from outcry.trades.session_index import Grid
+from outcry.trades.validation import fault_of
+from outcry.trades.volume_gap_check import VolumeCheck
+
+#: Rows in one frame of the log, at most.
+_MOST_ROWS = 20_000
+#: Events of which many come together, and that are folded in once after all of them.
+_AMENDING = (ports.Amend, ports.Replaced, ports.Bars)
+#: Events taken before the log is waited for: it writes them together.
+_MOST_UNKEPT = 256
+#: A stream has the event loop for no longer than this at a time, as far as one event can be cut.
+_LONGEST_TURN_S = 0.004
+#: What a feed may seem to suffer from while its rows cannot be logged, and nothing more is read of it.
+_UNWRITTEN = frozenset({"", "catching_up", "stale_link"})
+#: Standings that one more trade of the session does not change.
+_STEADY = frozenset({"live", "no_prior", "not_front"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What a runner is given: where to log, what to ask, whom to tell.
+
+    opening: makes the opening of a session (may wait). store: puts what ended into the store (may wait; True once it
+    is there). fired: alerts of a stream, with the position reached.
+    """
+
+    log: TradeLog
+    board: Board
+    clock: Clock
+    calendar: Calendar
+    opening: Openings
+    store: Callable[["Runner", str], Awaitable[bool]]
+    fired: Callable[["Runner", Sequence[tuple[Opening, Fired]]], None]
+
+
+class Runner:
+    """Runs one stream. Its methods are called on the event loop; only the view is worked out elsewhere."""
+
+    def __init__(self, key: StreamKey, tick_e9: int, grid: Grid, life: Life, ways: Ways) -> None:
+        self.key, self._life, self._ways = key, life, ways
+        self.name = key.text
+        self.logged = LoggedStream(key.text, tick_e9, ways.log, self._applied)
+        self.channel = Channel(key, invented=False, peek=self.logged.view)
+        self.stream = self.logged.stream
+        self.intake = Intake(tick_e9, grid, self._day, life)
+        self.health = Health()
+        self.saved_position = 0
+        #: The present when this process took the stream up.
+        self.since_ns = ways.clock.now_ns()
+        self._storing = asyncio.Lock()
+        #: Minutes told of by bars alone, for a feed that begins.
+        self.barred_ns: tuple[int, ...] = ()
+        #: Holes that the feed may fill, as it has begun again before them.
+        self._mendable: list[Span] = []
+        #: From where a new stream is to be whole (ns UTC); 0: from the session that its first row lies in.
+        self._asked_ns = 0
+        #: Why the feed was lost last, as it said; why it refuses, and whether by refusing the login.
+        self.lost_code = ""
+        self.login_refused = False
+        self._beat_ns = 0
+        self._since_s = 0.0
+        self._drifts = self._unlogged = False
+        self._counter, self._lots = VolumeCheck(), 0
+        self._days: dict[date, log.Day] = {}
+
+    # -- what it says
+
+    def _applied(self, outcome: Outcome) -> None:
+        self.channel.version += 1
+        if outcome.fired:
+            self._ways.fired(self, outcome.fired)
+
+    async def recover(self, snapshot: tuple[int, bytes] | None, thread: Executor) -> None:
+        """Become what the log says, read on `thread`. What had ended when the process did is still to be stored."""
+        if await self.logged.recover(snapshot, thread) and snapshot is not None:
+            self.saved_position = snapshot[0]
+        self.channel.invented = self.stream.invented
+        self.channel.version += 1
+
+    @property
+    def market_ns(self) -> int:
+        """The feed's clock: the present, or for a replay how far it has come."""
+        if self.stream.own_clock:
+            return max(self._beat_ns, self.stream.time_ns)
+        return self._ways.clock.now_ns()
+
+    @property
+    def expired(self) -> bool:
+        """Whether the contract trades no more."""
+        return self.market_ns >= self._life[1]
+
+    @property
+    def quality(self) -> Quality:
+        """What the session that runs, or ran last, was computed from: the worst of it."""
+        current = self.stream.current
+        ladder = current.ladder() if current else None
+        return self.stream.quality if ladder is not None and ladder.source == "bars" else Quality.TICKS
+
+    @property
+    def ended(self) -> bool:
+        """Whether the feed has no more to send, ever."""
+        return self.health.phase is Phase.ENDED
+
+    def stand(self, now_s: float) -> None:
+        """Judge whether the stream answers live, and tell the board."""
+        market_ns = self.market_ns
+        root = self.key.contract.root
+        current = self.stream.current
+        trade_date = self._ways.calendar.trade_date_at(root, market_ns)
+        if trade_date is None and current is not None:
+            trade_date = current.opening.trade_date
+        reason = self._reason(now_s, market_ns)
+        self._ways.board.stand(self.channel, Standing(reason == "live", reason, market_ns, trade_date))
+
+    def _reason(self, now_s: float, market_ns: int) -> str:
+        """Why the stream does not answer live, as a stable code; `live` where it does."""
+        trouble = self.health.trouble(now_s)
+        if trouble in _UNWRITTEN and self._ways.log.stalled(self.name) is not None:
+            return "log_stalled"
+        if trouble:
+            return trouble
+        session = self._ways.calendar.session_at(self.key.contract.root, market_ns)
+        current = self.stream.current
+        if session is None:
+            return "closed"
+        if current is None or current.empty or current.opening.open_ns != session.open_ns:
+            return "no_trades"
+        if self.stream.degraded:
+            return "degraded"
+        if self.stream.lacks_beginning(current.opening):
+            return "incomplete"
+        if self.health.market_stale(market_ns, self.stream.latest_ns):
+            return "stale_market"
+        if current.opening.prior is None:
+            return "no_prior"
+        return "live" if current.opening.front else "not_front"
+
+    # -- the feed
+
+    def begin(self, feed: ports.Feed) -> None:
+        """The feed is there: a new stream notes what it is. Raises `ValueError` for a name that says otherwise."""
+        if feed.caps.invented != (feed.name in ports.INVENTED_SOURCES):
+            raise ValueError(
+                f"a feed of invented trades is called {', '.join(ports.INVENTED_SOURCES)}, and no other is"
+            )
+        if not self.stream.position:
+            self.logged.log(log.Began(feed.run, feed.caps.own_clock, feed.caps.invented, feed.caps.lag_ns))
+            self.channel.invented = self.stream.invented
+
+    async def _cursor(self) -> ports.Cursor:
+        """Where a feed is to begin: a little before the newest row, for what was under way."""
+        latest_ns = self.stream.latest_ns
+        barred_ns, self.barred_ns = self.barred_ns, ()
+        since_ns = max(0, latest_ns - ports.OVERLAP_NS) if latest_ns else await self._begin_ns()
+        root, now_ns = self.key.contract.root, self._ways.clock.now_ns()
+        answered_ns = 0 if self.stream.own_clock else answered_begin_ns(self._ways.calendar, root, now_ns)
+        return ports.Cursor(since_ns, barred_ns=barred_ns, answered_ns=answered_ns)
+
+    async def _begin_ns(self) -> int:
+        """Return where history begins that nothing is known of; 0 where the feed's clock is its own."""
+        if self.stream.own_clock:
+            return 0
+        return await begin_ns(self._ways.calendar, self._ways.opening, self.key, self._ways.clock.now_ns())
+
+    async def follow(self, feed: ports.Feed) -> None:
+        """Take what the feed sends until it ends. Raises `FeedLost` and `FeedRefused`, `OSError` of a full disk."""
+        loop = asyncio.get_running_loop()
+        health, stream = self.health, self.stream
+        since = await self._cursor()
+        self._asked_ns = since.since_ns
+        before_ns = stream.time_ns if stream.covered_ns else 0
+        unkept = 0
+        now_ns = self._ways.clock.now_ns()
+        self._mendable = [
+            hole
+            for hole in stream.holes
+            if hole[0] >= since.since_ns
+            and not self._lacks(feed.caps, hole[0], now_ns)
+            and (self._says_what_it_lacks(feed.caps) or 0 < stream.covered_ns < hole[1])
+        ]
+        self.intake.resume(stream.recent, stream.latest_ns, stream.last_bar_ns, stream.barred_ns)
+        health.take(Sign.OPENED)
+        self.stand(loop.time())
+        try:
+            events = cast("AsyncGenerator[ports.Event]", feed.open(self.key.contract, since))
+            async with aclosing(events) as stream_of_events:
+                async for event in stream_of_events:
+                    health.heard(loop.time())
+                    unkept = (unkept + 1) % _MOST_UNKEPT
+                    if not unkept:
+                        await self.kept()
+                    if self.stream.amended and not isinstance(event, _AMENDING):
+                        await self.logged.look_back()
+                    if isinstance(event, ports.Trades) and self._quickly(event.rows):
+                        continue
+                    await self._breathe()
+                    await self._take(event, feed.caps, before_ns)
+                    self.stand(loop.time())
+                    if self.ended:
+                        return
+        finally:
+            if not self.ended:
+                health.take(Sign.BROKE)
+            self.stand(loop.time())
+
+    async def kept(self) -> None:
+        """See `LoggedStream.kept`."""
+        await self.logged.kept()
+
+    def _refuse_impossible(self, event: ports.Event) -> None:
+        """Raise `FeedLost` for an event of a time that cannot be, which would end sessions under way. Rows are judged
+        one by one by the intake."""
+        if self.stream.own_clock or isinstance(event, ports.Trades | ports.Bars | ports.Replaced):
+            return
+        latest_ns = self._ways.clock.now_ns() + MAX_AHEAD_NS
+        if fault := fault_of(event, latest_ns, self._life):
+            raise ports.FeedLost("protocol", f"{type(event).__name__} with impossible {fault}")
+
+    async def _take(self, event: ports.Event, caps: ports.FeedCaps, before_ns: int) -> None:
+        self._refuse_impossible(event)
+        match event:
+            case ports.Trades():
+                for piece in self.intake.trades(event.rows):
+                    self._note_beginning(int(piece.rows["ts_event"][0]), caps)
+                    await self._enter(piece)
+            case ports.Bars():
+                self._counter = VolumeCheck()  # their lots are in the feed's count, and not in ours
+                for piece in self.intake.bars(event.rows, event.quality, event.quality.length_ns):
+                    self._note_beginning(int(piece.rows["ts_event"][0]), caps)
+                    await self._enter_bars(piece, event)
+            case ports.Replaced():
+                for piece in self.intake.replaced(event):
+                    self.logged.log(piece)
+            case ports.Heartbeat():
+                await self._beat(event.at_ns)
+            case ports.CaughtUp():
+                await self._caught_up(event, caps, before_ns)
+            case ports.Gap():
+                self._mendable = [h for h in self._mendable if h[1] <= event.from_ns or event.to_ns <= h[0]]
+                self._note_hole(event.from_ns, event.to_ns, event.why)
+            case ports.Repaired():
+                self.logged.log(log.Mended(event.from_ns, event.to_ns))
+            case ports.Amend():
+                self.logged.log(log.Amended(event.id, event.kind, event.price, event.size))
+            case ports.VolumeCounter():
+                self._count(event)
+            case ports.Status():
+                self.health.subscribed = event.subscribed
+                self.health.behind = event.subscribed and event.code == ports.CATCHING_UP
+                self.channel.told = "" if event.subscribed else event.code
+            case ports.Ended():
+                await self._beat(event.at_ns)
+                self.health.take(Sign.ENDED)
+
+    def _quickly(self, rows: Rows) -> bool:
+        """Take trades that go on where those before left off, in the session that runs: nearly all do. False where
+        anything is to be looked at more closely, and nothing was taken then."""
+        if not len(rows) or len(rows) > _MOST_ROWS or self.channel.standing.reason not in _STEADY:
+            return False
+        piece = self.intake.plain(rows, self.stream.deadline_ns)
+        if piece is None:
+            return False
+        self._log_trades(piece.day, rows)
+        return True
+
+    async def settle(self) -> None:
+        """Store what has ended while nobody follows the feed: what was missed of it is a hole, until a feed that comes
+        back brings it after all."""
+        market_ns, stream = self.market_ns, self.stream
+        while stream.deadline_ns <= market_ns:
+            deadline_ns = stream.deadline_ns
+            known_ns = max(stream.time_ns, self._beat_ns)
+            if known_ns < deadline_ns:
+                self._note_hole(known_ns, deadline_ns, "disconnected")
+            await self._pass_deadlines(deadline_ns)
+
+    async def _breathe(self) -> None:
+        """Let others have the loop, when this stream has had it for long."""
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._since_s > _LONGEST_TURN_S:
+            await asyncio.sleep(0)
+            self._since_s = loop.time()
+
+    async def _enter(self, piece: Piece) -> None:
+        """Log and apply trades of one session, in parts that no deadline lies in."""
+        rows = piece.rows
+        while len(rows):
+            await self._breathe()
+            self._mend(int(rows["ts_event"][0]) - ports.OVERLAP_NS)
+            await self._pass_deadlines(int(rows["ts_event"][0]))
+            await self._open(piece.session)
+            fit = int(np.searchsorted(rows["ts_event"], self.stream.deadline_ns))
+            part = rows[: min(fit or len(rows), _MOST_ROWS)]
+            self.logged.begin_day(piece.day)
+            self._log_trades(piece.day, part)
+            rows = rows[len(part) :]
+
+    async def _enter_bars(self, piece: Piece, event: ports.Bars) -> None:
+        for at in range(len(piece.rows)):
+            await self._breathe()
+            row = piece.rows[at : at + 1]
+            self._mend(int(row["ts_event"][0]))
+            await self._pass_deadlines(int(row["ts_event"][0]))
+            await self._open(piece.session)
+            bar_ns = event.quality.length_ns
+            self.logged.begin_day(piece.day)
+            self.logged.log(log.BarRows(piece.day, row.tobytes(), event.quality, bar_ns, event.backfill))
+
+    async def _beat(self, at_ns: int) -> None:
+        self._beat_ns = max(self._beat_ns, at_ns)
+        await self._pass_deadlines(at_ns)
+        if self.stream.due_ns <= at_ns:
+            self.logged.log(log.Mark(at_ns))
+
+    async def _pass_deadlines(self, at_ns: int) -> None:
+        """Store every session and trade date that is five minutes over at an instant, before anything after it."""
+        while self.stream.deadline_ns <= at_ns:
+            for what in self.logged.log(log.Mark(self.stream.deadline_ns)):
+                await self._store(what)
+
+    async def _store(self, what: str) -> None:
+        """Store what has ended, once: whoever comes while it is being stored waits, and finds it done."""
+        async with self._storing:
+            if what not in self.stream.pending or not await self._ways.store(self, what):
+                return
+            current = self.stream.current
+            if current is not None and current.opening.kind is SessionKind.ETH and what.startswith("rth"):
+                opening = await self._ways.opening(self.key, current.opening.session, None)
+                if opening != current.opening:
+                    self.logged.log(log.Opened(opening.dump()))
+            self.logged.log(log.Stored(what))  # last: what is not done by then is done after a crash
+
+    async def _open(self, session: Session) -> None:
+        """Open the session a row belongs to, if it is the next."""
+        current = self.stream.current
+        if current is not None and session.open_ns <= current.opening.open_ns:
+            return
+        night: tuple[int, int] | None = None
+        if (
+            current is not None
+            and current.opening.kind is SessionKind.ETH
+            and current.opening.trade_date == session.trade_date
+            and not self.stream.lacks_beginning(current.opening)
+        ):
+            ladder = current.ladder()
+            night = (ladder.high_ticks, ladder.low_ticks) if ladder else None
+        opening = await self._ways.opening(self.key, session, night)
+        self.health.session_changed()
+        self.logged.log(log.Opened(opening.dump()))
+
+    async def _caught_up(self, event: ports.CaughtUp, caps: ports.FeedCaps, before_ns: int) -> None:
+        if before_ns and self.health.phase is not Phase.CURRENT:
+            self._note_lost(caps, before_ns, event.at_ns)
+        self._note_beginning(event.at_ns, caps)
+        self.intake.caught_up(event.at_ns)
+        self.health.take(Sign.CAUGHT_UP)
+        self._mend(event.at_ns)
+        self._mendable = []
+        if not self.stream.warm:
+            self.logged.log(log.Caught(event.at_ns, event.quality))
+        await self._beat(event.at_ns)
+
+    def _mend(self, until_ns: int) -> None:
+        """The feed has brought all since the cursor up to an instant, but what it said it could not: history comes in
+        order of time. Holes before that are none, which must be known before what ended there is stored."""
+        filled = [hole for hole in self._mendable if hole[1] <= until_ns]
+        for hole in filled:
+            self._mendable.remove(hole)
+            self.logged.log(log.Mended(*hole))
+
+    @staticmethod
+    def _forgets(caps: ports.FeedCaps) -> bool:
+        """Whether a feed brings nothing of what was missed."""
+        return caps.resume is ports.Resume.NONE or caps.backfill is ports.Backfill.NONE
+
+    def _lacks(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> bool:
+        """Whether a feed cannot bring all that was missed."""
+        return self._forgets(caps) or 0 < caps.reach_ns < now_ns - before_ns
+
+    def _note_lost(self, caps: ports.FeedCaps, before_ns: int, now_ns: int) -> None:
+        """A feed that cannot bring what was missed leaves a hole."""
+        if self._lacks(caps, before_ns, now_ns):
+            reach_ns = 0 if self._forgets(caps) else caps.reach_ns
+            self._note_hole(before_ns, now_ns - reach_ns, "history too short" if reach_ns else "reconnect")
+
+    @staticmethod
+    def _says_what_it_lacks(caps: ports.FeedCaps) -> bool:
+        """Whether a feed brings history from the cursor, and reports what of it it cannot bring. What another feed
+        lacks at the beginning of a stream it lacks again when it begins again."""
+        return caps.from_cursor and caps.backfill is not ports.Backfill.NONE and not caps.own_clock
+
+    def _note_beginning(self, first_ns: int, caps: ports.FeedCaps) -> None:
+        """Log what a new stream lacks before the first instant it covers, unless its feed says so itself."""
+        if self.stream.covered_ns or self._says_what_it_lacks(caps):
+            return
+        asked_ns = self._asked_ns
+        if caps.own_clock:
+            session = self._ways.calendar.session_or_next(self.key.contract.root, first_ns)
+            asked_ns = session.open_ns if session else first_ns
+        if first_ns - asked_ns > GRACE_NS:
+            self._note_hole(asked_ns, first_ns, "no history")
+
+    def _note_hole(self, from_ns: int, to_ns: int, why: str) -> None:
+        """Log a hole, unless it lies in one that is known: a feed that begins again may tell of it again."""
+        if not any(known[0] <= from_ns and to_ns <= known[1] for known in self.stream.holes):
+            self.logged.log(log.Hole(from_ns, to_ns, why))
+
+    def _count(self, event: ports.VolumeCounter) -> None:
+        hole = self._counter.told(event, self._lots) if self.health.phase is Phase.CURRENT else None
+        if hole is not None:
+            self._note_hole(*hole, "volume counter")
+
+    def _day(self, trade_date: date) -> log.Day:
+        if trade_date not in self._days:
+            (found,) = self._ways.calendar.trading_days(self.key.contract.root, trade_date, trade_date)
+            self._days = {
+                trade_date: log.Day(str(trade_date), found.close_ns),
+                **dict(list(self._days.items())[:3]),
+            }
+        return self._days[trade_date]
+
+    # -- keeping
+
+    async def store_pending(self) -> None:
+        """Store what could not be stored when it ended, or was not before the process did."""
+        for what in list(self.stream.pending):
+            await self._store(what)
+
+    def lost_for_s(self, now_s: float) -> float:
+        """How long nothing was heard of a feed that is lost; 0 for one that is not."""
+        return now_s - self.health.heard_s if self.health.phase is Phase.LOST else 0.0
+
+    def drifted(self) -> int | None:
+        """How far the feed's clock and ours are apart, the first time that it is too far; None otherwise."""
+        drift_ns = self.health.drift_ns
+        latest_ns = self.stream.lag_ns + MAX_DRIFT_NS
+        drifts = drift_ns is not None and not -MAX_DRIFT_NS <= drift_ns <= latest_ns
+        first = drifts and not self._drifts
+        self._drifts = drifts
+        return drift_ns if first else None
+
+    def log_trouble(self) -> str | None:
+        """Why the log accepts nothing, when that begins; empty when it is over; None where nothing has changed."""
+        problem = self._ways.log.stalled(self.name)
+        if (problem is not None) == self._unlogged:
+            return None
+        self._unlogged = problem is not None
+        return problem or ""
+
+    def asked(self) -> None:
+        """The feed is to be tried again: what it refused before is over."""
+        if self.health.phase is Phase.REFUSED:
+            self.health.take(Sign.OPENED)
+        self.lost_code, self.login_refused = "", False
+
+    def refused(self, code: str, now_s: float, *, login: bool = False) -> None:
+        """The feed will not have us, or nobody will have it."""
+        self.health.refusal, self.login_refused = code, login
+        if self.health.phase is not Phase.REFUSED:  # else only why is another
+            self.health.take(Sign.REFUSED)
+        self.stand(now_s)
+
+    # -- one entry
+
+    def _log_trades(self, day: log.Day, rows: Rows) -> None:
+        columns = self.logged.log_trades(day, rows)
+        self._lots += sum(columns.sizes)
+        self.health.traded(columns.at_ns[-1], columns.delay_ns)

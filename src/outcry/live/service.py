@@ -1,0 +1,99 @@
+"""What runs beside the answers: the engine, its own feeds, and those that are pushed in."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from outcry.base.log_events import LogEvent, Tell
+from outcry.live.engine import Engine
+from outcry.market.instruments import Contract
+from outcry.trades.feed import Feed
+
+#: A contract of somebody's feed was pushed for the first time: owner, feed, contract.
+OnPush = Callable[[int, Feed, Contract], object]
+
+
+class Pushes(Protocol):
+    """Feeds that other processes push in."""
+
+    def subscribe(self, listener: OnPush) -> None:
+        """Call `listener` for each contract that begins to be pushed."""
+        ...
+
+    def close(self) -> None:
+        """Take no more."""
+        ...
+
+
+class Runs(Protocol):
+    """What runs feeds of its own on the engine: users' connections."""
+
+    async def start(self) -> None:
+        """Begin, in the background."""
+        ...
+
+    async def stop(self) -> None:
+        """End them."""
+        ...
+
+
+class LiveService:
+    """Starts and stops everything live on the running event loop. feeds: the operator's own, with their owner;
+    connections: users' own."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        feeds: Sequence[tuple[int, Feed]],
+        pushes: Pushes | None,
+        connections: Runs | None = None,
+    ) -> None:
+        self.engine = engine
+        self._feeds, self._pushes, self._connections = feeds, pushes, connections
+        self._starting: asyncio.Task[None] | None = None
+
+    async def start(self, tell: Tell) -> None:
+        """Begin, and go on beginning in the background: answers need not wait for the logs to be read."""
+        self.engine.tell = tell
+        self._starting = asyncio.get_running_loop().create_task(self._start())
+        self._starting.add_done_callback(self._started)
+
+    def _started(self, starting: asyncio.Task[None]) -> None:
+        if not starting.cancelled() and starting.exception() is not None:
+            self.engine.tell(LogEvent.LIVE_START_FAILED, problem=repr(starting.exception()))
+
+    @property
+    def failed(self) -> bool:
+        """Whether the live side could not start."""
+        starting = self._starting
+        return (
+            starting is not None
+            and starting.done()
+            and not starting.cancelled()
+            and starting.exception() is not None
+        )
+
+    async def _start(self) -> None:
+        await self.engine.start()
+        for owner, feed in self._feeds:
+            self.engine.attach(owner, feed)
+        if self._pushes is not None:
+            self._pushes.subscribe(self.engine.attach_contract)
+        if self._connections is not None:
+            await self._connections.start()
+
+    def counted(self) -> dict[str, int]:
+        """Rows of all feeds: what became of them, and how many."""
+        return self.engine.counted()
+
+    async def stop(self) -> None:
+        """End the feeds, then the streams, with everything they know in the store or the log."""
+        if self._pushes is not None:
+            self._pushes.close()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+            self._starting = None
+        if self._connections is not None:
+            await self._connections.stop()
+        await self.engine.stop()

@@ -1,0 +1,194 @@
+"""Alerts, positions and snapshots of live streams, in the database of everything else.
+
+Rules kept: an alert is recorded once by its identity, in one transaction with the position its stream has reached; a
+position never goes back; nothing here moves the revision, for it would spend every cached answer every few seconds.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from datetime import date
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Connection, Table, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from outcry.database import checksums, schema
+from outcry.database.database import Database
+from outcry.database.turns import to_record
+from outcry.delivery.fan_out import enter_alerts, forget_alerts
+from outcry.live.model import AlertRow, FanOut, StreamKey
+from outcry.market.alerts.machine import AlertType
+from outcry.market.calendar import SessionKind
+
+#: An alert may be for a hundred thousand, and others wait for their turn meanwhile.
+_PATIENCE_S = 30.0
+_ALERT_FIELDS = tuple(field.name for field in fields(AlertRow))
+ALERT_COLUMNS = tuple(schema.alerts.c[name] for name in _ALERT_FIELDS)
+
+
+class SqlLiveStore:
+    """Implements `ports.live.LiveStore` and `Snapshots`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
+        """See `Snapshots`."""
+        newest: dict[str, dict[str, Any]] = {}
+        for stream, position, data in rows:
+            if stream not in newest or newest[stream]["position"] <= position:
+                newest[stream] = {"stream": stream, "position": position, "data": data}
+        if newest:
+            with self._database.write(moves="nothing") as connection:
+                _advance(connection, schema.snapshots, [newest[stream] for stream in sorted(newest)])
+
+    def snapshot(self, key: str) -> tuple[int, bytes] | None:
+        """See `Snapshots`."""
+        table = schema.snapshots
+        with self._database.reading() as connection:
+            row = connection.execute(select(table).where(table.c.stream == key)).mappings().first()
+        return None if row is None else (row["position"], row["data"])
+
+    def all_snapshots(self) -> Sequence[tuple[str, int, bytes]]:
+        """Every stream's snapshot, as stored."""
+        table = schema.snapshots
+        with self._database.reading() as connection:
+            rows = connection.execute(select(table).order_by(table.c.stream)).mappings()
+            return [(row["stream"], row["position"], row["data"]) for row in rows]
+
+    def forget_snapshot(self, key: str) -> None:
+        """See `Snapshots`."""
+        table = schema.snapshots
+        with self._database.write(moves="nothing") as connection:
+            connection.execute(table.delete().where(table.c.stream == key))
+
+    def position(self, key: str) -> int:
+        """See `LiveStore`."""
+        table = schema.positions
+        with self._database.reading() as connection:
+            found = connection.execute(select(table.c.position).where(table.c.stream == key)).scalar()
+        return found or 0
+
+    def forget_stream(self, key: str) -> None:
+        """See `LiveStore`."""
+        table = schema.positions
+        with self._database.write(moves="nothing") as connection:
+            connection.execute(table.delete().where(table.c.stream == key))
+
+    def forget_alerts(self, key: StreamKey) -> None:
+        """See `LiveStore`."""
+        table = schema.alerts
+        mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
+        with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
+            forget_alerts(connection, *mine)
+
+    def record_alerts(
+        self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
+    ) -> Sequence[AlertRow]:
+        """See `LiveStore`."""
+        if not alerts and not positions:
+            return []
+        reached = [{"stream": stream, "position": position} for stream, position in sorted(positions.items())]
+        with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
+            recorded = _record(connection, alerts, fan_out.now_ns if fan_out else None) if alerts else []
+            if fan_out is not None:
+                enter_alerts(connection, recorded, fan_out)
+            _advance(connection, schema.positions, reached)
+        return recorded
+
+    def alerts(
+        self, owners: Sequence[int] | None, *, after_seq: int = 0, symbol: str | None = None,
+        first: date | None = None, last: date | None = None, before_seq: int | None = None, limit: int = 1000,
+        newest_first: bool = False,
+    ) -> Sequence[AlertRow]:  # fmt: skip
+        """See `LiveStore`."""
+        column = schema.alerts.c
+        wanted = [column.seq > after_seq]
+        if owners is not None:
+            wanted.append(column.owner.in_(owners))
+        if symbol is not None:
+            wanted.append(column.symbol == symbol)
+        if first is not None:
+            wanted.append(column.trade_date >= first)
+        if last is not None:
+            wanted.append(column.trade_date <= last)
+        if before_seq is not None:
+            wanted.append(column.seq < before_seq)
+        order = column.seq.desc() if newest_first else column.seq
+        found: list[AlertRow] = []
+        with self._database.reading() as connection:
+            while True:  # damaged alerts must not make a page look like the last one
+                most = limit - len(found)
+                read = checksums.read(
+                    connection,
+                    schema.alerts,
+                    lambda query, most=most: query.where(*wanted).order_by(order).limit(most),
+                )
+                found += checksums.built(read, schema.alerts.name, read_alert)[0]
+                seqs = [row["seq"] for row in (*read.sound, *(one.values for one in read.damaged))]
+                if len(seqs) < most or len(found) == limit:
+                    return found
+                wanted.append(column.seq < min(seqs) if newest_first else column.seq > max(seqs))
+
+    def last_seq(self) -> int:
+        """See `LiveStore`."""
+        with self._database.reading() as connection:
+            return connection.execute(select(func.max(schema.alerts.c.seq))).scalar() or 0
+
+
+def _record(connection: Connection, alerts: Sequence[AlertRow], written_ns: int | None) -> list[AlertRow]:
+    """Insert alerts; return those that were not known, numbered in the order they came."""
+    to_record(connection)
+    rows = [_plain(alert) | {"written_ns": written_ns} for alert in alerts]
+    inserted: Iterable[Any] = connection.execute(_unless_known(connection.dialect.name), rows)
+    seqs = {(owner, feed, key): seq for seq, owner, feed, key in inserted}
+    found = ((alert, seqs.pop((alert.owner, alert.feed, alert.key), None)) for alert in alerts)
+    return [replace(alert, seq=seq) for alert, seq in found if seq is not None]
+
+
+def _advance(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of a table by stream, each unless one of a later position is there."""
+    if rows:
+        connection.execute(_unless_later(connection.dialect.name, table), rows)
+
+
+@cache
+def _unless_known(dialect: str) -> Any:
+    """Insert alerts and return the number and identity of each; nothing where one of that identity is there. Both
+    databases say it alike, each through its own part of SQLAlchemy; kept, for making it takes longer than doing it."""
+    identity = [schema.alerts.c.owner, schema.alerts.c.feed, schema.alerts.c.key]
+    statement = _insert(dialect)(schema.alerts).on_conflict_do_nothing(index_elements=identity)
+    return statement.returning(schema.alerts.c.seq, *identity)
+
+
+@cache
+def _unless_later(dialect: str, table: Table) -> Any:
+    statement = _insert(dialect)(table)
+    new = statement.excluded
+    return statement.on_conflict_do_update(
+        index_elements=[table.c.stream],
+        set_={column.name: new[column.name] for column in table.columns if column.name != "stream"},
+        where=table.c.position <= new.position,
+    )
+
+
+def _insert(dialect: str) -> Any:
+    return postgresql.insert if dialect == "postgresql" else sqlite.insert
+
+
+def _plain(alert: AlertRow) -> dict[str, Any]:
+    row = {field.name: getattr(alert, field.name) for field in fields(AlertRow) if field.name != "seq"}
+    params = json.dumps(dict(alert.params), separators=(",", ":"))
+    return checksums.with_checksum(row | {"params": params, "invented": int(alert.invented)})
+
+
+def read_alert(row: Mapping[Any, Any]) -> AlertRow:
+    """An alert of the table's columns, each by its name and no others."""
+    changed: dict[str, Any] = {
+        "type": AlertType(row["type"]), "session": SessionKind(row["session"]),
+        "params": json.loads(row["params"]), "invented": bool(row["invented"]),
+        "trade_date": date.fromisoformat(str(row["trade_date"])),
+    }  # fmt: skip
+    return AlertRow(**{name: row[name] for name in _ALERT_FIELDS} | changed)

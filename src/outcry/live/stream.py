@@ -1,0 +1,427 @@
+"""One ordered stream: entries in, sessions folded, alerts out. No input or output of its own.
+
+Rules kept: it holds at most two sessions, the one that runs and the one before until that is five minutes over;
+catching up for the first time latches alerts in silence, and so does a session whose beginning is missing; a trade
+that came more than five seconds late fires nothing.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from itertools import pairwise
+
+import numpy as np
+
+from outcry.live import entries as log
+from outcry.live import stream_snapshot
+from outcry.live.columns import Columns, columns_of
+from outcry.market.alerts.machine import NEVER_NS, Fired
+from outcry.market.calendar import SessionKind
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import (
+    BRACKET_MINUTES,
+    MAX_SESSION_ROWS,
+    Ladder,
+    RangeTooWide,
+    bracket_windows,
+)
+from outcry.market.live_session import Capture, LiveSession
+from outcry.market.opening import Opening
+from outcry.trades.coverage import GRACE_NS, Span
+from outcry.trades.feed import LIVE_TRADE, OVERLAP_NS
+from outcry.trades.records import Quality, Rows
+from outcry.trades.rows import fold_rows, on_tick
+
+#: More holes than this are taken for one.
+_MOST_HOLES = 256
+
+#: Entries of the log from a position on, up to the one being applied.
+History = Callable[[int], Iterable[log.Known]]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an entry brought about: alerts with the opening of their session, and what has ended and is to be stored
+    (`rth 2026-01-02`)."""
+
+    fired: list[tuple[Opening, Fired]] = field(default_factory=list[tuple[Opening, Fired]])
+    ended: list[str] = field(default_factory=list[str])
+
+
+class Stream:
+    """One contract of one feed. `tick_e9`: of the product; `history`: reads its own log."""
+
+    def __init__(self, tick_e9: int, history: History) -> None:
+        self._tick_e9, self._history = tick_e9, history
+        self.position = 0
+        self.run = ""
+        self.own_clock = self.invented = False
+        self.lag_ns = 0
+        #: Position of the newest `Began`.
+        self.begun_at = -1
+        self.sessions: list[LiveSession] = []
+        self._opened_at: list[int] = []
+        #: The overnight session that ended last: nothing more is measured against it, but it is shown.
+        self.night: tuple[date, Ladder] | None = None
+        #: Whether it has ever caught up: before that, nothing that fires is news.
+        self.warm = False
+        self.quality = Quality.TICKS
+        self.latest_ns = 0
+        #: Event time: of the newest row or mark.
+        self.time_ns = 0
+        self.covered_ns = 0
+        self.holes: list[Span] = []
+        self.pending: list[str] = []
+        #: Trade dates with rows in the log that are not in the store for good, and the position of their first.
+        self.days: list[tuple[log.Day, int]] = []
+        self.last_bar_ns = 0
+        #: Up to here what was traded came as bars.
+        self.barred_ns = 0
+        #: Why the fold was given up, if it was: the instrument is degraded until the next session.
+        self.degraded = ""
+        #: Whether the sessions held are to be folded anew before anything else is asked or applied.
+        self.amended = False
+        #: Chunks of rows with the time of their newest.
+        self._recent: deque[tuple[int, Rows]] = deque()
+        #: When the earliest session or trade date held here has been over for five minutes, and is to be stored.
+        self.deadline_ns = NEVER_NS
+
+    # -- what is asked of it
+
+    @property
+    def current(self) -> LiveSession | None:
+        """The session that runs, or ran last."""
+        return self.sessions[-1] if self.sessions else None
+
+    @property
+    def due_ns(self) -> int:
+        """The event time from which a `Mark` has something to do; of a session without trades nothing is closed yet."""
+        dues = [session.due_ns for session in self.sessions if not session.empty]
+        return min([*dues, self.deadline_ns])
+
+    @property
+    def recent(self) -> Rows:
+        """Rows within two seconds of the newest, as they came."""
+        return stream_snapshot.since([rows for _, rows in self._recent], self.latest_ns - OVERLAP_NS)
+
+    def covered(self) -> list[Span]:
+        """What this stream has all trades of. A hole is told as no shorter than spans of several recordings are joined
+        over: this one is known, and no file of ours may close it."""
+        spans = [(self.covered_ns, self.time_ns)] if self.covered_ns else []
+        for hole_from, hole_to in self.holes:
+            spans = [
+                piece
+                for start, end in spans
+                for piece in (
+                    (start, min(end, hole_from, hole_to - GRACE_NS - 1)),
+                    (max(start, hole_to), end),
+                )
+                if piece[0] < piece[1]
+            ]
+        return spans
+
+    def lacks_beginning(self, opening: Opening) -> bool:
+        """Whether trades of a session's first five minutes are missing and those after them too: its levels cannot be
+        known then. A hole later in the session leaves them to be of what was seen."""
+        edge_ns = opening.open_ns + GRACE_NS
+        return any(first_ns <= edge_ns < last_ns for first_ns, last_ns in self.holes)
+
+    def capture(self) -> Capture | None:
+        """The session that runs, as it stands; None before its first trade."""
+        self._settle()
+        capture = self.current.capture() if self.current else None
+        return replace(capture, night=self._night_of(capture.opening)) if capture else None
+
+    def _night_of(self, opening: Opening) -> Ladder | None:
+        """The overnight session before a regular one."""
+        if opening.kind is not SessionKind.RTH:
+            return None
+        before = self.sessions[-2] if len(self.sessions) > 1 else None
+        if before is not None and before.opening.trade_date == opening.trade_date:
+            return before.ladder()
+        return self.night[1] if self.night and self.night[0] == opening.trade_date else None
+
+    @property
+    def folded_from(self) -> int:
+        """The position from which the log is read to fold the sessions held anew."""
+        return min([self.position, *self._opened_at])
+
+    @property
+    def needed_from(self) -> int:
+        """The position from which the log is still needed: for the sessions held, and what is not stored yet."""
+        return min([self.position, *(at for _, at in self.days), *self._opened_at])
+
+    # -- what happens
+
+    def trades(self, day: log.Day, rows: Rows, columns: Columns, done: Outcome) -> None:
+        """Apply trades of one session in order, the entry at `position`, and move on; `columns` are the rows'."""
+        self._settle()
+        if not self.days or self.days[-1][0] is not day:
+            self._note_day(day)
+        self._trades(rows, columns, done)
+        self.position += len(rows)
+
+    def apply(self, entry: log.Known) -> Outcome:
+        """Apply the entry at `position`, and move on."""
+        done = Outcome()
+        if isinstance(entry, log.TradeRows):
+            rows = entry.rows
+            self.trades(entry.day, rows, columns_of(rows, self._tick_e9, self.lag_ns), done)
+            return done
+        if not isinstance(entry, log.Amended | log.Replacement | log.BarRows):
+            self._settle()
+        self._apply(entry, done)
+        self.position += entry.count
+        self._set_deadline()
+        return done
+
+    def _apply(self, entry: log.Known, done: Outcome) -> None:
+        match entry:
+            case log.BarRows():
+                self._note_day(entry.day)
+                self._bars(entry, done)
+            case log.Began():
+                self.run, self.own_clock, self.invented = entry.run, entry.own_clock, entry.invented
+                self.lag_ns, self.begun_at = entry.lag_ns, self.position
+            case log.Taken():
+                pass
+            case log.Opened():
+                self._open(log.opening_of(entry))
+            case log.Mark():
+                self._advance(entry.at_ns, done)
+            case log.Caught():
+                self._caught(entry)
+            case log.Hole():
+                self.holes = _merged([*self.holes, (entry.from_ns, entry.to_ns)])
+                self._silence()
+            case log.Mended():
+                self.holes = [
+                    hole for hole in self.holes if not (entry.from_ns <= hole[0] and hole[1] <= entry.to_ns)
+                ]
+                self._silence()
+            case log.Amended():
+                self.amended = True
+            case log.Replacement():
+                self._note_day(entry.day)
+                self.amended = True
+            case log.Stored():
+                self.pending = [what for what in self.pending if what != entry.what]
+                self.days = [(day, at) for day, at in self.days if f"day {day.trade_date}" != entry.what]
+            case log.Lost():
+                self.degraded = "entries of its log are lost"
+            case log.TradeRows():
+                raise AssertionError("trades are applied by `trades`")
+
+    def _note_day(self, day: log.Day) -> None:
+        if day not in {known for known, _ in self.days}:
+            self.days.append((day, self.position))
+            self._set_deadline()
+
+    def _set_deadline(self) -> None:
+        ends = [session.opening.close_ns for session in self.sessions[:1]]
+        ends += [day.end_ns for day, _ in self.days if f"day {day.trade_date}" not in self.pending]
+        self.deadline_ns = min(ends) + GRACE_NS if ends else NEVER_NS
+
+    def _open(self, opening: Opening) -> None:
+        current = self.current
+        if current is not None and current.opening.open_ns == opening.open_ns:
+            current.refer(opening)
+            return
+        self.degraded = ""
+        self.sessions.append(LiveSession(opening, silent=self._silent(opening)))
+        self._opened_at.append(self.position)
+
+    def _session_of(self, at_ns: int) -> LiveSession | None:
+        for session in reversed(self.sessions):
+            if session.opening.open_ns <= at_ns < session.opening.close_ns:
+                return session
+        return None
+
+    def _trades(self, rows: Rows, columns: Columns, done: Outcome) -> None:
+        first_ns, newest_ns = columns.at_ns[0], columns.at_ns[-1]
+        if not self.covered_ns:
+            self.covered_ns = first_ns
+        self.latest_ns, self.time_ns = max(self.latest_ns, newest_ns), max(self.time_ns, newest_ns)
+        self._remember(newest_ns, rows)
+        session = self._session_of(first_ns)
+        if session is None or self.degraded:  # long over: it is in the log, and will be in the recording
+            return
+        try:
+            if columns.old is None:
+                done.fired += self._heard(
+                    session, session.trades(columns.at_ns, columns.ticks, columns.sizes)
+                )
+                return
+            for first, last, watched in _stretches(columns.old):
+                fired = session.trades(
+                    columns.at_ns[first:last],
+                    columns.ticks[first:last],
+                    columns.sizes[first:last],
+                    watched=watched,
+                )
+                done.fired += self._heard(session, fired)
+        except RangeTooWide as problem:
+            self.degraded = str(problem)
+
+    def _bars(self, entry: log.BarRows, done: Outcome) -> None:
+        rows = entry.rows
+        start_ns, newest = int(rows["ts_event"][0]), int(rows["ts_event"][-1])
+        if not self.covered_ns:
+            self.covered_ns = start_ns
+        if start_ns < self.latest_ns:  # trades of it may be known: the bar tells of all of it
+            self.amended = True
+        self.last_bar_ns = max(self.last_bar_ns, newest)
+        self.barred_ns = max(self.barred_ns, newest + entry.bar_ns)
+        self.quality = max(self.quality, entry.quality, key=lambda quality: quality.rank)
+        self.latest_ns = max(self.latest_ns, newest + entry.bar_ns)
+        self.time_ns = max(self.time_ns, newest + entry.bar_ns)
+        session = self._session_of(start_ns)
+        if session is None or self.degraded:
+            return
+        columns = [(rows[name] // self._tick_e9).tolist() for name in ("open", "high", "low", "close")]
+        times, volumes = rows["ts_event"].tolist(), rows["volume"].tolist()
+        try:
+            for at_ns, opened, high, low, close, lots in zip(times, *columns, volumes, strict=True):
+                end_ns = min(at_ns + entry.bar_ns, session.opening.close_ns)
+                done.fired += self._heard(session, session.bar(at_ns, end_ns, opened, high, low, close, lots))
+        except RangeTooWide as problem:
+            self.degraded = str(problem)
+
+    def _heard(self, session: LiveSession, fired: Sequence[Fired]) -> list[tuple[Opening, Fired]]:
+        return [(session.opening, alert) for alert in fired] if session.opening.front else []
+
+    def _advance(self, at_ns: int, done: Outcome) -> None:
+        self.time_ns = max(self.time_ns, at_ns)
+        for session in self.sessions:
+            done.fired += self._heard(session, session.advance(at_ns))
+        while self.sessions and self.sessions[0].opening.close_ns + GRACE_NS <= at_ns:
+            over = self.sessions.pop(0)
+            opening = over.opening
+            self._opened_at.pop(0)
+            if opening.kind is SessionKind.RTH:
+                self._end(f"rth {opening.trade_date}", done)
+            elif (ladder := over.ladder()) is not None:
+                self.night = opening.trade_date, ladder
+        for day, _ in self.days:
+            if day.end_ns + GRACE_NS <= at_ns:
+                self._end(f"day {day.trade_date}", done)
+
+    def _end(self, what: str, done: Outcome) -> None:
+        if what not in self.pending:
+            self.pending.append(what)
+            done.ended.append(what)
+
+    def _caught(self, entry: log.Caught) -> None:
+        self.warm = True
+        self.covered_ns = self.covered_ns or entry.at_ns
+        self.time_ns = max(self.time_ns, entry.at_ns)
+        self._silence()
+
+    def _silence(self) -> None:
+        """Let sessions fire alerts, or latch them in silence."""
+        for session in self.sessions:
+            session.silence(on=self._silent(session.opening))
+
+    def _silent(self, opening: Opening) -> bool:
+        """Whether what fires is no news, or rests on a session whose beginning is missing."""
+        return not self.warm or self.lacks_beginning(opening)
+
+    def _remember(self, newest_ns: int, rows: Rows) -> None:
+        self._recent.append((newest_ns, rows))
+        horizon_ns = self.latest_ns - OVERLAP_NS
+        while self._recent[0][0] < horizon_ns:
+            self._recent.popleft()
+
+    def _settle(self) -> None:
+        """Fold the sessions held anew, as trades were taken back or told in the place of bars since it was last done:
+        once for however many."""
+        if not self.amended:
+            return
+        for session, opened_at in zip(self.sessions, self._opened_at, strict=True):
+            if session.empty or self.degraded:
+                continue
+            try:
+                ladder = self._anew(session.opening, list(self._history(opened_at)))
+            except RangeTooWide as problem:
+                self.degraded = str(problem)
+                continue
+            if ladder is not None and len(ladder.volume) > MAX_SESSION_ROWS:
+                self.degraded = str(RangeTooWide(ladder.low_ticks, ladder.high_ticks, MAX_SESSION_ROWS))
+            else:
+                session.amended(ladder)
+        self.amended = False  # last: a log that cannot be read now is read the next time
+
+    def _anew(self, opening: Opening, history: Sequence[log.Known]) -> Ladder | None:
+        fold = BulkFold(bracket_windows(opening.segments, BRACKET_MINUTES))
+        for entry in log.settled(history):
+            rows = entry.rows
+            mine = rows[(rows["ts_event"] >= opening.open_ns) & (rows["ts_event"] < opening.close_ns)]
+            if len(mine):
+                quality = entry.quality if isinstance(entry, log.BarRows) else Quality.TICKS
+                good, ticks, _ = on_tick(mine, self._tick_e9, quality)
+                fold_rows(fold, good, ticks, quality)
+        return fold.ladder()
+
+    # -- cutting it
+
+    def dump(self) -> bytes:
+        """All of it, as it stands before the entry at `position`."""
+        return self.hold().encode()
+
+    def hold(self) -> stream_snapshot.Held:
+        """What `dump` writes, taken in microseconds: nothing of it changes when the stream goes on."""
+        self._settle()
+        parts = [
+            (session.opening, at, session.hold())
+            for session, at in zip(self.sessions, self._opened_at, strict=True)
+        ]
+        rest = stream_snapshot.Snapshot(
+            stream_snapshot.VERSION, self.run, self.own_clock, self.invented, self.lag_ns, self.begun_at, [], self.warm,
+            self.quality, self.latest_ns, self.time_ns, self.covered_ns, list(self.holes), list(self.pending),
+            list(self.days), b"", self.last_bar_ns, self.barred_ns, self.degraded,
+            stream_snapshot.night_bytes(self.night),
+        )  # fmt: skip
+        return stream_snapshot.Held(parts, [rows for _, rows in self._recent], rest)
+
+    def restore(self, position: int, data: bytes) -> bool:
+        """Become what a snapshot says; False where it cannot be read, and nothing has changed then."""
+        try:
+            self.load(position, data)
+        except (ValueError, LookupError, TypeError):
+            return False
+        return True
+
+    def load(self, position: int, data: bytes) -> None:
+        """Become what `dump` wrote at a position. Raises `ValueError` for what it cannot read, before it changes."""
+        found = stream_snapshot.read(data)
+        sessions = [LiveSession.load(Opening.load(part.opening), part.data) for part in found.sessions]
+        recent, night = np.frombuffer(found.recent, LIVE_TRADE), stream_snapshot.night_of(found.night)
+        self.position, self.sessions = position, sessions
+        self._opened_at = [part.opened_at for part in found.sessions]
+        self.run, self.own_clock, self.invented = found.run, found.own_clock, found.invented
+        self.lag_ns, self.begun_at = found.lag_ns, found.begun_at
+        self.warm, self.quality = found.warm, found.quality
+        self.latest_ns, self.time_ns, self.covered_ns = found.latest_ns, found.time_ns, found.covered_ns
+        self.holes, self.pending, self.days = found.holes, found.pending, found.days
+        self.last_bar_ns, self.barred_ns = found.last_bar_ns, found.barred_ns
+        self.degraded, self.night = found.degraded, night
+        self._recent = deque([(int(recent["ts_event"].max()), recent)] if len(recent) else [])
+        self._set_deadline()
+
+
+def _merged(holes: Sequence[Span]) -> list[Span]:
+    """Holes in order, those that touch made one; of very many, all one: then nothing between them is vouched for."""
+    found: list[Span] = []
+    for first_ns, last_ns in sorted(holes):
+        if found and first_ns <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], last_ns))
+        else:
+            found.append((first_ns, last_ns))
+    return found if len(found) <= _MOST_HOLES else [(found[0][0], max(last for _, last in found))]
+
+
+def _stretches(old: Sequence[bool]) -> Iterable[tuple[int, int, bool]]:
+    """`(first, last, watched)`: stretches of rows that are all too old, or all to be acted on."""
+    edges = [0, *(at for at in range(1, len(old)) if old[at] != old[at - 1]), len(old)]
+    return [(a, b, not old[a]) for a, b in pairwise(edges)]

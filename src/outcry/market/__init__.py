@@ -1,0 +1,1 @@
+"""Rules of the auction as pure functions: no file, clock, chance or thread."""

@@ -1,0 +1,148 @@
+"""`ib-break-up` and `ib-break-down`: the first trade beyond the initial balance, once a side (rules §6).
+
+Rules kept: nothing before the first hour is over; the balance is the caller's, who counts late trades into it; without
+a trade in the first hour there is none, and nothing to break.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from outcry.market.alerts.machine import (
+    BEYOND_TICKS,
+    NEVER_NS,
+    SILENCE,
+    AlertType,
+    Observation,
+    Quiet,
+    Value,
+    move,
+)
+from outcry.market.units import NANOS_PER_HOUR
+
+PARAMS = (
+    "level", "reached", "observed", "ibHigh", "ibLow", "ibRange", "breakTicks", "otherSideBroken", "ext150", "ext200",
+)  # fmt: skip
+
+
+class Phase(StrEnum):
+    """Whether there is a balance, and whether this side of it held."""
+
+    FORMING = "forming"
+    ABSENT = "absent"
+    WATCHING = "watching"
+    BROKEN = "broken"
+
+
+class Sign(StrEnum):
+    """What an observation, or a late trade of the first hour, says of it."""
+
+    FORMED = "first hour over, something traded in it"
+    EMPTY = "first hour over, nothing traded in it"
+    BROKE = "traded 1 tick or more beyond (fires)"
+
+
+TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
+    (Phase.FORMING, Sign.FORMED): Phase.WATCHING,
+    (Phase.FORMING, Sign.EMPTY): Phase.ABSENT,
+    (Phase.ABSENT, Sign.FORMED): Phase.WATCHING,  # a late trade was the first of the hour
+    (Phase.ABSENT, Sign.EMPTY): Phase.ABSENT,
+    (Phase.WATCHING, Sign.FORMED): Phase.WATCHING,
+    (Phase.WATCHING, Sign.EMPTY): Phase.ABSENT,  # the only trade of the hour was taken back
+    (Phase.WATCHING, Sign.BROKE): Phase.BROKEN,
+    (Phase.BROKEN, Sign.FORMED): Phase.BROKEN,
+    (Phase.BROKEN, Sign.EMPTY): Phase.BROKEN,
+}
+#: What is not watched does not break, and nothing breaks twice.
+NEVER = frozenset({
+    (Phase.FORMING, Sign.BROKE),
+    (Phase.ABSENT, Sign.BROKE),
+    (Phase.BROKEN, Sign.BROKE),
+})  # fmt: skip
+
+
+class Balance:
+    """What both sides are measured against: the balance (high, low) once there is one, the session's high and low."""
+
+    __slots__ = ("extremes", "hour_ns", "ib")
+
+    def __init__(self, open_ns: int) -> None:
+        self.hour_ns = open_ns + NANOS_PER_HOUR
+        self.ib: tuple[int, int] | None = None
+        self.extremes: tuple[int, int] = (0, 0)
+
+
+class BalanceBreak:
+    """One side of the balance."""
+
+    __slots__ = ("_balance", "_phase", "_upper", "quiet", "ref", "type")
+
+    def __init__(self, balance: Balance, *, upper: bool) -> None:
+        self.type = AlertType.IB_BREAK_UP if upper else AlertType.IB_BREAK_DOWN
+        self.ref = "IBH" if upper else "IBL"
+        self._balance = balance
+        self._upper = upper
+        self._phase = Phase.FORMING
+        self.quiet = self._band()
+
+    def traded(self, seen: Observation) -> Mapping[str, Value] | None:
+        """Return what was measured, if this fires."""
+        if seen.slot_ns < self._balance.hour_ns:
+            return None
+        if self._phase is Phase.FORMING:
+            self._move(Sign.FORMED if self._balance.ib else Sign.EMPTY)
+        said = self._broken_by(seen) if self._phase is Phase.WATCHING else None
+        self.quiet = self._band()
+        return said
+
+    def revised(self) -> None:
+        """The balance was given, or moved by a late trade."""
+        if self._phase is not Phase.FORMING:
+            self._move(Sign.FORMED if self._balance.ib else Sign.EMPTY)
+        self.quiet = self._band()
+
+    def _broken_by(self, seen: Observation) -> Mapping[str, Value] | None:
+        if self._balance.ib is None:
+            return None
+        high, low = self._balance.ib
+        beyond = seen.high - high if self._upper else low - seen.low
+        if beyond < 1:
+            return None
+        self._move(Sign.BROKE)
+        session_high, session_low = self._balance.extremes
+        half = -(
+            -(high - low) // 2
+        )  # half of an odd number of ticks: away from the balance, to a price that can trade
+        return {
+            "level": high if self._upper else low,
+            "reached": seen.high if self._upper else seen.low,
+            "observed": seen.kind,
+            "ibHigh": high,
+            "ibLow": low,
+            "ibRange": high - low,
+            "breakTicks": beyond,
+            "otherSideBroken": session_low < low if self._upper else session_high > high,
+            "ext150": high + half if self._upper else low - half,
+            "ext200": high + (high - low) if self._upper else low - (high - low),
+        }
+
+    def _move(self, sign: Sign) -> None:
+        self._phase = move(TRANSITIONS, self._phase, sign)
+
+    def _band(self) -> Quiet:
+        if self._phase is Phase.FORMING:
+            return Quiet(-BEYOND_TICKS, BEYOND_TICKS, self._balance.hour_ns)
+        if self._phase is not Phase.WATCHING or self._balance.ib is None:
+            return SILENCE
+        high, low = self._balance.ib
+        if self._upper:
+            return Quiet(-BEYOND_TICKS, high + 1, NEVER_NS)
+        return Quiet(low - 1, BEYOND_TICKS, NEVER_NS)
+
+    def dump(self) -> list[int | str]:
+        """What `restore` takes; the balance is kept beside it."""
+        return [self._phase.value]
+
+    def restore(self, phase: str) -> None:
+        """Take up where `dump` left off."""
+        self._phase = Phase(phase)
+        self.quiet = self._band()

@@ -1,0 +1,124 @@
+"""`naked-poc`: price tests a point of control that no regular session has traded at since (rules §4, §6).
+
+Rules kept: a trade at the very price, or a bar whose range holds it; a gap over it is no test. Once tested it is
+consumed.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from outcry.market.alerts.edge import ALERT
+from outcry.market.alerts.machine import (
+    BEYOND_TICKS,
+    NEVER_NS,
+    SILENCE,
+    AlertType,
+    Observation,
+    Quiet,
+    Value,
+    move,
+)
+from outcry.market.levels import Dated
+
+PARAMS = ("level", "reached", "observed", "formedOn", "ageSessions", "basis", "distanceAtOpen")
+
+
+class Phase(StrEnum):
+    """Where price stands to the level."""
+
+    UNOPENED = "unopened"
+    PRICE_BELOW = "price_below"
+    PRICE_ABOVE = "price_above"
+    TESTED = "tested"
+
+
+class Sign(StrEnum):
+    """What an observation says of it."""
+
+    BELOW = "traded below it"
+    ABOVE = "traded above it"
+    AT = "traded at it (fires)"
+
+
+TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
+    (Phase.UNOPENED, Sign.BELOW): Phase.PRICE_BELOW,
+    (Phase.UNOPENED, Sign.ABOVE): Phase.PRICE_ABOVE,
+    (Phase.UNOPENED, Sign.AT): Phase.TESTED,
+    (Phase.PRICE_BELOW, Sign.ABOVE): Phase.PRICE_ABOVE,  # a gap over it
+    (Phase.PRICE_BELOW, Sign.AT): Phase.TESTED,
+    (Phase.PRICE_ABOVE, Sign.BELOW): Phase.PRICE_BELOW,
+    (Phase.PRICE_ABOVE, Sign.AT): Phase.TESTED,
+}
+#: A side is told when price comes to it; a level that was tested is consumed.
+NEVER = frozenset({
+    (Phase.PRICE_BELOW, Sign.BELOW),
+    (Phase.PRICE_ABOVE, Sign.ABOVE),
+    (Phase.TESTED, Sign.BELOW),
+    (Phase.TESTED, Sign.ABOVE),
+    (Phase.TESTED, Sign.AT),
+})  # fmt: skip
+
+
+class NakedPoc:
+    """One naked point of control."""
+
+    __slots__ = ("_at_open", "_level", "_phase", "quiet", "ref", "type")
+
+    def __init__(self, level: Dated) -> None:
+        self.type = AlertType.NAKED_POC
+        self.ref = str(level.made_on)
+        self._level = level
+        self._phase = Phase.UNOPENED
+        self._at_open = 0  # ticks from the session's first price to the level
+        self.quiet = self._band()
+
+    def traded(self, seen: Observation) -> Mapping[str, Value] | None:
+        """Return what was measured, if this fires."""
+        level = self._level
+        if self._phase is Phase.TESTED:
+            return None
+        if self._phase is Phase.UNOPENED:
+            self._at_open = abs(level.price_ticks - seen.opened)
+        said = None
+        if seen.high < level.price_ticks:
+            if self._phase is not Phase.PRICE_BELOW:
+                self._move(Sign.BELOW)
+        elif seen.low > level.price_ticks:
+            if self._phase is not Phase.PRICE_ABOVE:
+                self._move(Sign.ABOVE)
+        else:
+            self._move(Sign.AT)
+            said = {
+                "level": level.price_ticks,
+                "reached": level.price_ticks,
+                "observed": seen.kind,
+                "formedOn": self.ref,
+                "ageSessions": level.age_sessions,
+                "basis": "tpo",
+                "distanceAtOpen": self._at_open,
+            }
+        self.quiet = self._band()
+        return said
+
+    def _move(self, sign: Sign) -> None:
+        self._phase = move(TRANSITIONS, self._phase, sign)
+
+    def _band(self) -> Quiet:
+        match self._phase:
+            case Phase.UNOPENED:
+                return ALERT
+            case Phase.PRICE_BELOW:
+                return Quiet(-BEYOND_TICKS, self._level.price_ticks, NEVER_NS)
+            case Phase.PRICE_ABOVE:
+                return Quiet(self._level.price_ticks, BEYOND_TICKS, NEVER_NS)
+            case Phase.TESTED:
+                return SILENCE
+
+    def dump(self) -> list[int | str]:
+        """What `restore` takes."""
+        return [self._phase.value, self._at_open]
+
+    def restore(self, phase: str, at_open: int) -> None:
+        """Take up where `dump` left off."""
+        self._phase, self._at_open = Phase(phase), at_open
+        self.quiet = self._band()

@@ -1,0 +1,101 @@
+"""`va-accept-above` and `va-accept-below`: price is accepted outside the prior value area (rules §6).
+
+Rules kept: two completed brackets, one right after the other, both closing at least one tick beyond the edge; a bracket
+in which nothing traded comes between. Counts again only after a bracket closed back inside. Two a session and side are
+told; later ones are found all the same, for acceptance silences the reject of its edge.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import product
+
+from outcry.market.alerts.edge import VA_PARAMS, ValueEdge
+from outcry.market.alerts.machine import AlertType, Value, move
+
+MOST = 2
+PARAMS = VA_PARAMS
+
+
+class Phase(StrEnum):
+    """How far acceptance has come."""
+
+    WAITING = "waiting"
+    ONCE = "once"
+    ACCEPTED = "accepted"
+
+
+class Sign(StrEnum):
+    """What the close of a bracket says of it."""
+
+    BEYOND = "closed beyond"
+    BEYOND_AGAIN = "the next one closed beyond (fires)"
+    BEYOND_UNTOLD = "the next one closed beyond, third time or later"
+    BACK = "closed inside"
+    EMPTY = "nothing traded"
+
+
+TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
+    (Phase.WAITING, Sign.BEYOND): Phase.ONCE,
+    (Phase.WAITING, Sign.BACK): Phase.WAITING,
+    (Phase.WAITING, Sign.EMPTY): Phase.WAITING,
+    (Phase.ONCE, Sign.BEYOND): Phase.ONCE,  # not the next one: brackets between were never told of
+    (Phase.ONCE, Sign.BEYOND_AGAIN): Phase.ACCEPTED,
+    (Phase.ONCE, Sign.BEYOND_UNTOLD): Phase.ACCEPTED,
+    (Phase.ONCE, Sign.BACK): Phase.WAITING,
+    (Phase.ONCE, Sign.EMPTY): Phase.WAITING,
+    (Phase.ACCEPTED, Sign.BEYOND): Phase.ACCEPTED,
+    (Phase.ACCEPTED, Sign.BACK): Phase.WAITING,
+    (Phase.ACCEPTED, Sign.EMPTY): Phase.ACCEPTED,
+}
+#: A second close is one only after a first.
+NEVER = frozenset(product((Phase.WAITING, Phase.ACCEPTED), (Sign.BEYOND_AGAIN, Sign.BEYOND_UNTOLD)))
+
+
+class EdgeAccept:
+    """Acceptance beyond one edge."""
+
+    __slots__ = ("_count", "_edge", "_index", "_phase", "ref", "type")
+
+    def __init__(self, edge: ValueEdge) -> None:
+        self.type = AlertType.VA_ACCEPT_ABOVE if edge.sign > 0 else AlertType.VA_ACCEPT_BELOW
+        self.ref = edge.ref
+        self._edge = edge
+        self._phase = Phase.WAITING
+        self._count = 0
+        self._index = -1  # of the newest bracket that closed beyond
+
+    def bracket_closed(self, index: int, close_ticks: int | None) -> bool:
+        """Bracket `index` is over (None: nothing traded in it): return whether price is accepted with it."""
+        if close_ticks is None:
+            self._move(Sign.EMPTY)
+            return False
+        if not self.is_beyond(close_ticks):
+            self._move(Sign.BACK)
+            return False
+        again = self._phase is Phase.ONCE and index == self._index + 1
+        self._index = index
+        if not again:
+            self._move(Sign.BEYOND)
+            return False
+        self._count += 1
+        self._move(Sign.BEYOND_AGAIN if self._count <= MOST else Sign.BEYOND_UNTOLD)
+        return True
+
+    def told(self) -> Mapping[str, Value] | None:
+        """What was measured of the newest acceptance, if it fires."""
+        return self._edge.params(brackets=[self._index - 1, self._index]) if self._count <= MOST else None
+
+    def is_beyond(self, close_ticks: int) -> bool:
+        """Whether a close counts as outside, at least one tick beyond the edge."""
+        return self._edge.beyond(close_ticks) >= 1
+
+    def _move(self, sign: Sign) -> None:
+        self._phase = move(TRANSITIONS, self._phase, sign)
+
+    def dump(self) -> list[int | str]:
+        """What `restore` takes."""
+        return [self._phase.value, self._count, self._index]
+
+    def restore(self, phase: str, count: int, index: int) -> None:
+        """Take up where `dump` left off."""
+        self._phase, self._count, self._index = Phase(phase), count, index

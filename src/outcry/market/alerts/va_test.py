@@ -1,0 +1,158 @@
+"""`va-test-high` and `va-test-low`: price touches an edge of the prior value area after having been away (rules §6).
+
+Rules kept: the first observation within the tolerance, after one at least `arm` away on either side, fires; it arms
+again 15 minutes later at the earliest, and by the same distance; three a session. A session that opens beyond the
+edge waits until price has been in value. A touch within 5 minutes of a reject of the edge latches and says nothing.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import product
+
+from outcry.market.alerts.edge import ALERT, LONG_AGO_NS, TOLERANCE_TICKS, VA_PARAMS, ValueEdge
+from outcry.market.alerts.machine import SILENCE, AlertType, Observation, Quiet, Value, move
+from outcry.market.units import NANOS_PER_MINUTE
+
+REST_NS = 15 * NANOS_PER_MINUTE
+AFTER_REJECT_NS = 5 * NANOS_PER_MINUTE
+MOST = 3
+PARAMS = VA_PARAMS
+
+
+class Phase(StrEnum):
+    """What the edge waits for."""
+
+    UNOPENED = "unopened"
+    OUTSIDE = "outside"
+    NEAR = "near"
+    ARMED = "armed"
+    RESTING = "resting"
+    SPENT = "spent"
+
+
+class Sign(StrEnum):
+    """What an observation says of it."""
+
+    OPENED = "opened in value or on its other side"
+    OPENED_BEYOND = "opened beyond the edge"
+    ENTERED = "traded in value"
+    FAR = "at least arm away"
+    JUMPED = "jumped over the edge"
+    TOUCHED = "within tol of the edge (fires)"
+    TOUCHED_LAST = "within tol, third time (fires)"
+    MUTED = "within tol, under 5 min after a reject"
+    RESTED = "15 min gone"
+
+
+TRANSITIONS: Mapping[tuple[Phase, Sign], Phase] = {
+    (Phase.UNOPENED, Sign.OPENED): Phase.NEAR,
+    (Phase.UNOPENED, Sign.OPENED_BEYOND): Phase.OUTSIDE,
+    (Phase.OUTSIDE, Sign.ENTERED): Phase.NEAR,
+    (Phase.NEAR, Sign.FAR): Phase.ARMED,
+    (Phase.ARMED, Sign.JUMPED): Phase.ARMED,
+    (Phase.ARMED, Sign.TOUCHED): Phase.RESTING,
+    (Phase.ARMED, Sign.TOUCHED_LAST): Phase.SPENT,
+    (Phase.ARMED, Sign.MUTED): Phase.RESTING,
+    (Phase.RESTING, Sign.RESTED): Phase.NEAR,
+}
+_OPENED = (Phase.OUTSIDE, Phase.NEAR, Phase.ARMED, Phase.RESTING, Phase.SPENT)
+#: Each sign is looked for only in the phase that waits for it.
+NEVER = frozenset({
+    *product(_OPENED, (Sign.OPENED, Sign.OPENED_BEYOND)),
+    *product((Phase.UNOPENED, Phase.NEAR, Phase.ARMED, Phase.RESTING, Phase.SPENT), (Sign.ENTERED,)),
+    *product((Phase.UNOPENED, Phase.OUTSIDE, Phase.ARMED, Phase.RESTING, Phase.SPENT), (Sign.FAR,)),
+    *product(
+        (Phase.UNOPENED, Phase.OUTSIDE, Phase.NEAR, Phase.RESTING, Phase.SPENT),
+        (Sign.JUMPED, Sign.TOUCHED, Sign.TOUCHED_LAST, Sign.MUTED),
+    ),
+    *product((Phase.UNOPENED, Phase.OUTSIDE, Phase.NEAR, Phase.ARMED, Phase.SPENT), (Sign.RESTED,)),
+})  # fmt: skip
+
+
+class EdgeTest:
+    """The test of one edge."""
+
+    __slots__ = ("_count", "_edge", "_from", "_latched_ns", "_phase", "_rejected_ns", "quiet", "ref", "type")
+
+    def __init__(self, edge: ValueEdge) -> None:
+        self.type = AlertType.VA_TEST_HIGH if edge.sign > 0 else AlertType.VA_TEST_LOW
+        self.ref = edge.ref
+        self._edge = edge
+        self._phase = Phase.UNOPENED
+        self._from = 0  # the side price is on while armed: 1 beyond the edge, −1 not
+        self._count = 0
+        self._latched_ns = self._rejected_ns = LONG_AGO_NS
+        self.quiet = self._band()
+
+    def traded(self, seen: Observation) -> Mapping[str, Value] | None:
+        """Return what was measured, if this fires."""
+        edge = self._edge
+        said = None
+        if self._phase is Phase.UNOPENED:
+            self._move(Sign.OPENED_BEYOND if edge.opened_beyond(seen) else Sign.OPENED)
+        if self._phase is Phase.ARMED:
+            said = self._approached(seen)
+        if self._phase is Phase.OUTSIDE and edge.in_value(seen.close):
+            self._move(Sign.ENTERED)
+        if self._phase is Phase.RESTING and seen.at_ns >= self._latched_ns + REST_NS:
+            self._move(Sign.RESTED)
+        if self._phase is Phase.NEAR and abs(seen.close - edge.ticks) >= edge.arm:
+            self._move(Sign.FAR)
+            self._from = self._side(seen)
+        self.quiet = self._band()
+        return said
+
+    def rejected(self, at_ns: int) -> None:
+        """A reject of this edge fired: what follows within 5 minutes is the same event."""
+        self._rejected_ns = at_ns
+
+    def _approached(self, seen: Observation) -> Mapping[str, Value] | None:
+        edge = self._edge
+        if not edge.touched(seen):
+            if self._side(seen) != self._from:
+                self._move(Sign.JUMPED)
+                self._from = -self._from
+            return None
+        self._latched_ns = seen.at_ns
+        if seen.at_ns - self._rejected_ns < AFTER_REJECT_NS:
+            self._move(Sign.MUTED)
+            return None
+        self._count += 1
+        self._move(Sign.TOUCHED_LAST if self._count == MOST else Sign.TOUCHED)
+        return edge.params(
+            seen=seen, tolerance=TOLERANCE_TICKS, approach="outside" if self._from > 0 else "inside"
+        )
+
+    def _side(self, seen: Observation) -> int:
+        return 1 if self._edge.beyond(seen.close) > 0 else -1
+
+    def _move(self, sign: Sign) -> None:
+        self._phase = move(TRANSITIONS, self._phase, sign)
+
+    def _band(self) -> Quiet:
+        edge = self._edge
+        match self._phase:
+            case Phase.UNOPENED:
+                return ALERT
+            case Phase.OUTSIDE:
+                return edge.quiet(inner=0)
+            case Phase.NEAR:
+                return edge.quiet(inner=-edge.arm, outer=edge.arm)
+            case Phase.ARMED:
+                if self._from > 0:
+                    return edge.quiet(inner=TOLERANCE_TICKS)
+                return edge.quiet(outer=-TOLERANCE_TICKS)
+            case Phase.RESTING:
+                return edge.quiet(until_ns=self._latched_ns + REST_NS)
+            case Phase.SPENT:
+                return SILENCE
+
+    def dump(self) -> list[int | str]:
+        """What `restore` takes."""
+        return [self._phase.value, self._from, self._count, self._latched_ns, self._rejected_ns]
+
+    def restore(self, phase: str, came_from: int, count: int, latched_ns: int, rejected_ns: int) -> None:
+        """Take up where `dump` left off."""
+        self._phase, self._from, self._count = Phase(phase), came_from, count
+        self._latched_ns, self._rejected_ns = latched_ns, rejected_ns
+        self.quiet = self._band()

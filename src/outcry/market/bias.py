@@ -1,0 +1,175 @@
+"""The bias: five votes on where the auction leans, changed only at the close of brackets (rules §7).
+
+Rule kept: a bias is left only after two bracket closes in a row that speak for another, so that one bracket's noise
+does not turn it; the first close sets it at once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, cast
+
+from outcry.market.alerts.machine import move
+from outcry.market.ladder import Bracket
+from outcry.market.opening import Prior
+from outcry.market.profile import SessionProfile
+
+
+class Bias(StrEnum):
+    """The words of the interface and the decisions."""
+
+    TREND_UP = "trend_up"
+    TREND_DOWN = "trend_down"
+    LEAN_UP = "lean_up"
+    LEAN_DOWN = "lean_down"
+    BALANCED = "balanced"
+    NEUTRAL = "neutral"
+    UNDETERMINED = "undetermined"
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """Each −1, 0 or +1: last price against prior value, developing POC against prior value, value above or below
+    prior value, initial balance extended on one side, one-timeframing over the last three completed brackets."""
+
+    last: int = 0
+    poc: int = 0
+    value: int = 0
+    extension: int = 0
+    one_timeframing: int = 0
+
+    @property
+    def total(self) -> int:
+        """Their sum."""
+        return self.last + self.poc + self.value + self.extension + self.one_timeframing
+
+
+@dataclass(frozen=True, slots=True)
+class BiasReading:
+    """The bias in force, and the votes of the newest bracket close; `undetermined` before the first."""
+
+    bias: Bias
+    votes: Votes
+
+
+def votes(
+    profile: SessionProfile, prior: Prior | None, brackets: Sequence[Bracket], *, ib_complete: bool
+) -> Votes:
+    """Count the votes at the close of a bracket.
+
+    prior: None where no session was completed; then the first three are 0. brackets: those of the session that have
+    completed and traded, ascending. ib_complete: whether there is an initial balance and its hour is over; the vote
+    on its extension is 0 before.
+    """
+    return Votes(
+        last=_against(profile.close, prior),
+        poc=_against(profile.poc, prior),
+        value=_migration(profile, prior),
+        extension=(profile.high > profile.ib_high) - (profile.low < profile.ib_low) if ib_complete else 0,
+        one_timeframing=_one_timeframing(brackets),
+    )
+
+
+def _against(price_ticks: int, prior: Prior | None) -> int:
+    """Above prior value, below it, or neither; its edges belong to value."""
+    return (price_ticks > prior.vah) - (price_ticks < prior.val) if prior else 0
+
+
+def _migration(profile: SessionProfile, prior: Prior | None) -> int:
+    """Whether both edges of value lie above, or below, those of prior value."""
+    if prior is None:
+        return 0
+    up = profile.vah > prior.vah and profile.val > prior.val
+    down = profile.vah < prior.vah and profile.val < prior.val
+    return up - down
+
+
+def _one_timeframing(brackets: Sequence[Bracket]) -> int:
+    """Up: none of the last three takes out the low before it; down: none the high. Both (they narrow): neither.
+
+    The three follow one another: one that did not trade between them ends the run.
+    """
+    newest = brackets[-3:]
+    if len(newest) < 3 or newest[2].index - newest[0].index != 2:
+        return 0
+    up = all(after.low_ticks >= before.low_ticks for before, after in pairwise(newest))
+    down = all(after.high_ticks <= before.high_ticks for before, after in pairwise(newest))
+    return up - down
+
+
+def candidate(counted: Votes, *, both_sides_broken: bool) -> Bias:
+    """What one bracket close speaks for."""
+    if both_sides_broken:
+        return Bias.NEUTRAL
+    total = counted.total
+    if total >= 2:
+        return Bias.TREND_UP if total >= 4 and counted.extension == 1 else Bias.LEAN_UP
+    if total <= -2:
+        return Bias.TREND_DOWN if total <= -4 and counted.extension == -1 else Bias.LEAN_DOWN
+    return Bias.BALANCED
+
+
+class Phase(StrEnum):
+    """How firm the bias is: not set, in force, or spoken against by the newest close."""
+
+    UNSET = "unset"
+    HELD = "held"
+    DOUBTED = "doubted"
+
+
+class Sign(StrEnum):
+    """Whether a bracket close speaks for the bias in force."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+
+
+TRANSITIONS: dict[tuple[Phase, Sign], Phase] = {
+    (Phase.UNSET, Sign.DIFFERS): Phase.HELD,
+    (Phase.HELD, Sign.AGREES): Phase.HELD,
+    (Phase.HELD, Sign.DIFFERS): Phase.DOUBTED,
+    (Phase.DOUBTED, Sign.AGREES): Phase.HELD,
+    (Phase.DOUBTED, Sign.DIFFERS): Phase.HELD,
+}
+
+#: No close speaks for `undetermined`.
+NEVER = frozenset({(Phase.UNSET, Sign.AGREES)})
+
+
+class BiasMachine:
+    """The bias of one session, moved by its bracket closes."""
+
+    __slots__ = ("_bias", "_phase", "_votes")
+
+    def __init__(self) -> None:
+        self._phase, self._bias, self._votes = Phase.UNSET, Bias.UNDETERMINED, Votes()
+
+    @property
+    def reading(self) -> BiasReading:
+        """The bias in force and the newest votes."""
+        return BiasReading(self._bias, self._votes)
+
+    def bracket_closed(self, counted: Votes, *, both_sides_broken: bool) -> None:
+        """A bracket has closed. both_sides_broken: the session has traded beyond both sides of its complete IB."""
+        spoken = candidate(counted, both_sides_broken=both_sides_broken)
+        sign = Sign.AGREES if spoken is self._bias else Sign.DIFFERS
+        self._phase = move(TRANSITIONS, self._phase, sign)
+        if self._phase is Phase.HELD:  # agreed with, set for the first time, or doubted twice running
+            self._bias = spoken
+        self._votes = counted
+
+    def dump(self) -> list[object]:
+        """The whole state, as JSON holds it."""
+        v = self._votes
+        return [
+            self._phase.value, self._bias.value, [v.last, v.poc, v.value, v.extension, v.one_timeframing],
+        ]  # fmt: skip
+
+    @staticmethod
+    def load(state: object) -> "BiasMachine":
+        """Read what `dump` wrote."""
+        phase, bias, counted = cast("list[Any]", state)
+        machine = BiasMachine()
+        machine._phase, machine._bias, machine._votes = Phase(phase), Bias(bias), Votes(*counted)
+        return machine

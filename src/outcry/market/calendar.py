@@ -1,0 +1,262 @@
+"""Sessions as data: which session an instant belongs to, and which there were.
+
+Owns the two kinds of session. Rules kept (rules §3.2, §3.3): a trade date is the exchange's, so Sunday
+evening is Monday's; `rth` is the product's regular hours and `eth` everything from the close of those before
+to their open, without maintenance breaks; a day without regular hours has no session, and its trading joins
+the overnight of the next day that has them. Windows are half-open nanoseconds UTC.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from outcry.market.hours import DayRow, HoursRow
+from outcry.market.instruments import Product
+from outcry.market.units import NANOS_PER_DAY
+from outcry.market.windows import (
+    EPOCH,
+    LONGEST_CLOSURE_DAYS,
+    ONE_DAY,
+    Segment,
+    TradingHours,
+    clipped,
+)
+
+#: What ns UTC can hold and no product traded before: instants outside have no session and no trade date.
+FIRST_YEAR, LAST_YEAR = 1971, 2261
+#: When each of these years begins, and the year after (ns UTC).
+_NEW_YEARS_NS = tuple(
+    (date(year, 1, 1) - EPOCH.date()).days * NANOS_PER_DAY for year in range(FIRST_YEAR, LAST_YEAR + 2)
+)
+_LONGEST_CLOSURE_NS = LONGEST_CLOSURE_DAYS * NANOS_PER_DAY
+
+
+class SessionKind(StrEnum):
+    """The product's regular hours, or everything between them."""
+
+    RTH = "rth"
+    ETH = "eth"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One session of a product. `segments`: half-open windows (ns UTC) in order, without the maintenance
+    break; `short`: the close was brought forward."""
+
+    root: str
+    trade_date: date
+    kind: SessionKind
+    segments: tuple[Segment, ...]
+    short: bool
+
+    @property
+    def open_ns(self) -> int:
+        """Start of the first segment."""
+        return self.segments[0][0]
+
+    @property
+    def close_ns(self) -> int:
+        """End of the last segment, not included."""
+        return self.segments[-1][1]
+
+
+@dataclass(frozen=True, slots=True)
+class TradingDay:
+    """One trade date of a product and the half-open windows (ns UTC) whose trades carry it."""
+
+    root: str
+    trade_date: date
+    segments: tuple[Segment, ...]
+
+    @property
+    def open_ns(self) -> int:
+        """Start of the first window."""
+        return self.segments[0][0]
+
+    @property
+    def close_ns(self) -> int:
+        """End of the last window, not included."""
+        return self.segments[-1][1]
+
+
+Item = TypeVar("Item", Session, TradingDay)
+
+
+class _Timeline(Generic[Item]):
+    """Items by instant, their segments being in order and apart."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self.items = tuple(items)
+        spans = [(start, end, item) for item in self.items for start, end in item.segments]
+        self._starts = [start for start, _, _ in spans]
+        self._ends = [(end, item) for _, end, item in spans]
+
+    def at(self, at_ns: int) -> Item | None:
+        index = bisect_right(self._starts, at_ns) - 1
+        return self._ends[index][1] if index >= 0 and at_ns < self._ends[index][0] else None
+
+
+class Calendar:
+    """Answers by product; years are worked out when first asked for and kept.
+
+    variants: root → variant of its regular hours (`{"ES": "cash"}`) in this calendar's answers; a method's
+    own `variant` goes before it. Roots are those of `products`, micros too (their parent's hours). A method
+    raises `KeyError` for an unknown root.
+    """
+
+    def __init__(
+        self,
+        products: Mapping[str, Product],
+        hours: Iterable[HoursRow],
+        days: Iterable[DayRow],
+        variants: Mapping[str, str] | None = None,
+    ) -> None:
+        self.hours = TradingHours(products, hours, days)
+        self._variants = dict(variants or {})
+        self._days: dict[tuple[str, int], _Timeline[TradingDay]] = {}
+        self._sessions: dict[tuple[str, int, str], _Timeline[Session]] = {}
+        self._by_day: dict[tuple[str, date, SessionKind, str], Session] = {}
+
+    @property
+    def known_years(self) -> range:
+        """Years whose holidays the tables hold; outside them every weekday is taken to be an ordinary one."""
+        return self.hours.known_years
+
+    def variants(self, root: str) -> tuple[str, ...]:
+        """Names of the regular hours a product can be asked for; the usual ones have the empty name."""
+        return self.hours.variants(root)
+
+    def is_business_day(self, name: str, day: date) -> bool:
+        """Whether a date is a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`, `COMEX`)."""
+        return self.hours.is_business_day(name, day)
+
+    def sessions(
+        self, root: str, first: date, last: date, *, variant: str | None = None
+    ) -> tuple[Session, ...]:
+        """Sessions of both kinds with trade dates between two dates, both included, in order of open."""
+        tables = (self._sessions_of(root, year, variant) for year in _years(first, last))
+        return tuple(s for table in tables for s in table.items if first <= s.trade_date <= last)
+
+    def session(
+        self, root: str, trade_date: date, kind: SessionKind, *, variant: str | None = None
+    ) -> Session | None:
+        """The session of a trade date; None where it does not take place."""
+        if not FIRST_YEAR <= trade_date.year <= LAST_YEAR:
+            return None
+        self._sessions_of(root, trade_date.year, variant)
+        return self._by_day.get((root, trade_date, kind, self._chosen(root, variant)))
+
+    def session_at(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
+        """The session an instant (ns UTC) lies in; None in the maintenance break and while closed."""
+        tables = (self._sessions_of(root, year, variant) for year in _years_near(at_ns))
+        return next((found for table in tables if (found := table.at(at_ns))), None)
+
+    def session_or_next(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
+        """The first session that closes after an instant (ns UTC): the one around it, breaks and weekends included, or
+        the next to open."""
+        for year in _years_near(at_ns):
+            for session in self._sessions_of(root, year, variant).items:
+                if session.close_ns > at_ns:
+                    return session
+        return None
+
+    def next_session(self, root: str, at_ns: int, *, variant: str | None = None) -> Session | None:
+        """The first session that opens after an instant (ns UTC)."""
+        for year in _years_near(at_ns):
+            for session in self._sessions_of(root, year, variant).items:
+                if session.open_ns > at_ns:
+                    return session
+        return None
+
+    def next_window(self, root: str, at_ns: int, *, variant: str | None = None) -> tuple[Session, int] | None:
+        """The session that trades next after an instant (ns UTC) at which none does, and when (ns UTC): also the rest
+        of one that a daily break interrupts."""
+        windows = (
+            (start, session)
+            for year in _years_near(at_ns)
+            for session in self._sessions_of(root, year, variant).items
+            for start, _ in session.segments
+            if start > at_ns
+        )
+        found = min(windows, key=lambda window: window[0], default=None)
+        return (found[1], found[0]) if found else None
+
+    def trade_date_at(self, root: str, at_ns: int) -> date | None:
+        """The exchange's trade date of a trade at an instant (ns UTC); None while there is no trading."""
+        tables = (self._days_of(root, year) for year in _years_near(at_ns))
+        return next((found.trade_date for table in tables if (found := table.at(at_ns))), None)
+
+    def trading_days(self, root: str, first: date, last: date) -> tuple[TradingDay, ...]:
+        """Trade dates between two dates, both included, with their windows."""
+        tables = (self._days_of(root, year) for year in _years(first, last))
+        return tuple(day for table in tables for day in table.items if first <= day.trade_date <= last)
+
+    def trade_dates(self, root: str, first_ns: int, last_ns: int) -> tuple[TradingDay, ...]:
+        """Trade dates with a window that touches `[first_ns, last_ns)` (ns UTC), in order."""
+        years = sorted({*_years_near(first_ns), *_years_near(last_ns)})
+        if not years:
+            return ()
+        days = self.trading_days(root, date(years[0], 1, 1), date(years[-1], 12, 31))
+        return tuple(d for d in days if any(start < last_ns and first_ns < end for start, end in d.segments))
+
+    def _chosen(self, root: str, variant: str | None) -> str:
+        return self._variants.get(self.hours.base(root), "") if variant is None else variant
+
+    def _days_of(self, root: str, year: int) -> _Timeline[TradingDay]:
+        table = self._days.get((root, year))
+        if table is None:
+            dates = (date(year, 1, 1) + n * ONE_DAY for n in range(366))
+            trades = (day for day in dates if day.year == year and self.hours.trades_on(root, day))
+            days = (TradingDay(root, day, self.hours.windows(root, day)) for day in trades)
+            table = self._days[root, year] = _Timeline(day for day in days if day.segments)
+        return table
+
+    def _sessions_of(self, root: str, year: int, variant: str | None) -> _Timeline[Session]:
+        chosen = self._chosen(root, variant)
+        table = self._sessions.get((root, year, chosen))
+        if table is None:
+            table = _Timeline(self._build(root, year, chosen))
+            self._by_day.update({(root, s.trade_date, s.kind, chosen): s for s in table.items})
+            self._sessions[root, year, chosen] = table
+        return table
+
+    def _build(self, root: str, year: int, variant: str) -> list[Session]:
+        """The sessions of a year's trade dates; the first overnight begins in the year before."""
+        sessions: list[Session] = []
+        pending, after = self._pending(root, date(year, 1, 1), variant)
+        for day in self._days_of(root, year).items:
+            pending += day.segments
+            regular = self.hours.regular(root, day.trade_date, variant)
+            if regular is None:
+                continue
+            (start, end), short = regular
+            if overnight := clipped(pending, after, start):
+                sessions.append(Session(root, day.trade_date, SessionKind.ETH, overnight, short=False))
+            trading = clipped(pending, start, end)
+            sessions.append(Session(root, day.trade_date, SessionKind.RTH, trading, short))
+            pending, after = list(day.segments), end
+        return sessions
+
+    def _pending(self, root: str, day: date, variant: str) -> tuple[list[Segment], int]:
+        """Windows since the last trade date with regular hours before a date, and where those hours ended."""
+        pending: list[Segment] = []
+        for back in range(1, 2 * LONGEST_CLOSURE_DAYS):
+            before = day - back * ONE_DAY
+            if self.hours.trades_on(root, before):
+                pending = [*self.hours.windows(root, before), *pending]
+                if regular := self.hours.regular(root, before, variant):
+                    return pending, regular[0][1]
+        return pending, 0
+
+
+def _years(first: date, last: date) -> range:
+    return range(max(first.year, FIRST_YEAR), min(last.year, LAST_YEAR) + 1)
+
+
+def _years_near(at_ns: int) -> range:
+    """Years whose trade dates an instant may belong to: its own, or the next in the last days of December."""
+    first, last = (bisect_right(_NEW_YEARS_NS, at_ns + ahead_ns) for ahead_ns in (0, _LONGEST_CLOSURE_NS))
+    return range(max(FIRST_YEAR - 1 + first, FIRST_YEAR), min(FIRST_YEAR - 1 + last, LAST_YEAR) + 1)

@@ -1,0 +1,271 @@
+"""What is traded: products, contracts, and when a contract ends.
+
+Owns the scan universe. Rules kept: a contract is known by root, year and month and never by a one-digit year
+alone; levels are answered for the full-size product, so a micro names its parent; a last trading day is
+worked out from the exchange's rule and holidays (`core.expiry`), never looked up elsewhere.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+
+from outcry.market.expiry import EXPIRY_RULES, NOTICE_RULES, BusinessDays
+from outcry.market.symbols import MONTH_CODES, Named, close_names, read_symbol
+
+__all__ = ["MONTH_CODES", "Contract", "Product", "Resolution", "Universe", "UnknownName"]
+
+#: Business days before the last trading day (or first notice) by which the front contract must have rolled:
+#: rules §9.
+ROLL_MARGIN = 2
+#: A decade names each digit of a one-digit year once.
+DECADE = 10
+#: Months by which trading may end before the delivery month (CL, NG: one), with one to spare.
+LAST_BEFORE_DELIVERY = 2
+
+
+class UnknownName(LookupError):
+    """A symbol that names no product or contract of ours; `suggestions` holds at most five that it may have
+    meant."""
+
+    def __init__(self, symbol: str, suggestions: tuple[str, ...] = ()) -> None:
+        hint = f"; did you mean {', '.join(suggestions)}?" if suggestions else ""
+        super().__init__(f"unknown symbol {symbol[:40]!r}{hint}")
+        self.symbol = symbol
+        self.suggestions = suggestions
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Contract:
+    """One delivery month of a product. Ordered by root, year, month."""
+
+    root: str
+    year: int
+    month: int
+
+    @property
+    def key(self) -> str:
+        """The unambiguous key, `ESZ2013`."""
+        return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year}"
+
+    @property
+    def short_key(self) -> str:
+        """The exchange's raw key with a one-digit year, `ESZ3`."""
+        return f"{self.root}{MONTH_CODES[self.month - 1]}{self.year % 10}"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A futures product, one row of `data/products.csv`.
+
+    tick_e9: smallest price step in 10⁻⁹ of the quoted unit (cents for grains and livestock).
+    multiplier_e9: dollars for one whole quoted unit, in 10⁻⁹. months: codes of the months trade follows;
+    serial: further months that are listed; skipped: of `months`, those no roll goes into (gold's V, rules
+    §9). zone: IANA zone of its hours. group: whose holidays it keeps. roll_sessions: completed sessions the
+    next contract must lead by volume before the roll. parent: root of the full-size product, for a micro.
+    aliases: other tickers; projectx: its code in `CON.F.US.…`. settle: settlement window in `zone`,
+    `HH:MM:SS-HH:MM:SS`. activity: the share of minutes (percent) in which the front contract trades at least: in
+    regular hours, outside them by day (2:00 to 17:00 of its zone), and by night.
+    """
+
+    root: str
+    name: str
+    exchange: str
+    sector: str
+    tick_e9: int
+    multiplier_e9: int
+    months: str
+    zone: str
+    roll_sessions: int
+    parent: str | None
+    aliases: tuple[str, ...]
+    serial: str = ""
+    skipped: str = ""
+    expiry_rule: str = "third_friday"
+    notice_rule: str = "none"
+    projectx: str = ""
+    settle: str = ""
+    unit: str = "points"
+    source: str = ""
+    checked_on: date | None = None
+    note: str = ""
+    activity: tuple[int, int, int] = (10, 5, 2)
+
+    @property
+    def group(self) -> str:
+        """The group whose holidays it keeps: its sector."""
+        return self.sector
+
+    @property
+    def tick_value_e9(self) -> int:
+        """Dollars a tick is worth, in 10⁻⁹; exact for every product of the universe."""
+        return self.tick_e9 * self.multiplier_e9 // 1_000_000_000
+
+    def lists(self, month: int) -> bool:
+        """Whether contracts of that month (1 to 12) exist."""
+        return MONTH_CODES[month - 1] in self.months + self.serial
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What a symbol means: always the full-size product, and the contract if one was named."""
+
+    product: Product
+    contract: Contract | None
+
+
+def _weekday(_root: str, day: date) -> bool:
+    return day.weekday() < 5
+
+
+@dataclass(frozen=True, slots=True)
+class Universe:
+    """The scan universe by root. `is_business_day(root, date)` is the calendar's; without one, every weekday
+    is."""
+
+    products: Mapping[str, Product]
+    is_business_day: Callable[[str, date], bool] = _weekday
+    _names: dict[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    _ends: dict[Contract, date] = field(default_factory=dict[Contract, date], repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for product in self.products.values():
+            self._names.update(dict.fromkeys((*product.aliases, product.root), product.root))
+
+    def parent_of(self, root: str) -> Product:
+        """The full-size product of a root: itself, unless it is a micro. Raise `KeyError` for an unknown
+        root."""
+        product = self.products[root]
+        return self.products[product.parent] if product.parent else product
+
+    def expiry(self, contract: Contract) -> date:
+        """Last trading day, by the product's rule (rules §9); raise `KeyError` for an unknown root."""
+        end = self._ends.get(contract)
+        if end is None:
+            rule = EXPIRY_RULES[self.products[contract.root].expiry_rule]
+            end = rule(self._days(contract.root), contract.year, contract.month)
+            self._ends[contract] = end
+        return end
+
+    def first_notice(self, contract: Contract) -> date | None:
+        """First notice day of a physically delivered contract; None where notices only follow the last
+        trading day."""
+        rule = NOTICE_RULES[self.products[contract.root].notice_rule]
+        return rule(self._days(contract.root), contract.year, contract.month) if rule else None
+
+    def roll_deadline(self, contract: Contract) -> date:
+        """Return the day from which the contract is no longer front: 2 business days before the earlier of first
+        notice and last trading."""
+        notice = self.first_notice(contract)
+        end = self.expiry(contract)
+        return self._days(contract.root).before(min(end, notice) if notice else end, ROLL_MARGIN)
+
+    def next_contract(self, contract: Contract) -> Contract:
+        """The contract a roll goes into: the next month of the product's cycle, its skipped months left
+        out."""
+        product = self.products[contract.root]
+        year, month = contract.year, contract.month
+        while True:
+            year, month = (year + 1, 1) if month == 12 else (year, month + 1)
+            code = MONTH_CODES[month - 1]
+            if code in product.months and code not in product.skipped:
+                return Contract(contract.root, year, month)
+
+    def contracts(self, root: str, start: date, end: date) -> tuple[Contract, ...]:
+        """Contracts of the roll cycle whose last trading day lies between two dates, both included, in
+        order."""
+        found: list[Contract] = []
+        contract = self.next_contract(Contract(root, *_month_before(*_month_before(start.year, start.month))))
+        while (contract.year - end.year) * 12 + contract.month - end.month <= LAST_BEFORE_DELIVERY:
+            if start <= self.expiry(contract) <= end:
+                found.append(contract)
+            contract = self.next_contract(contract)
+        return tuple(found)
+
+    def front(self, root: str, day: date) -> Contract:
+        """Return the nearest contract of the cycle whose roll deadline is after a day: the roll by calendar alone."""
+        contract = Contract(root, *_month_before(day.year, day.month))
+        while self.roll_deadline(contract := self.next_contract(contract)) <= day:
+            pass
+        return contract
+
+    def contract(self, key: str) -> Contract:
+        """The contract of an unambiguous key, `ESZ2013`; raise `UnknownName` for anything else. A micro stays one."""
+        root, code, year = key[:-5], key[-5:-4], key[-4:]
+        if root not in self.products or code not in MONTH_CODES or not code or not year.isdecimal():
+            raise UnknownName(key)
+        return Contract(root, int(year), MONTH_CODES.index(code) + 1)
+
+    def next_to_end(self, root: str, month: int, digit: int, on: date) -> Contract:
+        """The contract that a one-digit year means on a day: of all it may be, the one that ends next, that day
+        included. Raise `KeyError` for an unknown root."""
+        first = Contract(root, on.year - 1 + (digit - on.year + 1) % DECADE, month)
+        return first if self.expiry(first) >= on else Contract(root, first.year + DECADE, month)
+
+    def resolve(self, symbol: str, near: date, *, history: bool = False) -> Resolution:
+        """Say what a symbol means, in any of the spellings of `core.symbols`.
+
+        A one-digit year is the nearest contract not yet expired on `near`, or with `history` the one whose
+        end lies nearest to `near`. A two-digit year is of the century nearest to `near`. A micro answers with
+        its full-size parent and the parent's contract of the same month. Raise `UnknownName` for everything
+        else.
+        """
+        named = read_symbol(symbol)
+        root = named and self._root(named)
+        if named is None or root is None:
+            raise UnknownName(symbol, close_names(symbol, self._vocabulary()))
+        product = self.parent_of(root)
+        if named.month is None:
+            return Resolution(product, None)
+        if not (self.products[root].lists(named.month) and product.lists(named.month)):
+            raise UnknownName(symbol, self._listed_near(product, near))
+        year = self._year(product.root, named, near, history=history)
+        if year is None:
+            raise UnknownName(symbol, self._listed_near(product, near))
+        return Resolution(product, Contract(product.root, year, named.month))
+
+    def _root(self, named: Named) -> str | None:
+        if named.vendor == "projectx":
+            codes = (p.root for p in self.products.values() if named.name in (p.projectx, p.root))
+            return next(codes, None)
+        return self._names.get(named.name)
+
+    def _year(self, root: str, named: Named, near: date, *, history: bool) -> int | None:
+        """The full year of a named contract, None where it lies outside what dates can hold."""
+        if named.month is None or not 1000 < near.year < 9000:
+            return None
+        if named.digits == 4:
+            return named.year if 1970 <= named.year < 2200 else None
+        if named.digits == 2:
+            century = near.year // 100 * 100
+            years = [century + named.year + shift for shift in (-100, 0, 100)]
+            return min(years, key=lambda year: (abs(year - near.year), -year))
+        if not history:
+            return self.next_to_end(root, named.month, named.year, near).year
+        years = [y for y in range(near.year - DECADE, near.year + DECADE + 2) if y % DECADE == named.year]
+        ends = {y: self.expiry(Contract(root, y, named.month)) for y in years}
+        return min(years, key=lambda y: (abs(ends[y] - near), -y))
+
+    def _days(self, root: str) -> BusinessDays:
+        return BusinessDays(lambda day: self.is_business_day(root, day))
+
+    def _listed_near(self, product: Product, near: date) -> tuple[str, ...]:
+        try:
+            ahead = self.contracts(product.root, near, near + timedelta(days=400))
+        except (OverflowError, ValueError):
+            ahead = ()
+        return (product.root, *(contract.short_key for contract in ahead[:3]))
+
+    def _vocabulary(self) -> dict[str, str]:
+        """Words a person may have meant, against the root: tickers, aliases and the words of names."""
+        words = {
+            word.upper(): product.root
+            for product in self.products.values()
+            if product.parent is None
+            for word in product.name.split()
+            if len(word) > 2
+        }
+        return self._names | {word: root for word, root in words.items() if word not in self._names}
+
+
+def _month_before(year: int, month: int) -> tuple[int, int]:
+    return (year - 1, 12) if month == 1 else (year, month - 1)

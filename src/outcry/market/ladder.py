@@ -1,0 +1,167 @@
+"""The ladder of a session: what each bracket traded through, and the volume at each price.
+
+Rule kept: a bracket prints every row between its low and its high once (rules §1), so a bracket is its range, and a
+session's TPO ladder is the ranges of its brackets. Prices are whole ticks; rows are anchored at price 0, never at the
+session's low, so that they do not move as the range grows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from outcry.market.units import NANOS_PER_MINUTE, price_text
+
+#: More rows than this are no auction but a wrong unit: an ES session of 250,000 points.
+MAX_ROWS = 1_000_000
+#: A session of one of our products spans at most so many: 5,000 points of ES, 200 dollars of crude oil. Live, where one
+#: feed's wrong price is folded beside all others', it is the bound.
+MAX_SESSION_ROWS = 20_000
+
+#: The service's bracket (rules §1), and how many of them make the initial balance of 60 minutes (rules §3.1).
+BRACKET_MINUTES = 30
+IB_BRACKETS = 60 // BRACKET_MINUTES
+
+Source = Literal["trades", "bars"]
+
+
+class RangeTooWide(ValueError):
+    """A session would span more rows than any auction has: its prices are in another unit, or one is wrong."""
+
+    def __init__(self, low_ticks: int, high_ticks: int, most_rows: int = MAX_ROWS) -> None:
+        super().__init__(
+            f"prices from {low_ticks} to {high_ticks} ticks span more than {most_rows:,} rows in one session"
+        )
+        self.low_ticks, self.high_ticks = low_ticks, high_ticks
+
+    def describe(self, tick_e9: int) -> str:
+        """The fault in prices instead of ticks."""
+        low, high = price_text(self.low_ticks * tick_e9), price_text(self.high_ticks * tick_e9)
+        return f"prices from {low} to {high} are too far apart for one session"
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """What one bracket traded: its index from the session's open (letter A is 0), prices in ticks, times in ns UTC.
+
+    `open_ticks` is the price of its earliest event (the first to arrive of equals), `close_ticks` of its latest (the
+    last to arrive of equals), so a late trade changes a close only if its own time is later.
+    """
+
+    index: int
+    open_ticks: int
+    high_ticks: int
+    low_ticks: int
+    close_ticks: int
+    first_ns: int
+    last_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """A session folded: `brackets` in order of index, `volume[i]` lots at `low_ticks + i`.
+
+    `touched`: ranges of rows (both ends included, ascending, apart by at least one row) at which something printed:
+    where a resting level was tested. `source` says whether volume at price is exact or spread from bars.
+    """
+
+    brackets: tuple[Bracket, ...]
+    low_ticks: int
+    volume: tuple[int, ...]
+    touched: tuple[tuple[int, int], ...]
+    source: Source
+
+    @property
+    def high_ticks(self) -> int:
+        """The session's high."""
+        return self.low_ticks + len(self.volume) - 1
+
+    @property
+    def open_ticks(self) -> int:
+        """Price of the first event."""
+        return self.brackets[0].open_ticks
+
+    @property
+    def close_ticks(self) -> int:
+        """Price of the last event."""
+        return self.brackets[-1].close_ticks
+
+    def until(self, index: int) -> "Ladder | None":
+        """The brackets up to and with `index`, as if nothing had traded since; None where nothing had by then.
+
+        Volume is not kept by bracket: there is none in it, nor what printed.
+        """
+        brackets = tuple(bracket for bracket in self.brackets if bracket.index <= index)
+        if not brackets:
+            return None
+        low = min(bracket.low_ticks for bracket in brackets)
+        high = max(bracket.high_ticks for bracket in brackets)
+        return Ladder(brackets, low, (0,) * (high - low + 1), (), self.source)
+
+    def tpo_counts(self) -> list[int]:
+        """TPOs at each row, index 0 = `low_ticks`."""
+        steps = [0] * (len(self.volume) + 1)
+        for bracket in self.brackets:
+            steps[bracket.low_ticks - self.low_ticks] += 1
+            steps[bracket.high_ticks - self.low_ticks + 1] -= 1
+        count = 0
+        counts: list[int] = []
+        for step in steps[:-1]:
+            count += step
+            counts.append(count)
+        return counts
+
+    def letters(self) -> list[str]:
+        """The letters of the brackets that printed each row, in order, index 0 = `low_ticks`."""
+        rows: list[list[str]] = [[] for _ in self.volume]
+        for bracket in self.brackets:
+            mark = letter(bracket.index)
+            for row in range(bracket.low_ticks - self.low_ticks, bracket.high_ticks - self.low_ticks + 1):
+                rows[row].append(mark)
+        return ["".join(row) for row in rows]
+
+    def prints_at(self, price_ticks: int) -> bool:
+        """Whether anything traded at exactly this price."""
+        return any(low <= price_ticks <= high for low, high in self.touched)
+
+
+def bracket_windows(segments: Sequence[tuple[int, int]], minutes: int) -> tuple[tuple[int, int], ...]:
+    """Cut a session's half-open segments (ns) into half-open brackets, anchored at the open of each segment.
+
+    A short last bracket counts as one (rules §1); the count of letters runs on across a break.
+    """
+    if minutes <= 0 or 60 % minutes:
+        raise ValueError(
+            f"bracket of {minutes} minutes: it must divide an hour, so that the initial balance is whole"
+        )
+    step = minutes * NANOS_PER_MINUTE
+    return tuple(
+        (start, min(start + step, close))
+        for opened, close in segments
+        for start in range(opened, close, step)
+    )
+
+
+def letter(index: int) -> str:
+    """The letter of a bracket: A–Z, a–z, 0–9, then AA, AB … so that none is ever lost or doubled.
+
+    A session of 23 hours has 46 brackets: letters alone run out (peers' bug).
+    """
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+    if index < len(alphabet):
+        return alphabet[index]
+    return letter(index // len(alphabet) - 1) + alphabet[index % len(alphabet)]
+
+
+def runs(flags: Sequence[int], start_ticks: int) -> tuple[tuple[int, int], ...]:
+    """The ranges of consecutive rows whose flag is not zero, index 0 = `start_ticks`, both ends included."""
+    found: list[tuple[int, int]] = []
+    begun: int | None = None
+    for at, flag in enumerate(flags):
+        if flag and begun is None:
+            begun = at
+        elif not flag and begun is not None:
+            found.append((start_ticks + begun, start_ticks + at - 1))
+            begun = None
+    if begun is not None:
+        found.append((start_ticks + begun, start_ticks + len(flags) - 1))
+    return tuple(found)

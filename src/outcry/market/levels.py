@@ -1,0 +1,90 @@
+"""Levels that outlive their session: naked POCs and poor extremes, and how later sessions use them up.
+
+Rules kept (decisions, rules §4–5): only RTH counts; a POC is tested when an RTH trade prints at it, and a gap over it
+does not test it; a poor extreme is repaired by an RTH trade at least one tick beyond it. All of one contract: prices of
+another month are another auction.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from outcry.market.ladder import Ladder
+from outcry.market.profile import SessionProfile
+
+POC_LOOKBACK_SESSIONS = 60
+EXTREME_LOOKBACK_SESSIONS = 20
+MAX_LISTED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """An RTH session of one contract. One that is not `whole` tests and repairs levels, and makes none."""
+
+    trade_date: date
+    ladder: Ladder
+    profile: SessionProfile
+    whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """A level in ticks and the trade date it was made.
+
+    `age_sessions`: 1 for the newest session's. `tpos`, `tail_rows`: TPOs at the row, and rows of single prints from
+    it inwards, as they were made. A level is told by price and date alone.
+    """
+
+    price_ticks: int
+    made_on: date
+    age_sessions: int = field(default=0, compare=False)
+    tpos: int = field(default=0, compare=False)
+    tail_rows: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What the newest of the sessions carries forward, each newest first, at most ten."""
+
+    naked_pocs: tuple[Dated, ...]
+    poor_highs: tuple[Dated, ...]
+    poor_lows: tuple[Dated, ...]
+
+
+def carried(sessions: Sequence[Completed]) -> Carried:
+    """Return the levels as they stood when the last of `sessions` completed.
+
+    `sessions`: one contract's, ascending by trade date, the newest last; its own POC is naked by definition.
+    """
+    pocs: list[Dated] = []
+    highs: list[Dated] = []
+    lows: list[Dated] = []
+    beyond_high, beyond_low = -(2**62), 2**62
+    age = 0
+    for at in reversed(range(len(sessions))):
+        session = sessions[at]
+        profile = session.profile
+        if age >= POC_LOOKBACK_SESSIONS:
+            break
+        if session.whole and not any(later.ladder.prints_at(profile.poc) for later in sessions[at + 1 :]):
+            most = profile.tpos[profile.poc - profile.low]
+            pocs.append(Dated(profile.poc, session.trade_date, age + 1, most))
+        if session.whole and age < EXTREME_LOOKBACK_SESSIONS:
+            if profile.poor_high and beyond_high <= profile.high:
+                at_high = profile.tpos[-1], profile.upper_tail_rows
+                highs.append(Dated(profile.high, session.trade_date, age + 1, *at_high))
+            if profile.poor_low and beyond_low >= profile.low:
+                at_low = profile.tpos[0], profile.lower_tail_rows
+                lows.append(Dated(profile.low, session.trade_date, age + 1, *at_low))
+        beyond_high, beyond_low = max(beyond_high, profile.high), min(beyond_low, profile.low)
+        age += session.whole
+    return Carried(tuple(pocs[:MAX_LISTED]), tuple(highs[:MAX_LISTED]), tuple(lows[:MAX_LISTED]))
+
+
+def spent(levels: Carried, ladder: Ladder) -> Carried:
+    """Those of `levels` that a later RTH session of the contract, as far as `ladder` has it, has used up."""
+    return Carried(
+        tuple(level for level in levels.naked_pocs if ladder.prints_at(level.price_ticks)),
+        tuple(level for level in levels.poor_highs if ladder.high_ticks > level.price_ticks),
+        tuple(level for level in levels.poor_lows if ladder.low_ticks < level.price_ticks),
+    )

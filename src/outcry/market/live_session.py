@@ -1,0 +1,290 @@
+"""One session as it happens: the fold and what watches it, driven by one event after the other.
+
+An answer is a fold over trades: what this object says is a function of its `Opening` and the ordered events it was
+given, however they were batched. `dump` and `load` cut it anywhere.
+
+Rule kept (docs/live.md, rules §6): a late trade goes into its own bracket and fires nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from outcry.market.alerts.machine import Fired, Observation
+from outcry.market.fold import SessionFold
+from outcry.market.held import decode, encode
+from outcry.market.ladder import MAX_SESSION_ROWS, Ladder
+from outcry.market.live_view import Capture, LiveView
+from outcry.market.opening import Opening
+from outcry.market.seals import HOLD_NS, Seals
+from outcry.market.watch import Watch
+
+__all__ = ["HOLD_NS", "Capture", "LiveSession", "LiveView", "encode"]
+
+_NOTHING_YET = -(2**63)
+
+
+class LiveSession:
+    """Folds one session. `silent`: it is being caught up with, and what fires is history nobody was told of.
+
+    Times are ns UTC, prices ticks, sizes lots. Not safe for several threads.
+    """
+
+    def __init__(self, opening: Opening, *, silent: bool = False) -> None:
+        self.opening = opening
+        self.revision = 0
+        self.empty = True  # whether nothing has traded, or nothing that was not taken back
+        self._seals = Seals(opening.segments)
+        self._fold = SessionFold(self._seals.brackets, MAX_SESSION_ROWS)
+        self._watch = Watch(opening)
+        self._latest_ns = _NOTHING_YET
+        self._event_ns = _NOTHING_YET
+        self._high = self._low = 0
+        self.silence(on=silent)
+
+    # -- what happens
+
+    def silence(self, *, on: bool) -> None:
+        """Let alerts latch without a word while catching up (rules §6), or speak again."""
+        self.silent = on
+        self._watch.silence(on=on)
+
+    @property
+    def due_ns(self) -> int:
+        """The event time from which `advance` has something to do."""
+        return self._seals.due_ns
+
+    def trades(
+        self,
+        at_ns: Sequence[int],
+        price_ticks: Sequence[int],
+        size_lots: Sequence[int],
+        *,
+        watched: bool = True,
+    ) -> list[Fired]:
+        """Apply trades in the order they came, and return the alerts they fired.
+
+        Not `watched`: they are too old to act on, and are folded in without a look. A print of size 0 is no trade.
+        Raises `OutsideSession` and `RangeTooWide`; the trades before the faulty one are applied then.
+        """
+        if 0 in size_lots:
+            some = [trade for trade in zip(at_ns, price_ticks, size_lots, strict=True) if trade[2]]
+            at_ns, price_ticks, size_lots = ([trade[n] for trade in some] for n in range(3))
+        fired: list[Fired] = []
+        at, count = 0, len(at_ns)
+        if count == 1 and watched and self._passed(at_ns[0], price_ticks[0], size_lots[0]):
+            return fired
+        while at < count:
+            if at_ns[at] >= self.due_ns:
+                fired += self.advance(at_ns[at])
+            until = self._nothing_until(at_ns, price_ticks, at, count, watched=watched)
+            if until > at:
+                self._fold_in(at_ns, price_ticks, size_lots, at, until)
+                at = until
+            else:
+                fired += self._one(at_ns[at], price_ticks[at], size_lots[at], watched=watched)
+                at += 1
+        return fired
+
+    def bar(
+        self, start_ns: int, end_ns: int, opened: int, high: int, low: int, close: int, volume_lots: int,
+        *, watched: bool = True,
+    ) -> list[Fired]:  # fmt: skip
+        """Apply one completed bar, stamped at its start; what it fires is timed at its end. A bar of volume 0 is
+        none."""
+        if not volume_lots:
+            return []
+        fired = self._seal(start_ns)  # bars come complete: there are no stragglers to wait for
+        first, late = self.empty, start_ns < self._latest_ns
+        self._fold.bar(start_ns, opened, high, low, close, volume_lots)
+        self._seals.note(start_ns, close)
+        self._reach(low, high, first=first)
+        if first:
+            self._opened(opened)
+        if late:
+            self._watch.belated(start_ns, self._fold)
+            return fired
+        self._latest_ns, self._event_ns = start_ns, end_ns
+        if watched:
+            fired += self._look(Observation(end_ns, opened, low, high, close, start_ns))
+        return fired
+
+    def advance(self, at_ns: int) -> list[Fired]:
+        """Let event time come to an instant: seal what ended two seconds before it."""
+        return self._seal(at_ns - HOLD_NS)
+
+    def amended(self, ladder: Ladder | None) -> None:
+        """Go on from a ladder folded anew without what the exchange took back; None: nothing is left.
+
+        What has fired and what was sealed stays. Event time does not go back: a trade made before the newest of those
+        taken back is late still.
+        """
+        self.revision += 1
+        if ladder is None:
+            self._fold = SessionFold(self._seals.brackets, MAX_SESSION_ROWS)
+            self._watch.emptied()
+            self._high = self._low = 0
+            self.empty = True
+        else:
+            self._fold = SessionFold.restore(self._seals.brackets, ladder, MAX_SESSION_ROWS)
+            self._high, self._low = ladder.high_ticks, ladder.low_ticks
+            newest_ns = ladder.brackets[-1].last_ns
+            self._latest_ns, self._event_ns = max(self._latest_ns, newest_ns), max(self._event_ns, newest_ns)
+            if self.empty:  # what could not be counted was corrected
+                self._opened(ladder.open_ticks)
+        self._seals.amended(ladder.brackets if ladder else ())
+        self._watch.belated(self.opening.open_ns, self._fold)
+
+    # -- what it says
+
+    def ladder(self) -> Ladder | None:
+        """The session so far; None before its first event."""
+        return self._fold.ladder()
+
+    def capture(self) -> "Capture | None":
+        """The session as it stands, for `view` to be worked out of later; None before its first event."""
+        ladder = self._fold.ladder()
+        if ladder is None or self.empty:
+            return None
+        complete = self._event_ns >= self._watch.hour_ends_ns
+        return Capture(
+            self.opening, ladder, self._event_ns, complete, self._watch.bias, self._watch.scenarios(),
+            self.revision,
+        )  # fmt: skip
+
+    def view(self) -> LiveView | None:
+        """Everything about the session as it stands; None before its first event."""
+        found = self.capture()
+        return found.view() if found else None
+
+    def refer(self, opening: Opening) -> None:
+        """Measure against other references from here on: the session before this one has completed meanwhile."""
+        self.opening = opening
+        ladder = self._fold.ladder()
+        self._watch.refer(opening, ladder.open_ticks if ladder else None)
+
+    # -- cutting it
+
+    def dump(self) -> bytes:
+        """Everything but the opening, as canonical JSON."""
+        return encode(self.hold())
+
+    def hold(self) -> dict[str, Any]:
+        """What `dump` writes, taken in microseconds: nothing of it changes when the session goes on."""
+        ladder = self._fold.ladder()
+        return {
+            "revision": self.revision,
+            "seals": self._seals.dump(),
+            "times": [self._latest_ns, self._event_ns],
+            "prices": [self._high, self._low],
+            "silent": self.silent,
+            "ladder": ladder,
+            "watch": self._watch.dump(),
+        }
+
+    @staticmethod
+    def load(opening: Opening, data: bytes) -> "LiveSession":
+        """Read what `dump` wrote; raise `ValueError` for a version this program does not know."""
+        whole = decode(data)
+        session = LiveSession(opening, silent=whole["silent"])
+        session.revision = whole["revision"]
+        session._seals.restore(*whole["seals"])
+        session._latest_ns, session._event_ns = whole["times"]
+        session._high, session._low = whole["prices"]
+        if whole["ladder"] is not None:
+            session._fold = SessionFold.restore(session._seals.brackets, whole["ladder"], MAX_SESSION_ROWS)
+            session.empty = False
+        session._watch.restore(whole["watch"])
+        return session
+
+    # -- within
+
+    def _passed(self, now_ns: int, price: int, size: int) -> bool:
+        """Fold in one trade of many in the shortest way; False where there is something to look for."""
+        calm = self._watch.calm
+        if calm is None or not (self._latest_ns <= now_ns < calm.until_ns and calm.low < price < calm.high):
+            return False
+        self._fold.trade(now_ns, price, size)
+        seals = self._seals
+        if seals.from_ns <= now_ns < seals.until_ns:
+            seals.closes[seals.bar] = (now_ns, price)
+        else:
+            seals.note(now_ns, price)
+        if price > self._high:
+            self._high = price
+        elif price < self._low:
+            self._low = price
+        self._latest_ns = self._event_ns = now_ns
+        return True
+
+    def _nothing_until(
+        self, at_ns: Sequence[int], price_ticks: Sequence[int], first: int, count: int, *, watched: bool
+    ) -> int:
+        """The first trade from `first` on that comes late, ends a bar, or may move a machine."""
+        if self.empty:
+            return first
+        watch, due_ns = self._watch, self.due_ns
+        quiet = watch.quiet(due_ns) if watched else watch.unwatched(due_ns)
+        low, high, until_ns = quiet.low, quiet.high, quiet.until_ns
+        latest_ns = self._latest_ns
+        for at in range(first, count):
+            now_ns, price = at_ns[at], price_ticks[at]
+            if now_ns < latest_ns or now_ns >= until_ns or price <= low or price >= high:
+                return at
+            latest_ns = now_ns
+        return count
+
+    def _fold_in(
+        self,
+        at_ns: Sequence[int],
+        price_ticks: Sequence[int],
+        size_lots: Sequence[int],
+        first: int,
+        until: int,
+    ) -> None:
+        """Trades in order that move nothing but the fold."""
+        times, prices = at_ns[first:until], price_ticks[first:until]
+        self._fold.trades(zip(times, prices, size_lots[first:until], strict=True))
+        self._reach(min(prices), max(prices), first=False)
+        self._seals.note_all(times, prices)
+        self._latest_ns = self._event_ns = times[-1]
+
+    def _one(self, at_ns: int, price: int, size: int, *, watched: bool) -> list[Fired]:
+        """A trade that may matter."""
+        first, late = self.empty, at_ns < self._latest_ns
+        self._fold.trade(at_ns, price, size)
+        self._seals.note(at_ns, price)
+        self._reach(price, price, first=first)
+        if first:
+            self._opened(price)
+        if late:
+            self._watch.belated(at_ns, self._fold)
+            return []
+        self._latest_ns = self._event_ns = at_ns
+        if not watched:
+            self._watch.settle(at_ns, self._fold)
+            return []
+        return self._look(Observation(at_ns, price, price, price, price, at_ns))
+
+    def _opened(self, price: int) -> None:
+        self.empty = False
+        self._watch.opened(price)
+
+    def _look(self, seen: Observation) -> list[Fired]:
+        """Show the machines what traded."""
+        bracket = self._seals.bracket_at(seen.slot_ns)
+        return self._watch.traded(seen, bracket, self._fold, (self._high, self._low))
+
+    def _reach(self, low: int, high: int, *, first: bool) -> None:
+        self._low = low if first else min(self._low, low)
+        self._high = high if first else max(self._high, high)
+
+    def _seal(self, until_ns: int) -> list[Fired]:
+        """Close the bars and brackets that end by an instant, in order."""
+        fired: list[Fired] = []
+        for end_ns, is_bracket, index in self._seals.seal(until_ns):
+            if is_bracket:
+                fired += self._watch.bracket_closed(index, end_ns, self._fold)
+            else:
+                _, close = self._seals.closes.pop(index, (0, None))
+                fired += self._watch.bar_closed(end_ns, close, self._seals.bracket_ending(end_ns))
+        return fired

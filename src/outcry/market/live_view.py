@@ -1,0 +1,132 @@
+"""A session as it stands, for whoever describes it: what is worked out of its ladder, bias and scenarios.
+
+Rules kept: a capture holds nothing that changes later, so that a view is worked out while the fold goes on, or by
+another process; what is written in another edition is refused, never guessed at.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from outcry.market.bias import Bias, BiasReading, Votes
+from outcry.market.calendar import SessionKind
+from outcry.market.ladder import IB_BRACKETS, Ladder
+from outcry.market.opening import Opening
+from outcry.market.playbook import Condition, LevelLine, ScenarioState, Status, level_lines
+from outcry.market.profile import SessionProfile, profile_of
+from outcry.market.snapshot import SnapshotMismatch, dump, load
+
+#: Of the form in which captures are written.
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LiveView:
+    """A session as it stands. Prices in ticks, times ns UTC.
+
+    last_ticks: price of the newest trade that stands. last_ns: exchange time of the newest event folded in, taken
+    back since or not; revision: how often folded trades were amended since. overnight: high and low; of an ETH
+    session, its own so far. ib_complete: whether the first 60 minutes are over. night: the ladder of the overnight
+    session before an RTH session, where it was folded here.
+    """
+
+    opening: Opening
+    ladder: Ladder
+    profile: SessionProfile
+    last_ticks: int
+    last_ns: int
+    ib_complete: bool
+    overnight: tuple[int, int] | None
+    bias: BiasReading
+    levels: tuple[LevelLine, ...]
+    scenarios: tuple[ScenarioState, ...]
+    revision: int
+    night: Ladder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """What a view is worked out of: taken in microseconds, so that the fold can go on meanwhile."""
+
+    opening: Opening
+    ladder: Ladder
+    last_ns: int
+    ib_complete: bool
+    bias: BiasReading
+    scenarios: tuple[ScenarioState, ...]
+    revision: int
+    night: Ladder | None = None
+
+    def view(self) -> LiveView:
+        """Work the levels out."""
+        profile, last_ticks = profile_of(self.ladder, IB_BRACKETS), self.ladder.close_ticks
+        overnight = self.opening.overnight
+        if self.opening.kind is SessionKind.ETH:
+            overnight = (profile.high, profile.low)
+        lines = level_lines(profile, self.opening, last_ticks, ib_complete=self.ib_complete)
+        return LiveView(
+            self.opening, self.ladder, profile, last_ticks, self.last_ns, self.ib_complete, overnight,
+            self.bias, lines, self.scenarios, self.revision, self.night,
+        )  # fmt: skip
+
+    def dump(self) -> bytes:
+        """Write it: lines of canonical JSON for the opening, the ladder, the night (empty: none) and the rest, after
+        the version."""
+        votes = self.bias.votes
+        rest = [
+            self.last_ns,
+            self.ib_complete,
+            self.revision,
+            self.bias.bias,
+            [votes.last, votes.poc, votes.value, votes.extension, votes.one_timeframing],
+            [_scenario_list(scenario) for scenario in self.scenarios],
+        ]
+        lines = [b"%d" % VERSION, _opening_bytes(self.opening), dump(self.ladder), _night_bytes(self.night)]
+        return b"\n".join([*lines, json.dumps(rest, separators=(",", ":")).encode()])
+
+    @staticmethod
+    def load(data: bytes) -> "Capture":
+        """Read what `dump` wrote; raise `SnapshotMismatch`."""
+        version, _, whole = data.partition(b"\n")
+        if version != b"%d" % VERSION:
+            raise SnapshotMismatch(f"capture of version {version[:8]!r}, this program reads {VERSION}")
+        try:
+            opening, ladder, night, rest = whole.split(b"\n")
+            last_ns, ib_complete, revision, bias, votes, scenarios = json.loads(rest)
+            return Capture(
+                Opening.load(opening), load(ladder), last_ns, ib_complete, BiasReading(Bias(bias), Votes(*votes)),
+                tuple(_scenario_of(*scenario) for scenario in scenarios), revision, load(night) if night else None,
+            )  # fmt: skip
+        except (ValueError, TypeError, LookupError) as problem:
+            raise SnapshotMismatch(f"not a capture: {problem}") from problem
+
+
+#: Hundreds of captures of a session are written, all of one opening, and measured against one night.
+@lru_cache(maxsize=1024)
+def _opening_bytes(opening: Opening) -> bytes:
+    return opening.dump()
+
+
+@lru_cache(maxsize=1024)
+def _night_bytes(night: Ladder | None) -> bytes:
+    return dump(night) if night else b""
+
+
+def _scenario_list(scenario: ScenarioState) -> list[object]:
+    conditions = (scenario.if_, scenario.confirm, scenario.invalidate)
+    return [
+        scenario.id,
+        scenario.then,
+        scenario.reference,
+        scenario.status,
+        *([c.observable, c.op, c.price_ticks, c.times, c.to_ticks] for c in conditions),
+    ]
+
+
+def _scenario_of(
+    id_: str, then: str, reference: list[Any], status: str, *conditions: list[Any]
+) -> ScenarioState:
+    if_, confirm, invalidate = (Condition(*condition) for condition in conditions)
+    label, price_ticks = reference
+    return ScenarioState(id_, if_, then, (label, price_ticks), confirm, invalidate, Status(status))

@@ -1,0 +1,194 @@
+"""What each scenario waits for: its conditions, as they follow from the opening, the first price and the balance.
+
+Rules kept (rules §7): a scenario is listed only where the levels it is about exist; poor extremes are repaired in
+regular hours only (rules §5), so an overnight session has no scenario of theirs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from outcry.market.alerts.edge import TOLERANCE_TICKS, arm_ticks
+from outcry.market.calendar import SessionKind
+from outcry.market.opening import Opening, Prior
+from outcry.market.playbook import Condition
+
+
+class ScenarioId(StrEnum):
+    """The scenarios, in the order of the list."""
+
+    ACCEPT_ABOVE = "accept_above"
+    ACCEPT_BELOW = "accept_below"
+    VALUE_RETURN_FROM_ABOVE = "value_return_from_above"
+    VALUE_RETURN_FROM_BELOW = "value_return_from_below"
+    IB_FAILURE_UP = "ib_failure_up"
+    IB_FAILURE_DOWN = "ib_failure_down"
+    GAP_UP_HELD = "gap_up_held"
+    GAP_DOWN_HELD = "gap_down_held"
+    POOR_HIGH_REPAIR = "poor_high_repair"
+    POOR_LOW_REPAIR = "poor_low_repair"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One scenario. `reference`: label and ticks of the level it looks to; `reach`: what makes it done.
+
+    half: a level on the way there, with the condition that tells it was reached. `reach` is None while it cannot be
+    known: the balance that a gap may extend is still forming.
+    """
+
+    id: ScenarioId
+    if_: Condition
+    confirm: Condition
+    invalidate: Condition
+    then: str
+    reference: tuple[str, int]
+    reach: Condition | None
+    half: tuple[tuple[str, int], Condition] | None = None
+
+
+def plans(opening: Opening, open_ticks: int | None, ib: tuple[int, int] | None) -> tuple[Plan, ...]:
+    """Lay out the scenarios that exist, in the order of `ScenarioId`; prices in ticks.
+
+    open_ticks: the session's first price; None before it. ib: high and low of the complete initial balance; None
+    while its hour lasts or where there is none.
+    """
+    prior = opening.prior
+    found = [
+        *(_acceptance(prior) if prior else ()),
+        *(_value_return(prior) if prior else ()),
+        *(_ib_failure(*ib) if ib and ib[0] > ib[1] else ()),
+        *(_gap(prior, ib) if prior else ()),
+        *(_repair(opening, open_ticks) if open_ticks is not None and opening.kind is SessionKind.RTH else ()),
+    ]
+    return tuple(found)
+
+
+def _acceptance(prior: Prior) -> Iterator[Plan]:
+    """Two brackets in a row close beyond value; where value reaches the end of the range there is nowhere to look."""
+    if prior.high > prior.vah:
+        yield Plan(
+            ScenarioId.ACCEPT_ABOVE,
+            Condition("trade", ">", prior.vah),
+            Condition("bracket_close", ">", prior.vah, times=2),
+            Condition("bracket_close", "<=", prior.vah),
+            "would be consistent with the auction going on to the prior high",
+            ("Prior high", prior.high),
+            Condition("trade", ">=", prior.high),
+        )
+    if prior.low < prior.val:
+        yield Plan(
+            ScenarioId.ACCEPT_BELOW,
+            Condition("trade", "<", prior.val),
+            Condition("bracket_close", "<", prior.val, times=2),
+            Condition("bracket_close", ">=", prior.val),
+            "would be consistent with the auction going on to the prior low",
+            ("Prior low", prior.low),
+            Condition("trade", "<=", prior.low),
+        )
+
+
+def _value_return(prior: Prior) -> Iterator[Plan]:
+    """The 80 % rule (rules §6): opened outside value, two brackets in a row close in it; edges belong to value."""
+    if prior.vah == prior.val:
+        return
+    confirm = Condition("bracket_close", "in", prior.val, times=2, to_ticks=prior.vah)
+    yield Plan(
+        ScenarioId.VALUE_RETURN_FROM_ABOVE,
+        Condition("open", ">", prior.vah),
+        confirm,
+        Condition("bracket_close", ">", prior.vah),
+        "would be consistent with a rotation through value to its lower edge",
+        ("VAL", prior.val),
+        Condition("trade", "<=", prior.val),
+    )
+    yield Plan(
+        ScenarioId.VALUE_RETURN_FROM_BELOW,
+        Condition("open", "<", prior.val),
+        confirm,
+        Condition("bracket_close", "<", prior.val),
+        "would be consistent with a rotation through value to its upper edge",
+        ("VAH", prior.vah),
+        Condition("trade", ">=", prior.vah),
+    )
+
+
+def _ib_failure(high: int, low: int) -> Iterator[Plan]:
+    """The balance is broken, then a bracket closes back inside it: its middle first (rounded down), then its end."""
+    middle = (high + low) // 2
+    confirm = Condition("bracket_close", "in", low, to_ticks=high)
+    yield Plan(
+        ScenarioId.IB_FAILURE_UP,
+        Condition("trade", ">", high),
+        confirm,
+        Condition("bracket_close", ">", high),
+        "would be consistent with a rotation to the middle of the initial balance, then to its low",
+        ("IBL", low),
+        Condition("trade", "<=", low),
+        (("IB mid", middle), Condition("trade", "<=", middle)),
+    )
+    yield Plan(
+        ScenarioId.IB_FAILURE_DOWN,
+        Condition("trade", "<", low),
+        confirm,
+        Condition("bracket_close", "<", low),
+        "would be consistent with a rotation to the middle of the initial balance, then to its high",
+        ("IBH", high),
+        Condition("trade", ">=", high),
+        (("IB mid", middle), Condition("trade", ">=", middle)),
+    )
+
+
+def _gap(prior: Prior, ib: tuple[int, int] | None) -> Iterator[Plan]:
+    """Opened beyond the prior range; a trade back at its edge fills the gap. The close of the first bracket that
+    traded confirms: had the gap been filled, the scenario would be void. Until the balance is complete the edge of
+    the gap is all there is to look to."""
+    yield Plan(
+        ScenarioId.GAP_UP_HELD,
+        Condition("open", ">", prior.high),
+        Condition("bracket_close", ">", prior.high),
+        Condition("trade", "<=", prior.high),
+        "would be consistent with the auction extending above its initial balance",
+        ("IBH", ib[0]) if ib else ("Prior high", prior.high),
+        Condition("trade", ">", ib[0]) if ib else None,
+    )
+    yield Plan(
+        ScenarioId.GAP_DOWN_HELD,
+        Condition("open", "<", prior.low),
+        Condition("bracket_close", "<", prior.low),
+        Condition("trade", ">=", prior.low),
+        "would be consistent with the auction extending below its initial balance",
+        ("IBL", ib[1]) if ib else ("Prior low", prior.low),
+        Condition("trade", "<", ib[1]) if ib else None,
+    )
+
+
+def _repair(opening: Opening, open_ticks: int) -> Iterator[Plan]:
+    """The nearest poor extreme at or beyond the open: revisited, then repaired by a trade beyond it (rules §5)."""
+    away = arm_ticks(opening.prior)
+    above = [level for level in opening.carried.poor_highs if level.price_ticks >= open_ticks]
+    if above:
+        level = min(above, key=lambda level: level.price_ticks)  # of one price, the newest
+        price = level.price_ticks
+        yield Plan(
+            ScenarioId.POOR_HIGH_REPAIR,
+            Condition("open", "<=", price),
+            Condition("trade", ">=", price - TOLERANCE_TICKS),
+            Condition("bracket_close", "<=", price - away),
+            "would be consistent with the unfinished auction at the high being repaired by trade beyond it",
+            (f"Poor high {level.made_on}", price),
+            Condition("trade", ">", price),
+        )
+    below = [level for level in opening.carried.poor_lows if level.price_ticks <= open_ticks]
+    if below:
+        level = max(below, key=lambda level: level.price_ticks)
+        price = level.price_ticks
+        yield Plan(
+            ScenarioId.POOR_LOW_REPAIR,
+            Condition("open", ">=", price),
+            Condition("trade", "<=", price + TOLERANCE_TICKS),
+            Condition("bracket_close", ">=", price + away),
+            "would be consistent with the unfinished auction at the low being repaired by trade beyond it",
+            (f"Poor low {level.made_on}", price),
+            Condition("trade", "<", price),
+        )

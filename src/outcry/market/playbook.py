@@ -1,0 +1,226 @@
+"""The playbook: a table of levels, and what scenarios are made of: conditions a program can check (rules §7).
+
+Rules kept: levels within two ticks are one line, at the price of the strongest; a condition is a plain comparison in
+whole ticks that anyone can check against trades; nothing here says what to do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from outcry.market.opening import Opening, Prior
+from outcry.market.profile import SessionProfile
+from outcry.market.units import fixed_text
+
+#: Levels no further apart than this are one line of the table (rules §7).
+MERGE_TICKS = 2
+
+Side = Literal["above", "below", "at"]
+Observable = Literal["open", "trade", "bracket_close"]
+Op = Literal[">", ">=", "<", "<=", "in"]
+
+
+class Status(StrEnum):
+    """Where a scenario stands."""
+
+    PENDING = "pending"
+    ACTIVE = "active"
+    DONE = "done"
+    VOID = "void"
+
+
+class LevelKind(StrEnum):
+    """Kinds of levels, strongest first: what alerts are measured against, then edges of ranges, then other prices of
+    the past, then what still moves, then what is only derived."""
+
+    PRIOR_VAH = "prior_vah"
+    PRIOR_VAL = "prior_val"
+    IB_HIGH = "ib_high"
+    IB_LOW = "ib_low"
+    ON_HIGH = "on_high"
+    ON_LOW = "on_low"
+    PRIOR_HIGH = "prior_high"
+    PRIOR_LOW = "prior_low"
+    PRIOR_POC = "prior_poc"
+    NAKED_POC = "naked_poc"
+    POOR_HIGH = "poor_high"
+    POOR_LOW = "poor_low"
+    PRIOR_CLOSE = "prior_close"
+    PRIOR_MID = "prior_mid"
+    DEV_POC = "dev_poc"
+    DEV_VAH = "dev_vah"
+    DEV_VAL = "dev_val"
+    DEV_VPOC = "dev_vpoc"
+    IB_X150_UP = "ib_x150_up"
+    IB_X150_DOWN = "ib_x150_down"
+    IB_X200_UP = "ib_x200_up"
+    IB_X200_DOWN = "ib_x200_down"
+    SINGLE_PRINT = "single_print"
+
+
+@dataclass(frozen=True, slots=True)
+class LevelLine:
+    """One line of the table. `side`: `above`, `below` or `at` the last price; distance in ticks, not negative."""
+
+    price_ticks: int
+    label: str
+    kind: LevelKind
+    side: Side
+    distance_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A comparison of what is traded with a price in ticks; with `in`, a range up to `to_ticks`, both included.
+
+    observable: `open`, the session's first price; `trade`, any price traded; `bracket_close`, the last price of a
+    completed bracket. times: how many brackets in a row.
+    """
+
+    observable: Observable
+    op: Op
+    price_ticks: int
+    times: int = 1
+    to_ticks: int | None = None
+
+    def met(self, low: int, high: int) -> bool:
+        """Whether any price from `low` to `high` (ticks, both included) meets it."""
+        match self.op:
+            case ">":
+                return high > self.price_ticks
+            case ">=":
+                return high >= self.price_ticks
+            case "<":
+                return low < self.price_ticks
+            case "<=":
+                return low <= self.price_ticks
+            case "in":
+                top = self.price_ticks if self.to_ticks is None else self.to_ticks
+                return low <= top and high >= self.price_ticks
+
+    def text(self, tick_e9: int) -> str:
+        """In prices, with the decimals of the tick: `bracket_close in 1640.25..1655.50 x2`."""
+        price = fixed_text(self.price_ticks, tick_e9)
+        upto = "" if self.to_ticks is None else f"..{fixed_text(self.to_ticks, tick_e9)}"
+        times = f" x{self.times}" if self.times > 1 else ""
+        return f"{self.observable} {self.op} {price}{upto}{times}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioState:
+    """A scenario and where it stands. `reference`: label and price in ticks of the level it looks to.
+
+    `then`: what the conditions would be consistent with, in words without prices.
+    """
+
+    id: str
+    if_: Condition
+    then: str
+    reference: tuple[str, int]
+    confirm: Condition
+    invalidate: Condition
+    status: Status
+
+    def reference_text(self, tick_e9: int) -> str:
+        """The level it looks to, in the decimals of its conditions: `Prior low 7036.50`."""
+        label, price_ticks = self.reference
+        return f"{label} {fixed_text(price_ticks, tick_e9)}"
+
+
+# -- the table of levels
+
+_Level = tuple[LevelKind, int, str]
+_STRENGTH = {kind: rank for rank, kind in enumerate(LevelKind)}
+
+
+def level_lines(
+    profile: SessionProfile, opening: Opening, last_ticks: int, *, ib_complete: bool
+) -> tuple[LevelLine, ...]:
+    """Return the table, high to low.
+
+    ib_complete: whether there is an initial balance and its hour is over; until then it has no lines, for it is no
+    more than the range so far. A level joins the nearest line within two ticks whose kind is stronger, of equals the
+    one made later.
+    """
+    levels = [
+        *(_of_prior(opening.prior, opening) if opening.prior else ()),
+        *_carried(opening),
+        *_developing(profile),
+        *(_of_balance(profile) if ib_complete else ()),
+    ]
+    levels.sort(key=lambda level: _STRENGTH[level[0]])  # stable: of one kind, newest first
+    lines: list[tuple[LevelKind, int, list[str]]] = []
+    for kind, price, label in levels:
+        near = [line for line in lines if abs(line[1] - price) <= MERGE_TICKS]
+        if not near:
+            lines.append((kind, price, [label]))
+            continue
+        labels = min(near, key=lambda line: abs(line[1] - price))[2]  # of two as near, the stronger
+        if label not in labels:
+            labels.append(label)
+    lines.sort(key=lambda line: -line[1])
+    return tuple(
+        LevelLine(price, " / ".join(labels), kind, _side(price, last_ticks), abs(price - last_ticks))
+        for kind, price, labels in lines
+    )
+
+
+def _side(price_ticks: int, last_ticks: int) -> Side:
+    if price_ticks == last_ticks:
+        return "at"
+    return "above" if price_ticks > last_ticks else "below"
+
+
+def _of_prior(prior: Prior, opening: Opening) -> Iterator[_Level]:
+    """Levels of the prior session; its middle is rounded down to a price that can trade."""
+    poor_high = any(level.made_on == prior.trade_date for level in opening.carried.poor_highs)
+    poor_low = any(level.made_on == prior.trade_date for level in opening.carried.poor_lows)
+    yield LevelKind.PRIOR_VAH, prior.vah, "VAH"
+    yield LevelKind.PRIOR_VAL, prior.val, "VAL"
+    yield LevelKind.PRIOR_POC, prior.poc, "POC"
+    yield LevelKind.PRIOR_HIGH, prior.high, "Prior high (poor)" if poor_high else "Prior high"
+    yield LevelKind.PRIOR_LOW, prior.low, "Prior low (poor)" if poor_low else "Prior low"
+    yield LevelKind.PRIOR_CLOSE, prior.close, "Prior close"
+    yield LevelKind.PRIOR_MID, (prior.high + prior.low) // 2, "Prior mid"
+
+
+def _carried(opening: Opening) -> Iterator[_Level]:
+    """The overnight range and older levels; those of the prior session itself are in its own lines."""
+    if opening.overnight:
+        high, low = opening.overnight
+        yield LevelKind.ON_HIGH, high, "ONH"
+        yield LevelKind.ON_LOW, low, "ONL"
+    newest = opening.prior.trade_date if opening.prior else None
+    for kind, levels, name in (
+        (LevelKind.NAKED_POC, opening.carried.naked_pocs, "nPOC"),
+        (LevelKind.POOR_HIGH, opening.carried.poor_highs, "Poor high"),
+        (LevelKind.POOR_LOW, opening.carried.poor_lows, "Poor low"),
+    ):
+        for level in levels:
+            if level.made_on != newest:
+                yield kind, level.price_ticks, f"{name} {level.made_on}"
+
+
+def _developing(profile: SessionProfile) -> Iterator[_Level]:
+    yield LevelKind.DEV_POC, profile.poc, "dPOC"
+    yield LevelKind.DEV_VAH, profile.vah, "dVAH"
+    yield LevelKind.DEV_VAL, profile.val, "dVAL"
+    yield LevelKind.DEV_VPOC, profile.vpoc, "dVPOC"
+    for low, high in profile.single_prints:
+        yield LevelKind.SINGLE_PRINT, high, "SP high"
+        yield LevelKind.SINGLE_PRINT, low, "SP low"
+
+
+def _of_balance(profile: SessionProfile) -> Iterator[_Level]:
+    """The edges of the initial balance and its multiples, half a tick rounded away from the balance."""
+    yield LevelKind.IB_HIGH, profile.ib_high, "IBH"
+    yield LevelKind.IB_LOW, profile.ib_low, "IBL"
+    balance = profile.ib_high - profile.ib_low
+    if balance == 0:
+        return
+    half = (balance + 1) // 2
+    yield LevelKind.IB_X150_UP, profile.ib_high + half, "IB 150% up"
+    yield LevelKind.IB_X150_DOWN, profile.ib_low - half, "IB 150% down"
+    yield LevelKind.IB_X200_UP, profile.ib_high + balance, "IB 200% up"
+    yield LevelKind.IB_X200_DOWN, profile.ib_low - balance, "IB 200% down"

@@ -1,0 +1,127 @@
+"""Which delivery month is the front: by volume, between sessions only, never backwards (rules §9).
+
+The next contract takes over on the trade date after its RTH volume has exceeded the front's in as many completed
+sessions running as the product asks (1; 2 for metals and energy), and at the latest on its deadline, two business days
+before last trading day or first notice. A date's front depends on the volumes of earlier dates only, so that the front
+of a session about to open equals the front that the same date has in history.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from outcry.market.instruments import Contract, Universe
+
+#: Trade dates running without the front, after which what trades instead may lead: a file or two may be missing.
+GONE_AFTER_SESSIONS = 3
+
+#: RTH lots of each contract, by trade date.
+Volumes = Mapping[date, Mapping[Contract, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The front contract of one trade date, and its neighbour in the cycle from which it took over, if it did."""
+
+    trade_date: date
+    contract: Contract
+    rolled_from: Contract | None
+
+
+@dataclass(frozen=True, slots=True)
+class RollRule:
+    """How one product rolls.
+
+    sessions: sessions running in which the next contract must lead. deadline: trade date from which a contract is no
+    longer front. following: the next contract of the cycle.
+    """
+
+    sessions: int
+    deadline: Callable[[Contract], date]
+    following: Callable[[Contract], Contract]
+
+    @staticmethod
+    def of(universe: Universe, root: str) -> "RollRule":
+        """Return the rule of a product. Raises `KeyError` for an unknown root."""
+        return RollRule(universe.products[root].roll_sessions, universe.roll_deadline, universe.next_contract)
+
+
+def fronts(volumes: Volumes, rule: RollRule) -> Sequence[Front]:
+    """Return the front of every trade date in `volumes`, ascending.
+
+    The first date's front is the one with most volume then, the nearest of equals.
+    """
+    return _followed(volumes, rule)[0]
+
+
+def front_on(
+    volumes: Volumes, trade_date: date, available: Collection[Contract], rule: RollRule
+) -> Front | None:
+    """Return the front of a trade date after all in `volumes`; None where `volumes` is empty.
+
+    available: contracts that may take over on the deadline; in history these are the ones that traded on the date.
+    """
+    roll = _followed(volumes, rule)[1]
+    return roll.on(trade_date, available) if roll else None
+
+
+def _followed(volumes: Volumes, rule: RollRule) -> tuple[list[Front], "_Roll | None"]:
+    found: list[Front] = []
+    roll: _Roll | None = None
+    for trade_date in sorted(volumes):
+        traded = volumes[trade_date]
+        roll = roll or _Roll(rule, max(sorted(traded), key=lambda contract: traded[contract]))
+        found.append(roll.on(trade_date, traded))
+        roll.add(traded)
+    return found, roll
+
+
+class _Roll:
+    """The front as trade dates pass."""
+
+    def __init__(self, rule: RollRule, front: Contract) -> None:
+        self._rule, self._front = rule, front
+        self._rolled_from: Contract | None = None
+        self._leads: dict[Contract, int] = {}
+        self._newest: Mapping[Contract, int] = {}
+        self._silent = 0
+
+    def on(self, trade_date: date, available: Collection[Contract]) -> Front:
+        """Return the front of the next trade date, by the volumes added so far."""
+        challenger = self._challenger()
+        if challenger is None and trade_date >= self._rule.deadline(self._front):
+            challenger = self._most_traded(trade_date, available)
+        if challenger is not None:
+            near = _order(challenger) <= _order(self._rule.following(self._front))
+            self._rolled_from = self._front if near else None
+            self._front, self._leads = challenger, {}
+        return Front(trade_date, self._front, self._rolled_from)
+
+    def add(self, traded: Mapping[Contract, int]) -> None:
+        """Count the RTH lots of a completed trade date."""
+        self._newest = traded
+        self._silent = 0 if self._front in traded else self._silent + 1
+        if 0 < self._silent < GONE_AFTER_SESSIONS:
+            return  # a day of which the front is missing says nothing of its volume
+        mine = traded.get(self._front, 0)
+        self._leads = {
+            contract: self._leads.get(contract, 0) + 1
+            for contract, volume in traded.items()
+            if _order(contract) > _order(self._front) and volume > mine
+        }
+
+    def _challenger(self) -> Contract | None:
+        """The nearest contract that has led for long enough."""
+        ready = [contract for contract, led in self._leads.items() if led >= self._rule.sessions]
+        return min(ready, key=_order, default=None)
+
+    def _most_traded(self, trade_date: date, available: Collection[Contract]) -> Contract | None:
+        """The later contract with most lots in the newest session, the nearest of equals; one that is past its own
+        deadline only where there is no other."""
+        later = sorted((c for c in available if _order(c) > _order(self._front)), key=_order)
+        lasting = [contract for contract in later if trade_date < self._rule.deadline(contract)]
+        return max(lasting or later, key=lambda contract: self._newest.get(contract, 0), default=None)
+
+
+def _order(contract: Contract) -> tuple[int, int]:
+    return contract.year, contract.month

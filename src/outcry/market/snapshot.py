@@ -1,0 +1,43 @@
+"""A ladder as bytes and back: canonical, so that equal ladders have equal bytes.
+
+The form is versioned JSON: a reader refuses a version it does not know rather than guess.
+"""
+
+import json
+
+from outcry.market.ladder import Bracket, Ladder
+
+VERSION = 1
+
+
+class SnapshotMismatch(ValueError):
+    """Bytes of another version, or no snapshot at all."""
+
+
+def dump(ladder: Ladder) -> bytes:
+    """Write a ladder."""
+    brackets = [
+        [b.index, b.open_ticks, b.high_ticks, b.low_ticks, b.close_ticks, b.first_ns, b.last_ns]
+        for b in ladder.brackets
+    ]
+    whole = [VERSION, ladder.source, ladder.low_ticks, brackets, ladder.volume, ladder.touched]
+    return json.dumps(whole, separators=(",", ":")).encode()
+
+
+def load(data: bytes) -> Ladder:
+    """Read a ladder; raise `SnapshotMismatch`."""
+    try:
+        version, source, low, brackets, volume, touched = json.loads(data)
+        if version != VERSION:
+            raise SnapshotMismatch(f"snapshot of version {version}, this program reads {VERSION}")
+        return Ladder(
+            tuple(Bracket(*bracket) for bracket in brackets),
+            low,
+            tuple(volume),
+            tuple((a, b) for a, b in touched),
+            source,
+        )
+    except (ValueError, TypeError) as problem:
+        if isinstance(problem, SnapshotMismatch):
+            raise
+        raise SnapshotMismatch(f"not a snapshot: {problem}") from problem

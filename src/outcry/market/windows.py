@@ -1,0 +1,181 @@
+"""Windows of trading in nanoseconds, worked out from the rows of hours and exceptions.
+
+Owns the step from a date and a clock in a zone to instants. Rules kept (rules §3.2, §3.3): a holiday's
+half-day is part of the next trade date; regular hours end at the early close, and do not take place if it
+leaves an hour or less of them. All times go through `zoneinfo`; windows are half-open.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from outcry.market.hours import Begins, DayKind, DayRow, HoursRow, Window
+from outcry.market.instruments import Product
+from outcry.market.units import NANOS_PER_HOUR, NANOS_PER_SECOND
+
+Segment = tuple[int, int]
+
+ONE_DAY = timedelta(days=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Regular hours cut to this or less do not take place: rules §3.3.
+SHORTEST_RTH_NS = NANOS_PER_HOUR
+#: No product stays closed longer; a search for the trade date before ends there.
+LONGEST_CLOSURE_DAYS = 12
+#: Groups of products that keep the same holidays.
+GROUPS = ("index", "energy", "metals", "rates", "fx", "crypto", "grains", "livestock")
+#: Whose holidays stand for an exchange's.
+EXCHANGE_GROUPS = {"CME": "index", "CBOT": "rates", "NYMEX": "energy", "COMEX": "metals"}
+#: A year with fewer listed days than this is not taken to be kept: a few overrides do not make a year's
+#: holidays.
+FEWEST_DAYS_OF_A_YEAR = 10
+
+
+class TradingHours:
+    """When each product trades. Later rows of `days` win, and a row for a root goes before one for its group.
+
+    A method raises `KeyError` for an unknown root; a micro has its parent's hours.
+    """
+
+    def __init__(
+        self, products: Mapping[str, Product], hours: Iterable[HoursRow], days: Iterable[DayRow]
+    ) -> None:
+        self._products = products
+        self._hours = tuple(hours)
+        self._days: dict[tuple[str, date], DayRow] = {}
+        listed: dict[int, int] = {}
+        for row in days:
+            self._days.update({(name, row.day): row for name in row.names})
+            listed[row.day.year] = listed.get(row.day.year, 0) + 1
+        kept = [year for year, count in listed.items() if count >= FEWEST_DAYS_OF_A_YEAR]
+        #: Years whose holidays the tables hold; outside them every weekday is taken to be an ordinary one.
+        self.known_years = range(min(kept), max(kept) + 1) if kept else range(0)
+        self._zones = {zone: ZoneInfo(zone) for zone in {product.zone for product in products.values()}}
+        self._of_root: dict[tuple[str, str], tuple[HoursRow, ...]] = {}
+        self._known: dict[tuple[str, date], tuple[Segment, ...]] = {}
+
+    def base(self, root: str) -> str:
+        """The root whose hours a root has: its parent's, for a micro."""
+        return self._products[root].parent or root
+
+    def zone(self, root: str) -> ZoneInfo:
+        """The zone of a product's hours."""
+        return self._zones[self._products[root].zone]
+
+    def variants(self, root: str) -> tuple[str, ...]:
+        """Names of the regular hours a product can be asked for; the usual ones have the empty name."""
+        own = self.base(root)
+        return tuple(dict.fromkeys(row.variant for row in self._hours if own in row.roots))
+
+    def begin(self, root: str) -> date:
+        """The first day for which the tables have hours of a product; before it nothing is known of its sessions."""
+        own = self.base(root)
+        return min(row.valid_from for row in self._hours if own in row.roots)
+
+    def is_business_day(self, name: str, day: date) -> bool:
+        """Whether a date can be a trade date of a root, or of an exchange (`CME`, `CBOT`, `NYMEX`,
+        `COMEX`)."""
+        if day.weekday() >= 5:
+            return False
+        group = EXCHANGE_GROUPS.get(name)
+        row = self._days.get((group, day)) if group else self._row(name, day)
+        return row is None or row.kind in {DayKind.OPEN, DayKind.NO_RTH}
+
+    def trades_on(self, root: str, day: date) -> bool:
+        """Whether a date is a trade date of a product: a business day, and the product has hours then."""
+        return self.is_business_day(root, day) and self._hours_of(root, day) is not None
+
+    def windows(self, root: str, day: date) -> tuple[Segment, ...]:
+        """All windows of a trade date: its own, and before them those of half-days that carry its date."""
+        known = self._known.get((root, day))
+        if known is None:
+            found: list[Segment] = []
+            joined = self._trade_date_before(root, day) + ONE_DAY
+            while joined < day:
+                found += self._own_windows(root, joined)
+                joined += ONE_DAY
+            known = self._known[root, day] = merged(found + self._own_windows(root, day))
+        return known
+
+    def regular(self, root: str, day: date, variant: str) -> tuple[Segment, bool] | None:
+        """The regular hours of a date and whether their close was brought forward; None without them.
+
+        variant: a name that the product's rows do not have means the usual hours.
+        """
+        row = self._row(root, day)
+        hours = self._hours_of(root, day, variant) or self._hours_of(root, day)
+        if hours is None or not self.trades_on(root, day) or (row and row.kind is not DayKind.OPEN):
+            return None
+        start, usual = self._bounds(root, day, hours.rth)
+        end = usual
+        if row:
+            start = max(start, self._at(root, day, row.opens)) if row.opens else start
+            end = min(end, self._at(root, day, row.closes)) if row.closes else end
+            start = self._at(root, day, row.rth_opens) if row.rth_opens else start
+            end = min(end, self._at(root, day, row.rth_closes)) if row.rth_closes else end
+        return ((start, end), end < usual) if end - start > SHORTEST_RTH_NS else None
+
+    def _row(self, root: str, day: date) -> DayRow | None:
+        own = self.base(root)
+        return self._days.get((own, day)) or self._days.get((self._products[own].group, day))
+
+    def _hours_of(self, root: str, day: date, variant: str = "") -> HoursRow | None:
+        key = (self.base(root), variant)
+        rows = self._of_root.get(key)
+        if rows is None:
+            rows = tuple(row for row in self._hours if key[0] in row.roots and row.variant == variant)
+            self._of_root[key] = rows
+        return next((row for row in rows if row.holds(day)), None)
+
+    def _trade_date_before(self, root: str, day: date) -> date:
+        """The trade date before; where there is none (the product is new), the day before."""
+        for back in range(1, LONGEST_CLOSURE_DAYS):
+            if self.trades_on(root, day - back * ONE_DAY):
+                return day - back * ONE_DAY
+        return day - ONE_DAY
+
+    def _own_windows(self, root: str, day: date) -> list[Segment]:
+        """Windows of one calendar day's trading, cut to its late open and early close."""
+        hours, row = self._hours_of(root, day), self._row(root, day)
+        if hours is None or hours.globex is None or (row and row.kind is DayKind.CLOSED):
+            return []
+        joined = row is not None and row.kind is DayKind.JOINED
+        if joined and any(window.begins is Begins.LAST_TRADE_DATE for window in hours.globex):
+            return []  # the next trade date's own window reaches back over this day
+        opens = self._at(root, day, row.opens) if row and row.opens else None
+        closes = self._at(root, day, row.closes) if row and row.closes else None
+        cut: list[Segment] = []
+        for window in hours.globex:
+            start, end = self._bounds(root, day, window)
+            start = start if opens is None else max(start, opens)
+            end = end if closes is None else min(end, closes)
+            if start < end:
+                cut.append((start, end))
+        return cut
+
+    def _bounds(self, root: str, day: date, window: Window) -> Segment:
+        begins = day
+        if window.begins is Begins.EVE:
+            begins = day - ONE_DAY
+        elif window.begins is Begins.LAST_TRADE_DATE:
+            begins = self._trade_date_before(root, day)
+        return self._at(root, begins, window.start), self._at(root, day, window.end)
+
+    def _at(self, root: str, day: date, clock: time) -> int:
+        moment = datetime.combine(day, clock, self.zone(root)) - EPOCH
+        return (moment.days * 86_400 + moment.seconds) * NANOS_PER_SECOND
+
+
+def merged(windows: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Windows in order, those that touch made one."""
+    found: list[Segment] = []
+    for start, end in sorted(windows):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return tuple(found)
+
+
+def clipped(windows: Iterable[Segment], start: int, end: int) -> tuple[Segment, ...]:
+    """The parts of windows that lie in `[start, end)`, those that touch made one."""
+    return merged((max(a, start), min(b, end)) for a, b in windows if a < end and start < b)

@@ -1,0 +1,1 @@
+"""Users: sign-in, sessions of browsers, security and the messages sent to them."""

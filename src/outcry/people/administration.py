@@ -1,0 +1,128 @@
+"""What an operator does about people: who is there, who is invited, what each may do.
+
+Rules kept: nobody comes in uninvited; an account that is in use is never handed to somebody else by an invitation;
+there is always an operator who can sign in.
+"""
+
+import secrets
+from collections.abc import Sequence
+
+from outcry.access.model import Tier
+from outcry.people.audit import Event
+from outcry.people.browsers import Origin, Signed
+from outcry.people.entrance import HANDLE_BYTES
+from outcry.people.ground import Ground, address_of
+from outcry.people.letters import letter
+from outcry.people.model import TokenRow, UserRole, UserRow
+from outcry.people.refusals import Reason, Refused
+
+_ROLES: dict[str, UserRole] = {"member": "member", "operator": "operator"}
+_TIERS: dict[str, Tier] = {"free": "free", "pro": "pro", "admin": "admin"}
+
+
+class People(Ground):
+    """Everyone. `operator` is None where the command line asks: whoever may read the data folder may do this."""
+
+    def users(self) -> Sequence[UserRow]:
+        """Everyone. What the operator's own keys are filed under is nobody."""
+        return [user for user in self._store.users() if "@" in user.email]
+
+    # -- invitations
+
+    def invite(self, operator: UserRow | None, email: str, role: UserRole, tier: Tier, origin: Origin) -> str:
+        """Make an invitation, good for a week; return its link, mailed too where mail is configured. An empty address:
+        for whoever has the link."""
+        email = address_of(email) if email.strip() else ""
+        known = self._named(email) if email else None
+        if known is not None and (self._has_way_in(known) or known.disabled_ns is not None):
+            raise Refused(Reason.EMAIL_TAKEN, "email")
+        by = operator.email if operator else "command"
+        details = {"role": role, "tier": tier, "by": by}
+        link = self._links.address("invite", self._links.make("invite", email=email, details=details))
+        if operator is not None:
+            self.note(operator, Event.INVITED, origin, email=email, role=role, tier=tier)
+            if email and self.mail_works():
+                site, language = self._public_url, operator.preferences.language
+                mail = letter("invitation", language, email, link=link, site=site, operator=operator.email)
+                self._mail_later(operator, "invitation", mail)
+        return link
+
+    def invitations(self) -> Sequence[TokenRow]:
+        """Those still open."""
+        return self._links.open("invite")
+
+    def withdraw(self, operator: UserRow, token_id: int, origin: Origin) -> None:
+        """Take an invitation back."""
+        for row in self._links.open("invite"):
+            if row.id == token_id and self._store.revoke_token(row.id, self._clock.now_ns()):
+                self.note(operator, Event.INVITATION_WITHDRAWN, origin, email=row.email)
+
+    def invited(self, token: str) -> TokenRow | None:
+        """The invitation of a link, if it still holds."""
+        return self._links.find("invite", token)
+
+    def accept(self, token: str, email: str, password: str, origin: Origin) -> Signed:
+        """Come in by an invitation. Its address is the account's, where it names one."""
+        self._tries.take(origin)
+        row = self._links.need("invite", token)
+        email = row.email or address_of(email)
+        self._passwords.accept(password, email)
+        hashed = self._passwords.hashed(password)
+        user = self.admit(row, email, password_hash=hashed)
+        self.note(user, Event.INVITATION_ACCEPTED, origin)
+        return self._enter(user, origin, way="invitation")
+
+    def admit(
+        self, invitation: TokenRow, email: str, *, password_hash: str | None = None, openid: str | None = None
+    ) -> UserRow:
+        """Make the account of an invitation, with its way in; the invitation is spent by it. Raises `Refused`.
+
+        An account that is there already, made with a key, is claimed only by an invitation that names its address.
+        """
+        role = _ROLES.get(invitation.details.get("role", ""), "member")
+        tier = _TIERS.get(invitation.details.get("tier", ""), "free")
+        user = self._store.admit(
+            invitation.id, email, role, tier, secrets.token_bytes(HANDLE_BYTES), self._clock.now_ns(),
+            claims=email == invitation.email, password_hash=password_hash, openid=openid,
+        )  # fmt: skip
+        if user == "spent":  # somebody was quicker
+            raise Refused(Reason.LINK)
+        if user == "taken":
+            raise Refused(Reason.EMAIL_TAKEN, "email")
+        return user
+
+    # -- what they may do
+
+    def change_user(
+        self, operator: UserRow | None, user_id: int, origin: Origin, *, role: UserRole | None = None,
+        tier: Tier | None = None, disabled: bool | None = None,
+    ) -> None:  # fmt: skip
+        """Change what a user may do; a disabled one is signed out everywhere and its keys stop. Refused for the last
+        operator."""
+        user = self._store.user(user_id)
+        if user is None:
+            return
+        now_ns = self._clock.now_ns()
+        when_ns = None if disabled is None else now_ns if disabled else 0
+        leaving = self._ways if disabled or role == "member" else None
+        if not self._store.change_user(user_id, role=role, tier=tier, disabled_ns=when_ns, leaving=leaving):
+            raise Refused(Reason.LAST_OPERATOR)
+        self._browsers.refresh(now_ns, force=True)
+        said = {"role": role, "tier": tier, "disabled": None if disabled is None else str(disabled).lower()}
+        told = {name: value for name, value in said.items() if value is not None}
+        self.note(user, Event.USER_CHANGED, origin, email=user.email, **told)
+        if operator is not None and operator.id != user.id:
+            self.note(operator, Event.USER_CHANGED, origin, email=user.email, **told)
+
+    def reset_link(self, operator: UserRow | None, user_id: int, origin: Origin) -> str:
+        """A link with which that user can choose a new password, for services without mail."""
+        user = self._store.user(user_id)
+        if user is None or user.disabled_ns is not None:
+            raise Refused(Reason.DISABLED)
+        self._links.void("reset", user.id)
+        token = self._links.make("reset", user_id=user.id, email=user.email)
+        by = "operator" if operator else "command"
+        self.note(user, Event.RESET_LINK_MADE, origin, email=user.email, by=by)
+        if operator is not None and operator.id != user.id:
+            self.note(operator, Event.RESET_LINK_MADE, origin, email=user.email, by=by)
+        return self._links.address("reset", token)

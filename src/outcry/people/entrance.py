@@ -1,0 +1,95 @@
+"""The front door: set-up, sign-in by password, proving anew who it is, signing out.
+
+Rules kept: there is no default password, the first operator is made once, with a token only the machine's owner can
+read; a wrong address and a wrong password cost and say the same.
+"""
+
+import secrets
+
+from outcry.people.audit import Event
+from outcry.people.browsers import Origin, Signed
+from outcry.people.email_address import spellings
+from outcry.people.ground import Ground, HalfWay, address_of
+from outcry.people.model import SessionRow
+from outcry.people.refusals import Reason, Refused
+
+HANDLE_BYTES = 32
+
+
+class Entrance(Ground):
+    """Coming in by password."""
+
+    # -- first run
+
+    def needs_set_up(self) -> bool:
+        """Whether there is no operator yet."""
+        return all(user.role != "operator" for user in self._store.users())
+
+    def set_up_token(self) -> str:
+        """Make the one-time token the first operator is made with; tokens made before it no longer count. For the log
+        and a file only its owner can read."""
+        self._links.void("setup")
+        return self._links.make("setup")
+
+    def set_up(self, token: str, email: str, password: str, origin: Origin) -> Signed:
+        """Make the first operator. Two at once: one succeeds."""
+        self._tries.take(origin)
+        if not self.needs_set_up():
+            raise Refused(Reason.SET_UP)
+        row = self._links.find("setup", token.strip())
+        if row is None:
+            raise Refused(Reason.LINK, "token")
+        email = address_of(email)
+        self._passwords.accept(password, email)
+        known = self._named(email)
+        if known is not None and (self._has_way_in(known) or known.disabled_ns is not None):
+            raise Refused(Reason.EMAIL_TAKEN, "email")
+        hashed = self._passwords.hashed(password)
+        self._links.spend(row)
+        user = known or self._store.add_user(
+            email, "member", "free", secrets.token_bytes(HANDLE_BYTES), self._clock.now_ns()
+        )
+        if user is None:
+            raise Refused(Reason.EMAIL_TAKEN, "email")
+        operator = self._store.first_operator(user.id, hashed)
+        if operator is None:
+            raise Refused(Reason.SET_UP)
+        self.note(operator, Event.SET_UP, origin)
+        self._soon(self._after_set_up)
+        return self._enter(operator, origin, way="set_up")
+
+    # -- signing in and out
+
+    def sign_in(self, email: str, password: str, origin: Origin) -> Signed | HalfWay:
+        """By password."""
+        self._tries.take(origin, "password", spellings(email)[-1])
+        user = self._named(email)
+        if not self._passwords.match(user.password_hash if user else None, password) or user is None:
+            if user is not None:
+                self._note_later(user, Event.SIGN_IN_FAILED, origin, way="password")
+            raise Refused(Reason.WRONG)
+        assert user.password_hash is not None
+        if self._passwords.worn(user.password_hash):
+            self._store.rehash_password(user.id, user.password_hash, self._passwords.hashed(password))
+        return self._arrive(user, "password", origin)
+
+    def sign_out(self, session: SessionRow, origin: Origin) -> None:
+        """End this browser's session."""
+        user = self._store.user(session.user_id)
+        if self._browsers.end(session.user_id, self._clock.now_ns(), only=session.id) and user is not None:
+            self.note(user, Event.SIGN_OUT, origin)
+
+    def confirm(self, session: SessionRow, password: str, code: str, origin: Origin) -> str:
+        """Prove anew who it is, by password (and code, where there is a second factor); return the browser's new
+        token."""
+        self._tries.take(origin, "confirm", str(session.user_id))
+        in_force = self._browsers.still(session.id, self._clock.now_ns()) is not None
+        # from the store: what is in memory may be a second old, and proof is asked of what holds now
+        user = self._store.user(session.user_id) if in_force else None
+        if not self._passwords.match(user.password_hash if user else None, password) or user is None:
+            if user is not None:
+                self._note_later(user, Event.CONFIRM_FAILED, origin, way="password")
+            raise Refused(Reason.WRONG, "password")
+        if user.totp_sealed is not None:
+            self._code_or_refuse(user, code, origin, Event.CONFIRM_FAILED)
+        return self._browsers.confirm(session, user, origin, self._clock.now_ns())

@@ -1,0 +1,152 @@
+"""Ways in by mail: a link to sign in with, one to choose a new password with, one that proves a new address.
+
+Rules kept: asking tells nobody whether an address has an account, by answer or by time: everything that depends on it
+is done afterwards. Nor can a stranger who asks do harm: links that somebody else asked for hold on, as many as an
+address is mailed while they last. A link to sign in works only in the browser that asked; a new password ends every
+session and makes all links void, and leaves the second factor in force.
+"""
+
+from dataclasses import replace
+
+from outcry.people.audit import Event
+from outcry.people.browsers import Origin, Signed
+from outcry.people.email_address import spellings
+from outcry.people.ground import Ground, HalfWay, address_of
+from outcry.people.letters import letter
+from outcry.people.model import UserRow
+from outcry.people.refusals import Reason, Refused
+from outcry.people.sign_in_limits import MAILS_TO_ONE_ADDRESS
+
+
+class MailedLinks(Ground):
+    """Coming in, and changing the address, by mailed links."""
+
+    def send_link(self, email: str, browser: str, origin: Origin) -> None:
+        """Mail a link to sign in with, if that address has an account; nobody can tell which from outside. `browser`:
+        what the one that asks is known by, never empty."""
+        email = self._asked(email, origin)
+
+        def send() -> None:
+            user = self._one_who_came_in(email)
+            if user is not None:
+                self._links.void("sign_in", user.id, browser)
+                token = self._links.make("sign_in", user_id=user.id, email=user.email, browser=browser)
+                link = self._links.address("sign_in", token)
+                mail = letter("sign_in", _language(user), user.email, link=link, site=self._public_url)
+                self._mail(user, "sign_in", mail)
+
+        self._soon(send)
+
+    def follow_link(self, token: str, browser: str, origin: Origin) -> Signed | HalfWay:
+        """Sign in with a mailed link, in the browser that asked for it."""
+        self._tries.take(origin)
+        row = self._links.need("sign_in", token, browser)
+        if row.browser is None:
+            raise Refused(Reason.LINK)
+        user = self._of_link(row.user_id, row.email)
+        self._links.spend(row)
+        return self._arrive(user, "link", origin)
+
+    def send_reset(self, email: str, origin: Origin) -> None:
+        """Mail a link to choose a new password with, if that address has an account."""
+        email = self._asked(email, origin)
+
+        def send() -> None:
+            user = self._one_who_came_in(email)
+            if user is not None:
+                token = self._links.make("reset", user_id=user.id, email=user.email)
+                link = self._links.address("reset", token)
+                mail = letter("reset", _language(user), user.email, link=link, site=self._public_url)
+                self.note(user, Event.RESET_LINK_MADE, origin, email=user.email, by="mail")
+                self._mail(user, "reset", mail)
+
+        self._soon(send)
+
+    def reset(self, token: str, password: str, origin: Origin) -> Signed | HalfWay:
+        """Choose a new password with a mailed link; every session is ended."""
+        self._tries.take(origin)
+        row = self._links.need("reset", token)
+        user = self._of_link(row.user_id, row.email)
+        self._passwords.accept(password, user.email)
+        hashed = self._passwords.hashed(password)
+        self._links.spend(row)
+        now_ns = self._clock.now_ns()
+        renewed = self._store.set_password(user.id, hashed, now_ns)
+        if renewed is None:
+            raise Refused(Reason.LINK)
+        # A person whose provider account is another one now can sign in through the provider again.
+        if self._store.set_openid(user.id, None, renewed.openid):
+            renewed = replace(renewed, openid=None)
+        self._browsers.refresh(now_ns, force=True)
+        self.note(user, Event.PASSWORD_RESET, origin)
+        return self._arrive(renewed, "reset", origin)
+
+    # -- another address
+
+    def begin_email(self, user: UserRow, email: str, origin: Origin) -> None:
+        """Mail a link to the new address, and a notice to the old one. Refused with `no_mail` without mail."""
+        if not self.mail_works():
+            raise Refused(Reason.NO_MAIL)
+        email = address_of(email)
+        self._tries.take(origin, "email", str(user.id))
+        if email == user.email:
+            raise Refused(Reason.EMAIL_TAKEN, "email")
+        self._tries.take(Origin(), "mail", email, MAILS_TO_ONE_ADDRESS)
+        language, site = _language(user), self._public_url
+        self._links.void("email", user.id)
+        # An address that is somebody else's gets a mail too: the one who asks cannot tell it from a free one.
+        if self._named(email) is None:
+            link = self._links.address("email", self._links.make("email", user_id=user.id, email=email))
+            mail = letter("email", language, email, link=link, site=site)
+        else:
+            mail = letter("email_taken", language, email, site=site)
+        if not self._mail(user, "email", mail):
+            raise Refused(Reason.MAIL_FAILED)
+        self.note(user, Event.EMAIL_ASKED, origin, to=email)
+        notice = letter("email_notice", language, user.email, wanted=email, site=site)
+        self._mail_later(user, "email_notice", notice)
+
+    def finish_email(self, token: str, origin: Origin) -> None:
+        """The link was followed: the address is the new one."""
+        self._tries.take(origin)
+        row = self._links.need("email", token)
+        user = self._store.user(row.user_id) if row.user_id is not None else None
+        if user is None or user.disabled_ns is not None:
+            raise Refused(Reason.LINK)
+        self._links.spend(row)
+        if not self._store.change_user(user.id, email=row.email):
+            raise Refused(Reason.EMAIL_TAKEN)
+        self._links.void_all_of(user.id)  # those that were sent to the old address
+        self._browsers.refresh(self._clock.now_ns(), force=True)
+        self.note(user, Event.EMAIL_CHANGED, origin, **{"from": user.email, "to": row.email})
+
+    # -- what they share
+
+    def _asked(self, email: str, origin: Origin) -> str:
+        """Pass an address somebody asks a mail for, which goes only to stored addresses. Raises `Refused`."""
+        if not self.mail_works():
+            raise Refused(Reason.NO_MAIL)
+        if "@" not in email:
+            raise Refused(Reason.EMAIL_FORM, "email")
+        self._tries.take(origin, "mail", spellings(email)[-1], MAILS_TO_ONE_ADDRESS)
+        return email
+
+    def _one_who_came_in(self, email: str) -> UserRow | None:
+        """The account of an address, if it is in use: one that was made with a key only is claimed otherwise."""
+        user = self._named(email)
+        if user is None or user.disabled_ns is not None or not self._has_way_in(user):
+            return None
+        return user
+
+    def _of_link(self, user_id: int | None, email: str) -> UserRow:
+        """Whom a link is for, if the account still has the address it was sent to. Raises `Refused`."""
+        user = self._store.user(user_id) if user_id is not None else None
+        if user is None or user.email != email:
+            raise Refused(Reason.LINK)
+        if user.disabled_ns is not None:
+            raise Refused(Reason.DISABLED)
+        return user
+
+
+def _language(user: UserRow) -> str:
+    return user.preferences.language

@@ -1,0 +1,117 @@
+"""The second factor: codes of an authenticator (TOTP, RFC 6238) and the recovery codes in its stead.
+
+Rules kept: a code is good for its half minute and those beside it, and once; a recovery code once. The shared secret is
+kept sealed to its user, recovery codes as keyed digests.
+"""
+
+import binascii
+import hashlib
+import hmac
+import secrets
+
+from pyotp import random_base32
+from pyotp.totp import TOTP
+
+from outcry.base.clock import Clock
+from outcry.base.encryption import Seal, SealBroken
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.people.model import IdentityStore, UserRow
+
+ISSUER = "Outcry"
+STEP_S = 30
+RECOVERY_CODES = 10
+RECOVERY_LENGTH = 10
+#: No letter or digit that is taken for another: 31 signs, 49 bits a code.
+_SIGNS = "abcdefghjkmnpqrstuvwxyz23456789"
+_SECRET_LENGTH = 32
+_GROUP = 5
+
+
+class SecondFactor:
+    """Checks codes, and makes what they are checked against."""
+
+    def __init__(self, store: IdentityStore, clock: Clock, secret: bytes) -> None:
+        self._store, self._clock, self._secret = store, clock, secret
+        self._seal = Seal(secret, "totp")
+
+    def begin(self, email: str) -> tuple[str, str]:
+        """A new shared secret in base32, and its `otpauth://` address."""
+        secret = random_base32(_SECRET_LENGTH)
+        return secret, self.address(secret, email)
+
+    def address(self, secret: str, email: str) -> str:
+        """The `otpauth://` address of a shared secret, for a picture; empty where it is none."""
+        secret = _read(secret)
+        return TOTP(secret).provisioning_uri(name=email, issuer_name=ISSUER) if secret else ""
+
+    def proved(self, secret: str, code: str) -> int | None:
+        """The time step for which this is the code, by a secret still to be kept; None where there is none."""
+        secret = _read(secret)
+        return self._step_of(secret, _digits(code)) if secret else None
+
+    def turn_on(self, user: UserRow, secret: str, step: int) -> list[str]:
+        """Keep the secret; return recovery codes."""
+        self._store.set_totp(user.id, self._seal.close(_read(secret), f"totp:{user.id}"))
+        self._store.use_totp_step(user.id, step)
+        return self.renew(user)
+
+    def turn_off(self, user: UserRow) -> None:
+        """Forget secret and recovery codes."""
+        self._store.set_totp(user.id, None)
+        self._store.set_recovery_codes(user.id, ())
+
+    def renew(self, user: UserRow) -> list[str]:
+        """New recovery codes in the place of those before, in groups as they are shown."""
+        codes = [_chosen() for _ in range(RECOVERY_CODES)]
+        self._store.set_recovery_codes(user.id, [self._digest(user.id, code) for code in codes])
+        return [f"{code[:_GROUP]}-{code[_GROUP:]}" for code in codes]
+
+    def use(self, user: UserRow, code: str, *, recovery_only: bool = False) -> str | None:
+        """Use up a code: `totp` or `recovery`, whichever it was; None where it does not hold."""
+        typed = "".join(sign for sign in code.lower() if sign.isalnum())
+        if len(typed) == RECOVERY_LENGTH and typed.isascii():
+            used = self._store.use_recovery_code(user.id, self._digest(user.id, typed), self._clock.now_ns())
+            return "recovery" if used else None
+        if user.totp_sealed is None or recovery_only:
+            return None
+        try:
+            secret = self._seal.open(user.totp_sealed, f"totp:{user.id}")
+        except (
+            SealBroken
+        ):  # another server's secret, or another user's cell: there is nothing a code could match
+            return None
+        step = self._step_of(secret, _digits(code))
+        return "totp" if step is not None and self._store.use_totp_step(user.id, step) else None
+
+    def _step_of(self, secret: str, code: str) -> int | None:
+        """Which of now, the step before and the step after this is the code of; each is compared, in constant time."""
+        totp = TOTP(secret, interval=STEP_S)
+        now = self._clock.now_ns() // NANOS_PER_SECOND // STEP_S
+        found = [
+            step
+            for step in (now - 1, now, now + 1)
+            if hmac.compare_digest(totp.generate_otp(step).encode(), code.encode("utf-8", "replace"))
+        ]
+        return found[-1] if found else None
+
+    def _digest(self, user_id: int, code: str) -> bytes:
+        text = f"{user_id}:{code}".encode()
+        return hashlib.blake2b(text, digest_size=32, key=self._secret, person=b"recovery").digest()
+
+
+def _read(secret: str) -> str:
+    """A shared secret as it is kept, however it was typed; empty where it is none of those made here."""
+    secret = "".join(secret.split()).upper()
+    try:
+        return secret if len(secret) == _SECRET_LENGTH and TOTP(secret).byte_secret() else ""
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _chosen() -> str:
+    return "".join(secrets.choice(_SIGNS) for _ in range(RECOVERY_LENGTH))
+
+
+def _digits(code: str) -> str:
+    """A code as authenticators show it, `123 456`, without what is between."""
+    return "".join(code.split()).replace("-", "")

@@ -1,0 +1,18 @@
+"""Coming in and staying in: set-up, sign-in, second factors, links, invitations, and the audit log of all of it.
+
+Rules kept: no default password and no open registration; every proof is tried a bounded number of times; a stranger
+cannot learn whether an address has an account; what is done in a person's name is noted where that person can read it.
+"""
+
+from outcry.people.entrance import Entrance
+from outcry.people.ground import HalfWay
+from outcry.people.mailed import MailedLinks
+from outcry.people.openid import OpenId
+from outcry.people.passkeys import Passkeys
+from outcry.people.security import Security
+
+__all__ = ["HalfWay", "Identity"]
+
+
+class Identity(Entrance, MailedLinks, Passkeys, Security, OpenId):
+    """Everything about people. All methods may block and raise `StoreBusy`; those that take proofs raise `Refused`."""

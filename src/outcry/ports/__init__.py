@@ -1,1 +1,0 @@
-"""Protocols and frozen records: what the services need of the world, named by role."""

@@ -1,0 +1,1 @@
+"""File formats, import, and the tape of what was recorded."""

@@ -1,0 +1,239 @@
+"""Bytes of a file, opened safely and inflated within bounds.
+
+Rules kept: only regular files are opened, never through a link; what is inflated is counted while it comes
+out (declared sizes are not believed), and refused where no real market data could have been packed so
+tightly; a compressed stream that stops inside a frame is refused, not taken for its end.
+"""
+
+import errno
+import gzip
+import io
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, cast
+
+import zstandard
+
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.zstd_frames import FrameWalk
+
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+GZIP_MAGIC = b"\x1f\x8b"
+SKIPPABLE_MAGIC = 0x184D2A50
+#: Real trades pack at most about 50:1; ten times that, beyond the first 64 MiB, is a bomb.
+RATIO_LIMIT = 500
+RATIO_FREE = 64 << 20
+TOTAL_LIMIT = 64 << 30
+#: zstd's own default for decoders: a frame may not ask for a larger window.
+WINDOW_LIMIT = 1 << 27
+_READ_SIZE = 1 << 20
+
+
+class Counted(io.RawIOBase):
+    """A regular file that keeps where it was last read, and how far at most."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.size = 0
+        self.furthest = self.position = 0
+        self._handle = open_regular(path)
+        self.size = os.fstat(self._handle).st_size
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that it can be moved in."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; return the bytes read, 0 at the end."""
+        got = os.readv(self._handle, [buffer])
+        self.position = self.tell()
+        self.furthest = max(self.furthest, self.position)
+        return got
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to a byte."""
+        return os.lseek(self._handle, offset, whence)
+
+    def tell(self) -> int:
+        """Return the byte it stands at."""
+        return os.lseek(self._handle, 0, os.SEEK_CUR)
+
+    def fileno(self) -> int:
+        """Return the handle, to ask the system about the file."""
+        return self._handle
+
+    def close(self) -> None:
+        """Close it and what it reads from."""
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
+
+
+def open_regular(path: Path) -> int:
+    """Open a regular, non-empty file; raise `FileRefused` for anything else under that name."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        handle = os.open(path, flags)
+    except FileNotFoundError as fault:
+        raise FileRefused(path, "", "no such file") from fault
+    except OSError as fault:
+        if fault.errno == errno.ELOOP:
+            raise FileRefused(
+                path, "", "symbolic links are not imported", "name the file it points to"
+            ) from fault
+        problem = "permission denied" if isinstance(fault, PermissionError) else "cannot open the file"
+        raise FileRefused(path, "", f"{problem} ({fault.strerror})") from fault
+    except ValueError as fault:
+        raise FileRefused(repr(str(path)), "", "invalid file name") from fault
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode) or not found.st_size:
+        os.close(handle)
+        problem = "the file is empty" if stat.S_ISREG(found.st_mode) else "not a regular file"
+        raise FileRefused(path, "", problem)
+    return handle
+
+
+class Bounded(io.RawIOBase):
+    """An inflated stream that stops at what no honest file holds."""
+
+    def __init__(self, inner: IO[bytes], path: Path, taken: Callable[[], int], place: str = "") -> None:
+        super().__init__()
+        self._inner, self._path, self._taken, self._place = inner, path, taken, place
+        self.given = 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; return the bytes read, 0 at the end."""
+        got = self._fill(buffer)
+        self.given += got
+        if self.given > RATIO_FREE and self.given > RATIO_LIMIT * max(1, self._taken()):
+            self._refuse(f"the file unpacks to more than {RATIO_LIMIT:,} times its size")
+        if self.given > TOTAL_LIMIT:
+            self._refuse(f"the file unpacks to more than {TOTAL_LIMIT >> 30} GiB")
+        return got
+
+    def _fill(self, buffer: bytearray | memoryview) -> int:
+        return self._inner.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
+
+    def _refuse(self, problem: str) -> None:
+        raise FileRefused(
+            self._path, self._place, problem, "market data does not compress like this; reading stopped"
+        )
+
+    def close(self) -> None:
+        """Close it and what it reads from."""
+        self._inner.close()
+        super().close()
+
+
+class _Unzstd(Bounded):
+    """zstd frames one after another; a frame that stops short is refused."""
+
+    def __init__(self, packed: Counted, path: Path) -> None:
+        self._tap = _PackedTap(packed)
+        decoder = zstandard.ZstdDecompressor(max_window_size=WINDOW_LIMIT)
+        reader = decoder.stream_reader(
+            cast("IO[bytes]", self._tap), read_size=_READ_SIZE, read_across_frames=True
+        )
+        super().__init__(cast("IO[bytes]", reader), path, lambda: self._tap.walk.seen)
+
+    def _fill(self, buffer: bytearray | memoryview) -> int:
+        got = super()._fill(buffer)
+        if not got and len(buffer) and not self._tap.walk.whole:
+            raise FileRefused(self._path, f"byte {self._tap.walk.seen:,}",
+                              "the file ends inside a compressed frame", "download it again")  # fmt: skip
+        return got
+
+
+class _PackedTap:
+    """What the zstd decoder reads from: passes bytes on and walks their frames."""
+
+    def __init__(self, packed: Counted) -> None:
+        self.packed, self.walk = packed, FrameWalk()
+
+    def read(self, size: int) -> bytes:
+        chunk = self.packed.read(size) or b""
+        self.walk.feed(chunk)
+        return chunk
+
+    def close(self) -> None:
+        """Close it and what it reads from."""
+        self.packed.close()
+
+
+def inflated(packed: Counted, head: bytes) -> io.RawIOBase:
+    """The plain bytes of a file, whose first bytes say whether it is zstd, gzip or neither."""
+    if head.startswith(ZSTD_MAGIC) or is_skippable(head):
+        return _Unzstd(packed, packed.path)
+    if head.startswith(GZIP_MAGIC):
+        unzipped = gzip.GzipFile(fileobj=io.BufferedReader(packed, _READ_SIZE), mode="rb")
+        return Bounded(cast("IO[bytes]", unzipped), packed.path, lambda: packed.furthest)
+    return packed
+
+
+def plain(file: Counted) -> io.RawIOBase:
+    """The plain bytes of a file from its beginning, packed or not."""
+    file.seek(0)
+    head = file.read(4) or b""
+    file.seek(0)
+    return inflated(file, head)
+
+
+def is_skippable(head: bytes) -> bool:
+    """Whether the bytes begin with a skippable zstd frame, as every legacy DBZ file does."""
+    return len(head) >= 4 and int.from_bytes(head[:4], "little") & ~0xF == SKIPPABLE_MAGIC
+
+
+def read_exactly(stream: io.RawIOBase, size: int) -> bytes:
+    """Read `size` bytes, or as many as there are, growing only as bytes come."""
+    parts: list[bytes] = []
+    while size > 0 and (chunk := stream.read(min(size, _READ_SIZE))):
+        parts.append(chunk)
+        size -= len(chunk)
+    return b"".join(parts)
+
+
+def fill(stream: io.RawIOBase, buffer: memoryview) -> int:
+    """Fill a buffer as far as the stream goes; return the bytes filled."""
+    filled = 0
+    while filled < len(buffer) and (got := stream.readinto(buffer[filled:]) or 0):
+        filled += got
+    return filled
+
+
+class Unclosed(io.RawIOBase):
+    """A file lent to a reader that would close it."""
+
+    def __init__(self, file: Counted) -> None:
+        super().__init__()
+        self._file = file
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Say that it can be moved in."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Read into a buffer; return the bytes read, 0 at the end."""
+        return self._file.readinto(buffer)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to a byte."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the byte it stands at."""
+        return self._file.tell()

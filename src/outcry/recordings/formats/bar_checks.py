@@ -1,0 +1,91 @@
+"""What makes a bar a bar, and a series of bars one of a length this service can use.
+
+Rule kept: a bar outside its own high and low, a stamp twice, a coarse series or a running total in place of
+volume is refused with its place; it is never mended.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.recordings.file_model import FileRefused
+from outcry.trades.records import Quality
+
+#: Bars in a row whose volume never falls before it is taken for a running total, and how far it must grow.
+RISING_BARS = 50
+RISING_FACTOR = 3
+
+
+def refuse_broken_bars(bars: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
+    """Refuse bars whose high lies below their low, or whose open or close lies outside the two."""
+    top = np.maximum(bars["open"], bars["close"])
+    bottom = np.minimum(bars["open"], bars["close"])
+    broken = np.flatnonzero((bars["high"] < top) | (bars["low"] > bottom) | (bars["high"] < bars["low"]))
+    if len(broken):
+        raise FileRefused(path, place(int(broken[0])), "a bar's open or close lies outside its high-low range",
+                          "check the order of the columns; the file may be damaged")  # fmt: skip
+
+
+def refuse_running_totals(volumes: NDArray[Any], path: Path, place: Callable[[int], str]) -> None:
+    """Refuse a volume column that only rises within 50 bars, to three times and more: a running total."""
+    if len(volumes) < RISING_BARS:
+        return
+    falls = np.flatnonzero(np.diff(volumes.astype(np.int64)) < 0) + 1
+    edges = np.concatenate(([0], falls, [len(volumes)]))
+    for start, end in pairwise(edges):
+        if end - start < RISING_BARS:
+            continue
+        first, last = max(1, int(volumes[start])), int(volumes[end - 1])
+        if last >= RISING_FACTOR * first and len(np.unique(volumes[start:end])) > RISING_BARS * 4 // 5:
+            raise FileRefused(path, place(int(start)),
+                              f"the volume rises for {end - start} bars in a row, like a running total of the day",
+                              "export the volume of each bar")  # fmt: skip
+
+
+def bar_length(stamps: NDArray[np.int64], path: Path, place: str, *, hint: Quality | None = None) -> Quality:
+    """Tell one-second from one-minute bars by what all distances between stamps have in common.
+
+    hint: what the file's name says, for series too short or too thin to tell. Refuses every other length.
+    """
+    steps = np.unique(np.abs(np.diff(stamps)))
+    steps = steps[steps > 0]
+    common = int(np.gcd.reduce(steps)) if len(steps) else 0
+    whole_minutes = not (stamps % NANOS_PER_MINUTE).any()
+    if hint is Quality.BARS_1M and whole_minutes:
+        return Quality.BARS_1M
+    if not common:
+        raise FileRefused(path, place, "cannot tell the length of a single bar",
+                          "put `1min` in the file name, or add more bars")  # fmt: skip
+    if common % NANOS_PER_SECOND:
+        raise FileRefused(
+            path, place, "the timestamps of the bars are not whole seconds", "check whether these are trades"
+        )
+    if common % NANOS_PER_MINUTE == 0:
+        if common > NANOS_PER_MINUTE:
+            minutes = common // NANOS_PER_MINUTE
+            raise FileRefused(path, place, f"bars of {minutes} minutes are too coarse for 30-minute brackets",
+                              "export 1-minute bars")  # fmt: skip
+        if not whole_minutes:
+            raise FileRefused(path, place, "the timestamps of the minute bars are not whole minutes",
+                              "export bars with timestamps on the minute")  # fmt: skip
+        return Quality.BARS_1M
+    if common != NANOS_PER_SECOND and len(steps) > 1:
+        raise FileRefused(path, place, f"bars of {common // NANOS_PER_SECOND} seconds are not supported",
+                          "export 1-second or 1-minute bars")  # fmt: skip
+    return Quality.BARS_1S
+
+
+def refuse_repeats(
+    stamps: NDArray[np.int64], before: int | None, path: Path, place: Callable[[int], str]
+) -> None:
+    """Refuse two bars in a row of one stamp: their volume would count twice."""
+    previous = np.concatenate(([-1 if before is None else before], stamps[:-1]))
+    repeats = np.flatnonzero(previous == stamps)
+    if len(repeats):
+        raise FileRefused(path, place(int(repeats[0])), "the bar has the same timestamp as the bar before it",
+                          "export the file again without duplicates")  # fmt: skip

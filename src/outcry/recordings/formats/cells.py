@@ -1,0 +1,137 @@
+"""Text cells as whole numbers: prices as 10⁻⁹, counts as lots, exactly or not at all.
+
+Rule kept: no cell passes through a float, none is rounded and none wraps around; the first cell that is no
+number is found and named.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.units import PRICE_SCALE
+from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
+
+DECIMAL = pa.decimal128(38, 9)
+#: Units of 10⁻⁹ that 64 bits hold.
+LARGEST = float(1 << 63)
+_SHOWN = 40
+
+
+class BadCell(ValueError):
+    """A cell that cannot be read: its row within the block, and what is wrong with it."""
+
+    def __init__(self, row: int, problem: str, remedy: str = "") -> None:
+        super().__init__(f"row {row}: {problem}")
+        self.row, self.problem, self.remedy = row, problem, remedy
+
+
+def convert(cells: Array, change: Callable[[Array], Array], what: str) -> Array:
+    """Apply a conversion cell by cell; raise `BadCell` for the first that does not take it."""
+    try:
+        return change(cells)
+    except ArrowInvalid:
+        try:
+            return change(pc.utf8_trim_whitespace(cells))
+        except ArrowInvalid as fault:
+            row = _first_bad(pc.utf8_trim_whitespace(cells), change)
+            text = str(cells[row].as_py())
+            raise BadCell(row, f"{_shown(text)} is not a valid {what}", _advice(text)) from fault
+
+
+def _first_bad(cells: Array, change: Callable[[Array], Array]) -> int:
+    low, high = 0, len(cells)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            change(cells.slice(low, middle - low))
+            low = middle
+        except ArrowInvalid:
+            high = middle
+    return low
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_SHOWN]) + ("…" if len(text) > _SHOWN else "") if text else "an empty cell"
+
+
+def _advice(text: str) -> str:
+    return "write numbers with a decimal point and no thousands separators" if "," in text else ""
+
+
+def price_e9(cells: Array, what: str = "price") -> NDArray[np.int64]:
+    """Decimal numbers as units of 10⁻⁹; at most nine decimals."""
+    refuse_nulls(cells, what)
+    if pa.types.is_float64(cells.type):
+        return _float_e9(cells.to_numpy(), what)
+    if pa.types.is_floating(cells.type):
+        cells = pc.cast(cells, pa.string())  # the shortest text that is this float: 1.07125
+    if not _is_text(cells):
+        return decimal_e9(_typed(cells, what), what)
+    return decimal_e9(convert(cells, lambda a: pc.cast(a, DECIMAL), what), what)
+
+
+def decimal_e9(numbers: Array, what: str) -> NDArray[np.int64]:
+    """The units of 10⁻⁹ in an array of decimals; raise `BadCell` where 64 bits do not hold them."""
+    buffer = numbers.buffers()[1]
+    words = np.frombuffer(buffer, dtype="<i8", count=2 * len(numbers), offset=16 * numbers.offset).reshape(
+        -1, 2
+    )
+    wide = np.flatnonzero(words[:, 1] != words[:, 0] >> 63)
+    if len(wide):
+        raise BadCell(int(wide[0]), f"{_shown(str(numbers[int(wide[0])].as_py()))} is too large for a {what}")
+    return words[:, 0].copy()
+
+
+def refuse_nulls(cells: Array, what: str) -> None:
+    """Refuse an empty cell in a typed column."""
+    if cells.null_count:
+        raise BadCell(
+            int(np.flatnonzero(cells.is_null().to_numpy(zero_copy_only=False))[0]), f"the {what} is missing"
+        )
+
+
+def _is_text(cells: Array) -> bool:
+    return pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)
+
+
+def _typed(cells: Array, what: str) -> Array:
+    """Whole numbers or decimals of a typed column as decimals of nine places."""
+    try:
+        return pc.cast(cells, DECIMAL)
+    except ArrowInvalid as fault:
+        raise BadCell(0, f"the {what} column is not numeric, or has more than nine decimals") from fault
+
+
+def _float_e9(numbers: NDArray[np.float64], what: str) -> NDArray[np.int64]:
+    """The number of nine decimals a float is nearest to; raise `BadCell` where it is nearest to none."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = np.rint(numbers * PRICE_SCALE)
+        wrong = np.flatnonzero(~(np.abs(scaled) < LARGEST) | (scaled / PRICE_SCALE != numbers))
+    if len(wrong):
+        raise BadCell(
+            int(wrong[0]), f"{numbers[wrong[0]]!r} is not a valid {what} with at most nine decimals"
+        )
+    return scaled.astype(np.int64)
+
+
+def whole(cells: Array, what: str) -> NDArray[np.int64]:
+    """Whole numbers, `205` or `205.0`."""
+    refuse_nulls(cells, what)
+    try:
+        return pc.cast(cells, pa.int64()).to_numpy()
+    except ArrowInvalid:
+        scaled = price_e9(cells, what)
+    parts = np.flatnonzero(scaled % PRICE_SCALE)
+    if len(parts):
+        raise BadCell(int(parts[0]), f"{_shown(str(cells[int(parts[0])].as_py()))} is not a whole {what}")
+    return scaled // PRICE_SCALE
+
+
+def lots(cells: Array, what: str, most: int) -> NDArray[np.int64]:
+    """Counts of lots from 0 to `most`."""
+    numbers = whole(cells, what)
+    outside = np.flatnonzero((numbers < 0) | (numbers > most))
+    if len(outside):
+        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
+    return numbers

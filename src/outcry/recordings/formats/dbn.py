@@ -1,0 +1,210 @@
+"""DBN files of every version, and the DBZ files before them: trades out of trades, tbbo, mbp-1 and mbo, and
+bars out of ohlcv-1s and ohlcv-1m.
+
+Rules kept: a trade is a record of action `T`; mbo's `F` is the resting side of the same trade and counting it
+would double the volume. A capture of several schemas is read through one kind of record, the best it holds,
+for the same reason. Records are views into the stream's buffers, so memory does not grow with the file.
+"""
+
+import io
+from collections.abc import Generator, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, Final
+
+import databento_dbn as dbn
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.instruments import Contract
+from outcry.market.units import UNDEFINED_PRICE_E9
+from outcry.recordings.file_model import FileRefused, ReadCounts, ReadOptions
+from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.bar_checks import refuse_broken_bars
+from outcry.recordings.formats.dbn_contracts import InstrumentMap
+from outcry.recordings.formats.dbn_header import Header, open_records
+from outcry.recordings.formats.dbn_stream import Run, chunks
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.reading import FileReading, Tally
+from outcry.recordings.formats.selection import Selection
+from outcry.trades.records import BAR, TRADE, Batch, Quality
+
+NOT_TRADES = "order events that are not trades"
+OTHER_RECORDS = "records of other kinds"
+NO_PRICE = "undefined price"
+NO_SIZE = "zero or undefined size"
+NO_TIME = "no exchange time"
+NO_VOLUME = "bars without volume"
+
+_RTYPE_MAPPING: Final = 22
+_RTYPE_BAR_BEFORE_DBN: Final = 17
+_TRADES: Final = 0
+_TOP: Final = 1
+_MBO: Final = 160
+_BAR_1S: Final = 32
+_BAR_1M: Final = 33
+#: Kinds of record that hold trades, the best first: the order in which a mixed capture is read.
+_LAYOUTS: Final[dict[int, np.dtype[Any]]] = {
+    _TRADES: np.dtype(dbn.TradeMsg._dtypes),  # noqa: SLF001 - the library's published layout has no other name
+    _TOP: np.dtype(dbn.MBP1Msg._dtypes),  # noqa: SLF001
+    _MBO: np.dtype(dbn.MBOMsg._dtypes),  # noqa: SLF001
+    _BAR_1S: np.dtype(dbn.OHLCVMsg._dtypes),  # noqa: SLF001
+    _BAR_1M: np.dtype(dbn.OHLCVMsg._dtypes),  # noqa: SLF001
+}
+_QUALITY: Final = {_BAR_1S: Quality.BARS_1S, _BAR_1M: Quality.BARS_1M}
+_OF_SCHEMA: Final = {"trades": _TRADES, "tbbo": _TOP, "mbp-1": _TOP, "mbo": _MBO,
+                     "ohlcv-1s": _BAR_1S, "ohlcv-1m": _BAR_1M}  # fmt: skip
+#: Sides by their byte; whatever is neither B nor A is N.
+_SIDES: Final = np.where(np.isin(np.arange(256), (ord("B"), ord("A"))), np.arange(256), ord("N")).astype(
+    np.uint8
+)
+_UNDEFINED_SIZE: Final = (1 << 32) - 1
+_UNDEFINED_TIME: Final = (1 << 63) - 1
+
+Records = NDArray[Any]
+
+
+def open_dbn(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
+    """Begin to read a DBN or DBZ file; None for schemas without trades."""
+    file = Counted(path)
+    try:
+        header, stream = open_records(file)
+        if (header.schema or "").startswith("ohlcv") and header.schema not in _OF_SCHEMA:
+            raise FileRefused(path, "header", f"{header.schema} bars are too coarse for 30-minute brackets",
+                              "export trades, ohlcv-1s or ohlcv-1m")  # fmt: skip
+        wanted = _OF_SCHEMA.get(header.schema) if header.schema else _best_kind(stream, path)
+    finally:
+        file.close()
+    if wanted is None:
+        return None
+
+    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
+        selection = Selection(path, names, options.contract)
+        return _Reader(path, wanted, selection, tally).batches(opened)
+
+    return FileReading(path, "dbn", "databento", file.size, rows)
+
+
+def _best_kind(stream: io.RawIOBase, path: Path) -> int | None:
+    """The best kind of record with trades in a capture of several schemas, by reading it through once."""
+    found = {run.rtype for _, runs in chunks(stream, path, Tally(ReadCounts())) for run in runs}
+    return next((kind for kind in _LAYOUTS if kind in found), None)
+
+
+class _Reader:
+    """Turns the records of one kind into batches."""
+
+    def __init__(self, path: Path, wanted: int, selection: Selection, tally: Tally) -> None:
+        self._path, self._wanted, self._selection = path, wanted, selection
+        self._tally, self._counts = tally, tally.counts
+        self._others = self._taken = 0
+
+    def batches(self, file: Counted) -> Generator[Batch]:
+        header, stream = open_records(file)
+        instruments = InstrumentMap(self._path, header, self._selection.names, self._selection)
+        for data, runs in chunks(stream, self._path, self._tally):
+            parts: list[Run] = []
+            for run in runs:
+                if run.rtype == self._wanted or self._is_old_bar(run, header):
+                    parts.append(run)
+                elif run.rtype == _RTYPE_MAPPING:
+                    yield from self._emit(data, parts, header, instruments)
+                    parts = []
+                    self._learn(data, run, instruments)
+                else:
+                    self._others += run.count
+                    self._counts.skip(OTHER_RECORDS, run.count)
+            yield from self._emit(data, parts, header, instruments)
+        if self._others and not self._taken:
+            raise FileRefused(self._path, "", f"the header says {header.schema}, but no record has this schema",
+                              "the file is mislabelled or damaged; download it again")  # fmt: skip
+        self._selection.finish(self._counts.rows)
+
+    def _is_old_bar(self, run: Run, header: Header) -> bool:
+        return run.rtype == _RTYPE_BAR_BEFORE_DBN and (header.schema or "").startswith("ohlcv")
+
+    def _learn(self, data: memoryview, run: Run, instruments: InstrumentMap) -> None:
+        """Mapping messages: two symbols of 22 bytes in version 1, of 71 with their kinds before them since."""
+        for at in range(run.at, run.at + run.count * run.size, run.size):
+            record = bytes(data[at : at + run.size])
+            first, second, length = (16, 38, 22) if run.size < 160 else (17, 89, 71)
+            asked, given = (
+                record[start : start + length].split(b"\0")[0].decode("ascii", "replace")
+                for start in (first, second)
+            )
+            number, at_ns = (int.from_bytes(record[i:j], "little") for i, j in ((4, 8), (8, 16)))
+            instruments.learn(number, (given, asked), min(at_ns, 1 << 62))
+
+    def _emit(
+        self, data: memoryview, runs: list[Run], header: Header, instruments: InstrumentMap
+    ) -> Iterator[Batch]:
+        if not runs:
+            return
+        records = self._view(data, runs, header)
+        self._taken += len(records)
+        records = self._kept(records)
+        if not len(records):
+            return
+        at = records["ts_event" if self._wanted in _QUALITY else "ts_recv"]
+        near = _day(int(records["ts_event"][0]))
+        for contract, group in instruments.groups(records, at):
+            if not isinstance(contract, Contract):
+                self._counts.skip(contract, len(group))
+            elif self._selection.admits(contract, near, len(group), self._counts):
+                quality = _QUALITY.get(self._wanted, Quality.TICKS)
+                rows = _bars(group) if self._wanted in _QUALITY else _trades(group)
+                yield Batch(contract, quality, rows, self._tally.place)
+
+    def _view(self, data: memoryview, runs: list[Run], header: Header) -> Records:
+        layout = _LAYOUTS[self._wanted]
+        if header.ts_out or runs[0].size == layout.itemsize + 8:
+            layout = np.dtype([*layout.descr, ("ts_out", "<u8")])
+        if any(run.size != layout.itemsize for run in runs):
+            raise FileRefused(self._path, self._tally.place, f"a record has the length {runs[0].size} bytes",
+                              f"{layout.itemsize} bytes are expected; download the file again")  # fmt: skip
+        if len(runs) == 1:
+            return np.frombuffer(data, layout, runs[0].count, runs[0].at)
+        joined = b"".join(data[run.at : run.at + run.count * run.size] for run in runs)
+        return np.frombuffer(joined, layout)
+
+    def _kept(self, records: Records) -> Records:
+        """The records that are trades (or bars with volume), those passed over being counted."""
+        if self._wanted in _QUALITY:
+            refuse_broken_bars(records, self._path, lambda row: f"{self._tally.place} + {row}")
+            reasons = (
+                (NO_VOLUME, records["volume"] != 0),
+                (NO_PRICE, records["close"] != UNDEFINED_PRICE_E9),
+            )
+        else:
+            sized = (records["size"] != 0) & (records["size"] != _UNDEFINED_SIZE)
+            reasons = (
+                (NOT_TRADES, records["action"].view(np.uint8) == ord("T")),
+                (NO_PRICE, records["price"] != UNDEFINED_PRICE_E9),
+                (NO_SIZE, sized),
+            )
+        keep = np.ones(len(records), dtype=bool)
+        for reason, good in (*reasons, (NO_TIME, records["ts_event"] < _UNDEFINED_TIME)):
+            lost = int(np.count_nonzero(keep & ~good))
+            if lost:
+                self._counts.skip(reason, lost)
+                keep &= good
+        return records if keep.all() else records[keep]
+
+
+def _trades(records: Records) -> Records:
+    rows = np.empty(len(records), TRADE)
+    for name in ("ts_event", "price", "size", "flags", "sequence"):
+        rows[name] = records[name]
+    rows["side"].view(np.uint8)[:] = _SIDES[records["side"].view(np.uint8)]
+    return rows
+
+
+def _bars(records: Records) -> Records:
+    rows = np.empty(len(records), BAR)
+    for name in ("ts_event", "open", "high", "low", "close", "volume"):
+        rows[name] = records[name]
+    return rows
+
+
+def _day(at_ns: int) -> date:
+    return date.fromordinal(date(1970, 1, 1).toordinal() + at_ns // 86_400_000_000_000)

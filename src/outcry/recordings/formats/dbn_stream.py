@@ -1,0 +1,101 @@
+"""The records of a DBN stream as runs: records of one kind and size that lie next to each other.
+
+Rules kept: memory is two buffers, whatever the file's size; a packed file is inflated into one of them, in a
+thread, while the records of the other are taken.
+"""
+
+import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.archive import Counted, fill
+from outcry.recordings.formats.reading import Tally
+
+CHUNK = 2 << 20
+HEADER_SIZE: Final = 16
+#: Room before a buffer for the part of a record left over from the one before: a record's length is one byte
+#: of four bytes each.
+_ROOM: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records of one kind and size that lie next to each other."""
+
+    rtype: int
+    at: int
+    count: int
+    size: int
+
+
+def chunks(stream: io.RawIOBase, path: Path, tally: Tally) -> Iterator[tuple[memoryview, list[Run]]]:
+    """Yield the stream in pieces of whole records, each with its runs; a piece is gone when the next is asked
+    for."""
+    held, number = b"", 0
+    for buffer, got in _buffers(stream):
+        start = _ROOM - len(held)
+        buffer[start:_ROOM] = held
+        data = buffer[start : _ROOM + got]
+        runs, used = find_runs(data, path, number)
+        tally.place = f"record {number + 1:,}"
+        yield data[:used], runs
+        number += sum(run.count for run in runs)
+        held = bytes(data[used:])
+    if held:
+        raise FileRefused(path, f"record {number + 1:,}", "the file ends inside a record",
+                          "the file is cut short; download it again")  # fmt: skip
+
+
+def _buffers(stream: io.RawIOBase) -> Iterator[tuple[memoryview, int]]:
+    """Fill two buffers in turn; a plain file is as fast without a thread."""
+    buffers = [memoryview(bytearray(_ROOM + CHUNK)) for _ in range(2)]
+    if isinstance(stream, Counted):
+        while got := fill(stream, buffers[0][_ROOM:]):
+            yield buffers[0], got
+        return
+    with ThreadPoolExecutor(1, "inflate") as thread:
+        coming = thread.submit(fill, stream, buffers[0][_ROOM:])
+        while got := coming.result():
+            buffers.reverse()
+            coming = thread.submit(fill, stream, buffers[0][_ROOM:])
+            yield buffers[1], got
+
+
+def find_runs(data: memoryview, path: Path, number: int = 0) -> tuple[list[Run], int]:
+    """Find the whole records in `data`, and where the first that is not whole begins."""
+    flat = np.frombuffer(data, dtype=np.uint8)
+    runs: list[Run] = []
+    at, end = 0, len(data)
+    while at < end:
+        size, rtype = data[at] * 4, data[at + 1] if at + 1 < end else 0
+        if size < HEADER_SIZE:
+            raise FileRefused(path, f"record {number + 1:,}", f"a record has the length {size} bytes",
+                              "the file is damaged; download it again")  # fmt: skip
+        count = _alike(flat, at, size)
+        if not count:
+            break
+        runs.append(Run(rtype, at, count, size))
+        number += count
+        at += count * size
+    return runs, at
+
+
+def _alike(flat: NDArray[np.uint8], at: int, size: int) -> int:
+    """How many whole records from `at` on have the length and kind of the first."""
+    possible = (len(flat) - at) // size
+    known, window = min(1, possible), 16
+    while known < possible:
+        upto = min(possible, known + window)
+        heads = flat[at : at + upto * size].reshape(upto, size)[known:, :2]
+        differs = np.flatnonzero((heads[:, 0] != size // 4) | (heads[:, 1] != flat[at + 1]))
+        if len(differs):
+            return known + int(differs[0])
+        known, window = upto, window * 16
+    return known

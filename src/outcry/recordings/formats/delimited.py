@@ -1,0 +1,288 @@
+"""Tables of text as trades and bars: Databento, Kibot, FirstRate, NinjaTrader, TradingView and any CSV with a
+header.
+
+Rules kept: zone, stamp convention and contract are never assumed; bars leave here stamped at their start;
+rows keep the file's order, and identical prints are all kept.
+"""
+
+from collections.abc import Generator, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_DAY, UNDEFINED_PRICE_E9
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats import cells
+from outcry.recordings.formats.archive import Counted, plain
+from outcry.recordings.formats.arrow import Array, RecordBatch, pa, pc
+from outcry.recordings.formats.bar_checks import (
+    bar_length,
+    refuse_broken_bars,
+    refuse_repeats,
+    refuse_running_totals,
+)
+from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, read_head, sniff, told
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.reading import FileReading, Tally
+from outcry.recordings.formats.selection import Selection
+from outcry.recordings.formats.stamps import LocalTime, read_stamps
+from outcry.recordings.formats.table_text import TextTable
+from outcry.trades.records import BAR, TRADE, Batch, Quality
+
+NO_SIZE = "zero size"
+NO_VOLUME = "bars without volume"
+NO_PRICE = "undefined price"
+NOT_TRADES = "order events that are not trades"
+SUSPICIOUS = "prints marked suspicious"
+_U32 = (1 << 32) - 1
+_SCHEMA_RTYPES = {"32": Quality.BARS_1S, "33": Quality.BARS_1M}
+
+Rows = NDArray[Any]
+
+
+def demand(path: Path, dialect: Dialect, options: ReadOptions) -> None:
+    """Refuse a table of which zone or stamp convention is not known, saying which option tells it."""
+    for place, zone in (("--tz", options.tz), ("the times", dialect.written_zone)):
+        try:
+            ZoneInfo(zone or "UTC")
+        except (ZoneInfoNotFoundError, ValueError, OSError) as fault:
+            raise FileRefused(path, place, f"{zone!r:.40} is not a time zone",
+                              "use an IANA name, for example America/New_York or UTC") from fault  # fmt: skip
+    if dialect.says_utc and options.tz not in (None, "UTC"):
+        raise FileRefused(path, "--tz", f"the time column is named as UTC, but --tz is {options.tz}",
+                          "omit --tz, or rename the column")  # fmt: skip
+    if dialect.written_zone is not None and options.tz not in (None, dialect.written_zone):
+        raise FileRefused(path, "--tz", f"the timestamps are in {dialect.written_zone}, but --tz is {options.tz}",
+                          "omit --tz")  # fmt: skip
+    if options.stamp not in (None, "open", "close"):
+        raise FileRefused(
+            path,
+            "--stamp",
+            f"{options.stamp!r} is neither open nor close",
+            "use --stamp open or --stamp close",
+        )
+    if dialect.stamps.naive and dialect.zone is None:
+        raise FileRefused(path, "", "the timestamps have no time zone",
+                          "add --tz, for example --tz America/New_York or --tz UTC")  # fmt: skip
+    if dialect.bars and dialect.ends is None:
+        raise FileRefused(path, "", "cannot tell whether a bar's timestamp is its start or its end",
+                          "add --stamp open (start) or --stamp close (end)")  # fmt: skip
+
+
+class Table(Protocol):
+    """What a table must offer to be read: a file of text, a member of an archive, a Parquet file."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def inside(self) -> str:
+        """The member's name in the words of an error; empty for a whole file."""
+        ...
+
+    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield blocks of the wanted columns, with the number of rows before each."""
+        ...
+
+    def place(self, row: int) -> str:
+        """The place of a row as errors name it."""
+        ...
+
+
+class TableReader:
+    """Reads one table. `contract`: of every row, where the surroundings tell it (a member's name)."""
+
+    def __init__(self, table: Table, dialect: Dialect, selection: Selection, tally: Tally, *,
+                 contract: Contract | str | None = None) -> None:  # fmt: skip
+        self._table, self._dialect, self._selection = table, dialect, selection
+        self._tally, self._counts = tally, tally.counts
+        self._contract = contract
+        self._local = LocalTime(dialect.zone or "UTC")
+        self._quality = Quality.TICKS if not dialect.bars else dialect.quality
+        self._roles = sorted(dialect.columns, key=lambda role: dialect.columns[role])
+        self._last: dict[Contract, int] = {}
+        self._lost: list[tuple[str, Rows]] = []
+        self._numbers: set[str] = set()
+
+    def batches(self, file: Counted) -> Generator[Batch]:
+        """Yield the table's rows."""
+        columns = [self._dialect.columns[role] for role in self._roles]
+        for before, block in self._table.blocks(file, columns):
+            try:
+                yield from self._block(block, before)
+            except cells.BadCell as fault:
+                where = self._table.place(before + fault.row)
+                raise FileRefused(self._table.path, where, fault.problem, fault.remedy) from fault
+
+    def _block(self, block: RecordBatch, before: int) -> Iterator[Batch]:
+        cell = {role: block.column(index) for index, role in enumerate(self._roles)}
+        at = read_stamps([cell[role] for role in ("stamp", "clock") if role in cell],
+                         self._dialect.stamps, self._local, self._dialect.day_ns)  # fmt: skip
+        self._lost = []
+        rows, keep = self._bars(cell, at) if self._dialect.bars else self._trades(cell, at)
+        for contract, mask in self._contracts(cell, at):
+            yield from self._emit(contract, rows, mask, keep, before)
+
+    def _emit(
+        self, contract: Contract | str, rows: Rows, mask: Rows | None, keep: Rows, before: int
+    ) -> Iterator[Batch]:
+        numbers = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
+        if isinstance(contract, str):
+            self._counts.skip(contract, len(numbers))
+            return
+        near = _day(int(rows["ts_event"][numbers[0]]))
+        if not self._selection.admits(contract, near, len(numbers), self._counts):
+            return
+        for reason, lost in self._lost:
+            self._counts.skip(reason, int(np.count_nonzero(lost[numbers])))
+        numbers = numbers[keep[numbers]]
+        chosen = rows[numbers]
+        if not len(chosen):
+            return
+        if self._dialect.bars:
+            self._check_bars(contract, chosen, numbers, before)
+        quality = self._quality or Quality.TICKS
+        if self._dialect.bars and self._dialect.ends:
+            chosen["ts_event"] -= quality.length_ns
+        where = f"{self._table.inside}, row {before + 1:,}" if self._table.inside else f"row {before + 1:,}"
+        self._tally.place = where
+        yield Batch(contract, quality, chosen, where)
+
+    def _check_bars(self, contract: Contract, bars: Rows, numbers: Rows, before: int) -> None:
+        def place(row: int) -> str:
+            return self._table.place(before + int(numbers[row]))
+
+        path = self._table.path
+        refuse_broken_bars(bars, path, place)
+        refuse_running_totals(bars["volume"], path, place)
+        refuse_repeats(bars["ts_event"], self._last.get(contract), path, place)
+        self._last[contract] = int(bars["ts_event"][-1])
+        if self._quality is None:
+            name = path.name.lower()
+            hint = Quality.BARS_1M if "1min" in name or "_1m" in name or "minute" in name else None
+            self._quality = bar_length(bars["ts_event"], path, "", hint=hint)
+
+    def _price(self, column: Array, what: str) -> NDArray[np.int64]:
+        if self._dialect.fixed:
+            return cells.whole(column, what)
+        numbers = cells.price_e9(column, what)
+        return numbers * self._dialect.scale if self._dialect.scale != 1 else numbers
+
+    def _trades(self, cell: dict[str, Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+        rows = np.zeros(len(at), TRADE)
+        keep = np.ones(len(at), dtype=bool)
+        if "action" in cell:
+            self._lose(
+                keep,
+                pc.equal(pc.cast(cell["action"], pa.string()), "T").to_numpy(zero_copy_only=False),
+                NOT_TRADES,
+            )
+        rows["ts_event"], rows["side"] = at, b"N"
+        prices, known = self._known_prices(cell["price"], keep)
+        rows["price"][known] = prices
+        sizes = cells.lots(cell["size"], "size", _U32)
+        rows["size"] = sizes
+        if "side" in cell:
+            rows["side"] = _sides(cell["side"])
+        for role in ("sequence", "flags"):
+            if role in cell:
+                rows[role] = cells.lots(cell[role], role, _U32 if role == "sequence" else 255)
+        self._lose(keep, (sizes != _U32) & (self._dialect.zero_sizes | (sizes != 0)), NO_SIZE)
+        if "suspicious" in cell:
+            self._lose(keep, cells.whole(cell["suspicious"], "mark") == 0, SUSPICIOUS)
+        return rows, keep
+
+    def _known_prices(self, column: Array, keep: Rows) -> tuple[NDArray[np.int64], Rows]:
+        """Prices of the rows that have one: an order book's clear, for one, has none."""
+        if "action" not in self._dialect.columns:
+            return self._price(column, "price"), np.arange(len(column))
+        known = np.flatnonzero(keep)
+        try:
+            prices = self._price(column.take(pa.array(known)), "price")
+        except cells.BadCell as fault:
+            raise cells.BadCell(int(known[fault.row]), fault.problem, fault.remedy) from fault
+        defined = prices != UNDEFINED_PRICE_E9
+        mask = np.ones(len(keep), dtype=bool)
+        mask[known[~defined]] = False
+        self._lose(keep, mask, NO_PRICE)
+        return prices[defined], known[defined]
+
+    def _bars(self, cell: dict[str, Array], at: NDArray[np.int64]) -> tuple[Rows, Rows]:
+        rows = np.zeros(len(at), BAR)
+        rows["ts_event"] = at
+        for role in BAR_ROLES[:4]:
+            rows[role] = self._price(cell[role], role)
+        rows["volume"] = cells.lots(cell["volume"], "volume", 1 << 62)
+        if "rtype" in cell:
+            self._quality = self._schema_quality(cell["rtype"])
+        keep = np.ones(len(at), dtype=bool)
+        self._lose(keep, rows["volume"] != 0, NO_VOLUME)
+        return rows, keep
+
+    def _schema_quality(self, rtypes: Array) -> Quality:
+        kinds = [str(kind) for kind in pc.unique(rtypes).to_pylist()]
+        if len(kinds) != 1 or kinds[0] not in _SCHEMA_RTYPES:
+            raise FileRefused(self._table.path, "", "hourly and daily bars are too coarse for 30-minute brackets",
+                              "export trades, ohlcv-1s or ohlcv-1m")  # fmt: skip
+        return _SCHEMA_RTYPES[kinds[0]]
+
+    def _lose(self, keep: Rows, good: Rows, reason: str) -> None:
+        self._lost.append((reason, keep & ~good))
+        keep &= good
+
+    def _contracts(
+        self, cell: dict[str, Array], at: NDArray[np.int64]
+    ) -> Iterator[tuple[Contract | str, Rows | None]]:
+        near = _day(int(at[0]))
+        if self._contract is not None:
+            yield self._contract, None
+        elif "symbol" in cell:
+            cells.refuse_nulls(cell["symbol"], "symbol")
+            codes = pc.cast(cell["symbol"], pa.string()).dictionary_encode()
+            numbers = codes.indices.to_numpy()
+            for code, symbol in enumerate(codes.dictionary.to_pylist()):
+                mask = numbers == code
+                yield self._selection.names.contract(symbol, near), mask
+        else:
+            self._refuse_several(cell)
+            yield self._selection.named_by_file(near), None
+
+    def _refuse_several(self, cell: dict[str, Array]) -> None:
+        if "instrument_id" in cell:
+            self._numbers.update(map(str, pc.unique(cell["instrument_id"]).to_pylist()[:2]))
+        if len(self._numbers) > 1:
+            raise FileRefused(self._table.path, "", "the file has several instruments and no symbols",
+                              "export it again with a symbol column")  # fmt: skip
+
+
+def _sides(column: Array) -> NDArray[Any]:
+    """Aggressors as B, A or N: `B`, `buy`, `A`, `ask`, `S`, `sell`."""
+    first = pc.utf8_upper(pc.utf8_slice_codeunits(pc.cast(column, pa.string()), 0, 1))
+    buys = pc.equal(first, "B").to_numpy(zero_copy_only=False)
+    sells = pc.is_in(first, pa.array(["A", "S"])).to_numpy(zero_copy_only=False)
+    return np.where(buys, b"B", np.where(sells, b"A", b"N"))
+
+
+def _day(at_ns: int) -> date:
+    return date.fromordinal(date(1970, 1, 1).toordinal() + at_ns // NANOS_PER_DAY)
+
+
+def open_table(path: Path, size: int, head: bytes, names: ContractNames, options: ReadOptions) -> FileReading:
+    """Begin to read a table of text, packed or not; `head` is its first plain bytes."""
+    dialect = told(sniff(read_head(path, head, told=options.format)), options.tz, options.stamp)
+    demand(path, dialect, options)
+    table = TextTable(path, plain, dialect.delimiter, dialect.width, dialect.skip_lines)
+
+    def rows(file: Counted, tally: Tally) -> Generator[Batch]:
+        selection = Selection(path, names, options.contract)
+        yield from TableReader(table, dialect, selection, tally).batches(file)
+        selection.finish(tally.counts.rows)
+
+    return FileReading(path, dialect.format, dialect.source, size, rows)

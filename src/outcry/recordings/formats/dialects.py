@@ -1,0 +1,316 @@
+"""Which table of text this is: columns, stamps, zone and stamp convention, told from its first lines.
+
+Rule kept: what the form of a file settles is taken from it (each dialect's rule stands beside it); what it
+does not settle stays None here and is demanded of the person by `delimited`.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.stamps import Stamps
+from outcry.trades.records import Quality
+
+NEW_YORK = "America/New_York"
+BAR_ROLES = ("open", "high", "low", "close", "volume")
+GENERIC = "csv"
+
+#: Names a column goes by, whatever its case; `_utc` after a time's name says its zone.
+NAMES = {
+    "stamp": ("timestamp", "datetime", "date_time", "ts_event", "ts", "time", "date"),
+    "open": ("open", "o"), "high": ("high", "h"), "low": ("low", "l"), "close": ("close", "c"),
+    "volume": ("volume", "vol", "v"),
+    "price": ("price", "last", "last_price", "trade_price"),
+    "size": ("size", "qty", "quantity", "last_size", "trade_size", "volume", "vol"),
+    "side": ("side", "aggressor"), "sequence": ("sequence", "seq"),
+    "symbol": ("symbol", "contract", "ticker", "instrument", "raw_symbol"),
+}  # fmt: skip
+
+_ISO = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,9})?)?)?")
+_ABSOLUTE = re.compile(_ISO.pattern + r"(Z|[+-]\d\d:?\d\d)")
+_US_DATE = re.compile(r"\d\d/\d\d/\d{4}")
+_CLOCK = re.compile(r"\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
+_IB = re.compile(r"\d{8} {1,2}\d\d:\d\d:\d\d(?: (?P<zone>[A-Za-z]+(?:/[A-Za-z_]+)*))?")
+_COMPACT = re.compile(r"\d{8} \d{6}( \d{7})?")
+_EPOCH = re.compile(r"\d{9,19}")
+_TIME = re.compile(
+    "|".join(f"(?:{form.pattern.replace('?P<zone>', '?:')})" for form in (_ABSOLUTE, _ISO, _IB, _COMPACT))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One kind of table. `columns`: role → column number, `stamp` and perhaps `clock` among them.
+
+    zone: IANA zone of naive stamps. ends: whether a bar's stamp names its end. fixed: prices are whole
+    numbers of 10⁻⁹. scale: factor to the exchange's quotation. quality: of bars, where the form says it.
+    zero_sizes: prints of size 0 are prints too. says_utc: the time column is named so. written_zone: the zone that
+    each stamp names.
+    """
+
+    format: str
+    source: str
+    delimiter: str
+    skip_lines: int
+    width: int
+    columns: dict[str, int] = field(repr=False)
+    stamps: Stamps
+    zone: str | None = None
+    ends: bool | None = None
+    fixed: bool = False
+    scale: int = 1
+    quality: Quality | None = None
+    day_ns: int = 0
+    zero_sizes: bool = False
+    says_utc: bool = False
+    written_zone: str | None = None
+
+    @property
+    def bars(self) -> bool:
+        """Whether the rows are bars."""
+        return "open" in self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first lines of a table, split: `first` the first that is not empty, `second` the next. `told`: the
+    format the person named."""
+
+    path: Path
+    line: int
+    delimiter: str
+    first: list[str]
+    second: list[str]
+    names: dict[str, int]
+    told: str | None = None
+
+    def refuse(self, problem: str, remedy: str = "") -> FileRefused:
+        """The error for something wrong in the first line."""
+        return FileRefused(self.path, f"line {self.line}", problem, remedy)
+
+
+def read_head(path: Path, head: bytes, *, told: str | None = None) -> Head:
+    """Split the first lines of a table; raise `FileRefused` for bytes that are no text."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise FileRefused(path, "byte 0", "the text is UTF-16", "save it as UTF-8")
+    cut = head.rfind(b"\n")
+    try:
+        text = (head[:cut] if cut >= 0 and len(head) >= 1 << 16 else head).decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        raise FileRefused(path, f"byte {fault.start:,}", "unknown file format",
+                          "docs/importing.md lists the supported formats") from fault  # fmt: skip
+    if "\0" in text:
+        raise FileRefused(path, f"byte {text.index(chr(0)):,}", "unknown file format",
+                          "docs/importing.md lists the supported formats")  # fmt: skip
+    lines = [(n, line.rstrip("\r")) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise FileRefused(path, "", "the file has only blank lines")
+    number, first = lines[0]
+    delimiter = max(",;\t|", key=first.count)
+    split = [_fields(line, delimiter) for _, line in lines[:2]]
+    if len(split) > 1:
+        split[0] = _with_time(split[0], split[1])
+    names = {name.lower(): index for index, name in reversed(list(enumerate(split[0])))}
+    return Head(path, number, delimiter, split[0], split[1] if len(split) > 1 else [], names, told)
+
+
+def _with_time(header: list[str], row: list[str]) -> list[str]:
+    """The header with a name for the column of times, where it lacks only that: R writes the times of a series as names
+    of rows, under an empty name or none, and the series' name before those of the columns (`ESZ3.Open`)."""
+    if not row or not _TIME.fullmatch(row[0]):
+        return header
+    if len(row) == len(header) + 1:
+        header = ["", *header]
+    if len(row) != len(header) or header[0]:
+        return header
+    series = {name.rpartition(".")[0] for name in header[1:]}
+    plain = [name.rpartition(".")[2] for name in header[1:]] if len(series) == 1 else header[1:]
+    known = {name for names in NAMES.values() for name in names}
+    return ["time", *plain] if known & {name.lower() for name in plain} else header
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    return [cell.strip().strip('"') for cell in line.split(delimiter)]
+
+
+def _has_header(head: Head) -> bool:
+    known = {name for names in NAMES.values() for name in names}
+    return any(name.removesuffix("_utc") in known for name in head.names)
+
+
+def sniff(head: Head) -> Dialect:
+    """Tell the dialect by its form; a format that the person named must fit."""
+    wanted = head.told
+    tellers = {wanted: TELLERS[wanted]} if wanted else TELLERS
+    for teller in tellers.values():
+        dialect = teller(head)
+        if dialect is not None:
+            return dialect
+    if wanted:
+        raise head.refuse(f"the file is not in the format {wanted}", "omit --format, or name another format")
+    if _has_header(head) and not any(name.removesuffix("_utc") in NAMES["stamp"] for name in head.names):
+        raise head.refuse(f"no time column among the columns {', '.join(head.first)[:200]}",
+                          "rename the time column to timestamp_utc, or to time with --tz")  # fmt: skip
+    if _has_header(head):
+        raise head.refuse("the columns match neither trades nor bars",
+                          "name them timestamp_utc,price,size or timestamp_utc,open,high,low,close,volume"
+                          )  # fmt: skip
+    raise head.refuse("the table has no header and an unknown layout",
+                      "add --format, or a first line such as timestamp_utc,open,high,low,close,volume; if the "
+                      "times are not UTC, use time,open,high,low,close,volume with --tz and --stamp")  # fmt: skip
+
+
+def _databento(head: Head) -> Dialect | None:
+    """Databento's CSV, as downloaded or written by its client: `ts_event` and instrument or record kind."""
+    if "ts_event" not in head.names or not {"rtype", "publisher_id", "instrument_id"} & head.names.keys():
+        return None
+    roles = BAR_ROLES if {"open", "close", "volume"} <= head.names.keys() else ("price", "size")
+    if not set(roles) <= head.names.keys():
+        raise head.refuse("the table has neither trades nor bars", "download trades, tbbo, mbo or ohlcv-1m")
+    extra = ("side", "sequence", "flags", "action", "symbol", "instrument_id", "rtype")
+    columns = {role: head.names[role] for role in (*roles, *extra) if role in head.names}
+    columns["stamp"] = head.names["ts_event"]
+    prices = [head.second[columns[role]] for role in roles[:-1] if columns[role] < len(head.second)]
+    fixed = all("." not in price for price in prices) and any(len(price) >= 7 for price in prices)
+    return _dialect(
+        head, "databento-csv", "databento", columns, stamps=_stamps(head, columns), ends=False, fixed=fixed
+    )
+
+
+def _kibot(head: Head) -> Dialect | None:
+    """No header; US date and clock in two columns; New York time; a bar's stamp names its opening."""
+    if len(head.first) < 4 or not (_US_DATE.fullmatch(head.first[0]) and _CLOCK.fullmatch(head.first[1])):
+        return None
+    shapes = {7: ("", "", *BAR_ROLES), 6: ("", "", "price", "", "", "size"), 4: ("", "", "price", "size")}
+    shape = shapes.get(len(head.first))
+    if shape is None:
+        return None
+    columns = {role: index for index, role in enumerate(shape) if role} | {"stamp": 0, "clock": 1}
+    return _dialect(head, "kibot", "kibot", columns, stamps=Stamps.US, zone=NEW_YORK, ends=False)
+
+
+def _ninjatrader(head: Head) -> Dialect | None:
+    """No header, semicolons, `yyyyMMdd HHmmss`; UTC; a minute's stamp names its END."""
+    if head.delimiter != ";" or not _COMPACT.fullmatch(head.first[0]):
+        if head.delimiter == ";" and re.fullmatch(r"\d{8}", head.first[0]):
+            raise head.refuse("daily bars are too coarse for 30-minute brackets", "export 1-minute bars")
+        return None
+    shapes = {6: ("", *BAR_ROLES), 3: ("", "price", "size"), 5: ("", "price", "", "", "size")}
+    shape = shapes.get(len(head.first))
+    if shape is None:
+        return None
+    columns = {role: index for index, role in enumerate(shape) if role} | {"stamp": 0}
+    return _dialect(head, "ninjatrader", "ninjatrader", columns, stamps=Stamps.COMPACT, zone="UTC", ends=True)
+
+
+def _tradingview(head: Head) -> Dialect | None:
+    """`time,open,high,low,close,…,Volume`; unix or ISO time with an offset; the stamp names the opening."""
+    names = {name: index for index, name in enumerate(head.first)}
+    if head.first[0] != "time" or not {"open", "high", "low", "close"} <= names.keys() or not head.second:
+        return None
+    if "volume" in names or not (_EPOCH.fullmatch(head.second[0]) or _ABSOLUTE.fullmatch(head.second[0])):
+        return None
+    if "Volume" not in names:
+        raise head.refuse(
+            "the Volume column is missing", "show Volume on the chart, then export the data again"
+        )
+    columns = {role: names[role] for role in BAR_ROLES[:4]} | {"volume": names["Volume"], "stamp": 0}
+    return _dialect(head, "tradingview", "tradingview", columns, stamps=_stamps(head, columns), ends=False)
+
+
+def _firstrate(head: Head) -> Dialect | None:
+    """ISO stamp in New York time, then open, high, low, close, volume; the stamp names the opening.
+
+    Without a header the form is nobody's in particular, so the name must say it (`ES_H24_1min.txt`, or
+    FirstRate in it) unless the person does.
+    """
+    name = head.path.name.lower()
+    named = head.told or "firstrate" in name or re.search(r"_(full_)?1min.*\.txt", name) is not None
+    rows = head.second if head.told and _has_header(head) else head.first
+    if not named or len(rows) != 6 or not _ISO.fullmatch(rows[0]):
+        return None
+    columns = {role: index for index, role in enumerate(("stamp", *BAR_ROLES))}
+    return _dialect(head, "firstrate", "firstrate", columns, stamps=Stamps.ISO, zone=NEW_YORK, ends=False,
+                    header=rows is head.second)  # fmt: skip
+
+
+def _generic(head: Head) -> Dialect | None:
+    """Any table with a header that names its columns."""
+    columns = generic_columns(head.names)
+    if columns is None:
+        return None
+    utc = head.first[columns["stamp"]].lower().endswith("_utc")
+    stamps, zone = _stamps(head, columns), "UTC" if utc else None
+    written = _IB.fullmatch(head.second[columns["stamp"]]) if stamps is Stamps.IB else None
+    named = written["zone"] if written else None
+    dialect = _dialect(head, GENERIC, GENERIC, columns, stamps=stamps, zone=named or zone)
+    return replace(dialect, says_utc=utc, written_zone=named)
+
+
+def generic_columns(names: dict[str, int]) -> dict[str, int] | None:
+    """The roles of columns by their names in lower case; None where they are neither trades nor bars."""
+    plain = {name.removesuffix("_utc"): index for name, index in reversed(list(names.items()))}
+    found = {role: index for role, known in NAMES.items() if (index := _first(plain, known)) is not None}
+    if "stamp" not in found:
+        return None
+    kept = ("stamp", "symbol")
+    if set(BAR_ROLES) <= found.keys():
+        kept = (*kept, *BAR_ROLES)
+    elif {"price", "size"} <= found.keys():
+        kept = (*kept, "price", "size", "side", "sequence")
+    else:
+        return None
+    columns = {role: found[role] for role in kept if role in found}
+    if "date" in plain and "time" in plain:
+        columns |= {"stamp": plain["date"], "clock": plain["time"]}
+    return columns
+
+
+def _first(plain: dict[str, int], names: tuple[str, ...]) -> int | None:
+    return next((plain[name] for name in names if name in plain), None)
+
+
+def _stamps(head: Head, columns: dict[str, int]) -> Stamps:
+    """How the first row's stamp is written."""
+    index = columns["stamp"]
+    if not head.second or index >= len(head.second):
+        raise head.refuse("the file has a header and no rows")
+    text = head.second[index]
+    if "clock" in columns:
+        text += " " + head.second[columns["clock"]]
+    forms: list[tuple[re.Pattern[str], Stamps]] = [
+        (_ABSOLUTE, Stamps.ISO_ABSOLUTE), (_ISO, Stamps.ISO), (_COMPACT, Stamps.COMPACT), (_IB, Stamps.IB),
+        (_EPOCH, Stamps.EPOCH),
+    ]  # fmt: skip
+    stamps = next((form for pattern, form in forms if pattern.fullmatch(text)), None)
+    if stamps is None:
+        raise FileRefused(head.path, f"line {head.line + 1}", f"unknown time format {text[:40]!r}",
+                          "write times like 2024-01-02 09:30:00")  # fmt: skip
+    return stamps
+
+
+def _dialect(head: Head, name: str, source: str, columns: dict[str, int], *, stamps: Stamps, zone: str | None = None,
+             ends: bool | None = None, fixed: bool = False, header: bool | None = None) -> Dialect:  # fmt: skip
+    has_header = _has_header(head) if header is None else header
+    return Dialect(name, source, head.delimiter, head.line if has_header else head.line - 1, len(head.first), columns,
+                   stamps, zone, ends, fixed)  # fmt: skip
+
+
+#: In the order in which they are tried: the most particular first.
+TELLERS: dict[str, Callable[[Head], Dialect | None]] = {
+    "databento-csv": _databento,
+    "kibot": _kibot,
+    "ninjatrader": _ninjatrader,
+    "tradingview": _tradingview,
+    "firstrate": _firstrate,
+    GENERIC: _generic,
+}
+
+
+def told(dialect: Dialect, zone: str | None, stamp: str | None) -> Dialect:
+    """The dialect with what the person said of zone and stamps, which goes before what its form suggests."""
+    return replace(
+        dialect, zone=zone or dialect.zone, ends=dialect.ends if stamp is None else stamp == "close"
+    )

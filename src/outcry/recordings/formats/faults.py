@@ -1,0 +1,58 @@
+"""What decoders raise for a bad file, turned into the one error an importer sees.
+
+Rule kept: whatever bytes a file holds, a reader ends in rows or in `FileRefused` naming file and place; the
+decoder's own exception is its cause and never its message alone.
+"""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import databento_dbn
+import zstandard
+
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.arrow import ArrowFault
+
+#: Everything the decoders in use raise for malformed input. RuntimeError and NotImplementedError are
+#: zipfile's, for encrypted members and methods it does not know; DBNError derives from Exception alone.
+DECODER_FAULTS: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    databento_dbn.DBNError,
+    ArrowFault,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    zstandard.ZstdError,
+)
+
+
+@contextmanager
+def refusing(path: Path, place: Callable[[], str] | str = "") -> Generator[None]:
+    """Turn what a decoder raises into `FileRefused`; `place` may be asked for when it happens."""
+    try:
+        yield
+    except FileRefused:
+        raise
+    except PermissionError as fault:
+        raise FileRefused(path, "", "permission denied", "change the permissions of the file") from fault
+    except DECODER_FAULTS as fault:
+        where = place if isinstance(place, str) else place()
+        raise FileRefused(path, where, f"cannot decode the file: {_brief(fault)}",
+                          "the file is damaged or cut short; download it again") from fault  # fmt: skip
+
+
+def _brief(fault: Exception) -> str:
+    """The first line of a decoder's message, short enough for one line and free of control characters."""
+    text = (str(fault) or type(fault).__name__).splitlines()[0][:200]
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

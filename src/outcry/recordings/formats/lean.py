@@ -1,0 +1,110 @@
+"""LEAN's zips of futures: ticks, seconds and minutes of one UTC day, one member an expiry.
+
+A print of size 0 is kept as a row, as LEAN counts it; the fold leaves it out of every level.
+
+Rules kept: times are ms of the UTC day in the member's name, bars are stamped at their start, and grains and
+livestock, which LEAN keeps in dollars, come out in the cents they are quoted in.
+"""
+
+import re
+import zipfile
+from collections.abc import Generator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from pathlib import Path
+
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.delimited import TableReader
+from outcry.recordings.formats.dialects import BAR_ROLES, Dialect
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.reading import FileReading, Tally
+from outcry.recordings.formats.selection import Selection
+from outcry.recordings.formats.stamps import Stamps
+from outcry.recordings.formats.table_text import TextTable
+from outcry.recordings.formats.zips import Members
+from outcry.trades.records import Batch, Quality
+
+_MEMBER = re.compile(
+    r"(?P<day>\d{8})_(?P<root>[a-z0-9]{1,6})_(?P<step>tick|second|minute)_(?P<kind>[a-z]+)"
+    r"(_(?P<month>\d{6}))?(_[a-z]+)*\.csv"
+)
+_COARSE = re.compile(r"[a-z0-9]{1,6}_([a-z]+_)*(hour_|daily_)?trade_\d{6}\.csv")
+#: Kept in dollars, quoted in cents (LEAN symbol-properties: ZC .0025, LE .00025).
+_IN_DOLLARS = frozenset(("ZC", "ZW", "ZS", "ZL", "LE", "HE", "GF"))
+_CENTS = 100
+_QUALITY = {"second": Quality.BARS_1S, "minute": Quality.BARS_1M}
+_TICK_COLUMNS = {"stamp": 0, "price": 1, "size": 2, "suspicious": 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a LEAN zip, by its name."""
+
+    info: zipfile.ZipInfo
+    day: date
+    root: str
+    step: str
+    kind: str
+    month: str | None
+
+    @property
+    def symbol(self) -> str:
+        """The name of its contract, `ES_201312`."""
+        return f"{self.root.upper()}_{self.month}"
+
+
+def members_of(path: Path, infos: list[zipfile.ZipInfo]) -> list[Member] | None:
+    """The members of a LEAN zip in order of name; None for a zip of something else."""
+    found: list[Member] = []
+    for info in sorted(infos, key=lambda one: one.filename):
+        parts = _MEMBER.fullmatch(info.filename.lower())
+        if (
+            _COARSE.fullmatch(info.filename.lower())
+            or "_hour_" in info.filename
+            or "_daily_" in info.filename
+        ):
+            raise FileRefused(path, f"member {info.filename}", "hourly and daily bars are too coarse",
+                              "import the minute or tick files")  # fmt: skip
+        if parts is None:
+            return None
+        try:
+            day = datetime.strptime(parts["day"], "%Y%m%d").replace(tzinfo=UTC).date()
+        except ValueError as fault:
+            raise FileRefused(path, f"member {info.filename}", "the file name has no date") from fault
+        found.append(Member(info, day, parts["root"], parts["step"], parts["kind"], parts["month"]))
+    return found
+
+
+def open_lean(
+    path: Path, size: int, members: list[Member], names: ContractNames, options: ReadOptions
+) -> FileReading | None:
+    """Begin to read a LEAN zip; None where it holds quotes or open interest only."""
+    trades = [member for member in members if member.kind == "trade"]
+    if not trades:
+        return None
+
+    def rows(file: Counted, tally: Tally) -> Generator[Batch]:
+        selection = Selection(path, names, options.contract)
+        archive = Members()
+        for member in trades:
+            yield from _reader(path, member, archive, selection, tally).batches(file)
+        selection.finish(tally.counts.rows)
+
+    return FileReading(path, "lean", "lean", size, rows)
+
+
+def _reader(path: Path, member: Member, archive: Members, selection: Selection, tally: Tally) -> TableReader:
+    inside = f"member {member.info.filename}"
+    tally.place = inside
+    columns = _TICK_COLUMNS if member.step == "tick" else {r: i for i, r in enumerate(("stamp", *BAR_ROLES))}
+    dialect = Dialect("lean", "lean", ",", 0, 6, columns, Stamps.MS_OF_DAY, ends=False,
+                      scale=_CENTS if member.root.upper() in _IN_DOLLARS else 1,
+                      quality=_QUALITY.get(member.step), zero_sizes=True,
+                      day_ns=int(datetime.combine(member.day, time(), UTC).timestamp()) * 10**9)  # fmt: skip
+    table = TextTable(path, lambda file: archive.open(file, member.info.filename), ",", 6, 0, inside)
+    if member.month:
+        contract = selection.names.contract(member.symbol, member.day)
+    else:
+        contract = selection.named_by_file(member.day)
+    return TableReader(table, dialect, selection, tally, contract=contract)

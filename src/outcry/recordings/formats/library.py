@@ -1,0 +1,133 @@
+"""The library of files: tells what a file is and begins to read it (`ports.files.Library`).
+
+Rule kept: content goes before name. A file is read by its first bytes whatever it is called, and a format the
+person names is refused where the bytes are those of another.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from outcry.market.instruments import Universe
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.archive import (
+    GZIP_MAGIC,
+    ZSTD_MAGIC,
+    Counted,
+    is_skippable,
+    plain,
+    read_exactly,
+)
+from outcry.recordings.formats.dbn import open_dbn
+from outcry.recordings.formats.dbn_header import DBN_MAGIC, DBZ_MAGIC
+from outcry.recordings.formats.delimited import open_table
+from outcry.recordings.formats.dialects import TELLERS
+from outcry.recordings.formats.faults import refusing
+from outcry.recordings.formats.lean import members_of, open_lean
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.parquet import open_parquet
+from outcry.recordings.formats.rdata import is_named_so, refuse_rdata
+from outcry.recordings.formats.reading import FileReading
+from outcry.recordings.formats.scid import open_scid
+from outcry.recordings.formats.zips import list_members
+
+#: Names for `--format`.
+FORMATS = ("dbn", "scid", "lean", "parquet", *TELLERS)
+#: What a folder is searched for.
+SUFFIXES = frozenset((".dbn", ".dbz", ".zst", ".scid", ".zip", ".csv", ".txt", ".gz", ".parquet"))
+#: Plain bytes looked at to tell a format.
+HEAD = 1 << 16
+_PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
+
+
+class FileLibrary:
+    """Implements `ports.files.Library`."""
+
+    def expand(self, path: Path) -> list[Path]:
+        """The files below a folder that could hold market data, in order of name; the file itself for a file.
+
+        Links are not followed and hidden names are passed over. Raise `FileRefused` where there is nothing.
+        """
+        if not path.is_dir():
+            with refusing(path):
+                Counted(path).close()
+            return [path]
+        found = sorted(_walk(path))
+        if not found:
+            raise FileRefused(path, "", "the folder has no market data files",
+                              f"their names end in {', '.join(sorted(SUFFIXES))}")  # fmt: skip
+        return found
+
+    def open(self, path: Path, universe: Universe, options: ReadOptions) -> FileReading | None:
+        """Begin to read; None where the file is recognised as holding no trades (quotes, definitions)."""
+        if options.format is not None and options.format not in FORMATS:
+            raise FileRefused(path, "--format", f"unknown format {options.format[:40]!r}",
+                              f"supported formats: {', '.join(FORMATS)}")  # fmt: skip
+        with refusing(path):
+            return _open(path, ContractNames(universe), options)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    def give_up(fault: OSError) -> None:
+        raise FileRefused(
+            fault.filename or folder, "", f"cannot read the folder ({fault.strerror})"
+        ) from fault
+
+    for place, folders, files in os.walk(folder, onerror=give_up):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in files:
+            file = Path(place, name)
+            known = file.suffix.lower() in SUFFIXES or is_named_so(file)
+            if not name.startswith(".") and known and not file.is_symlink():
+                yield file
+
+
+def _open(path: Path, names: ContractNames, options: ReadOptions) -> FileReading | None:
+    with Counted(path) as file:
+        refuse_rdata(path, read_exactly(file, HEAD))
+    with Counted(path) as file:
+        raw = read_exactly(file, 16)
+        packed = _packed(raw)
+        head = read_exactly(plain(file), HEAD) if packed else raw + read_exactly(file, HEAD - len(raw))
+        kind = _kind(path, raw, head, packed=packed)
+        if options.format is not None and not _suits(options.format, kind):
+            raise FileRefused(path, "byte 0", f"not a {options.format} file: its content is {kind}",
+                              "omit --format")  # fmt: skip
+        if kind == "zip":
+            members = members_of(path, list_members(file))
+            if members is None:
+                raise FileRefused(path, "", "the files in the archive are not LEAN files",
+                                  "unpack the archive and import its files")  # fmt: skip
+            return open_lean(path, file.size, members, names, options)
+    if kind == "dbn":
+        return open_dbn(path, names, options)
+    if kind == "scid":
+        return open_scid(path, names, options)
+    if kind == "parquet":
+        return open_parquet(path, names, options)
+    return open_table(path, file.size, head, names, options)
+
+
+def _packed(raw: bytes) -> bool:
+    return raw.startswith(_PACKED) or (is_skippable(raw) and raw[8:11] != DBZ_MAGIC)
+
+
+def _kind(path: Path, raw: bytes, head: bytes, *, packed: bool) -> str:
+    """What the bytes are: dbn, scid, parquet, zip or text."""
+    if head.startswith(DBN_MAGIC) or (is_skippable(raw) and raw[8:11] == DBZ_MAGIC):
+        return "dbn"
+    if packed and head.startswith((*_PACKED, b"PK\x03\x04", b"PK\x05\x06")):
+        raise FileRefused(
+            path, "byte 0", "an archive inside an archive is not supported", "unpack the outer one first"
+        )
+    if not head:
+        raise FileRefused(path, "byte 0", "the archive is empty")
+    magics = {b"SCID": "scid", b"PAR1": "parquet", b"PK\x03\x04": "zip", b"PK\x05\x06": "zip"}
+    kind = magics.get(head[:4], "text")
+    if kind != "text" and packed:
+        raise FileRefused(path, "byte 0", f"compressed {kind} files are not supported", "unpack it first")
+    return kind
+
+
+def _suits(wanted: str, kind: str) -> bool:
+    return wanted == kind or (wanted == "lean" and kind == "zip") or (kind == "text" and wanted in TELLERS)

@@ -1,0 +1,93 @@
+"""Which contract a name in a file means.
+
+Rule kept: trades belong to the contract they were made in, so a micro is itself here (only levels are its
+parent's); a one-digit year is that of the nearest contract not yet expired when the trades were made, never
+one that had ended.
+"""
+
+import re
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+
+from outcry.market.instruments import MONTH_CODES, Contract, Universe
+from outcry.market.symbols import Named, read_symbol
+
+#: An expiry worked out from rules may be off by a holiday; trades a few days past it are still of that one.
+EXPIRY_SLACK = timedelta(days=5)
+
+SPREAD = "trades of spreads and combinations"
+OPTION = "trades of options"
+UNKNOWN_PRODUCT = "trades of products not in the universe"
+CONTINUOUS = "trades of continuous symbols"
+
+_OPTION = re.compile(r"\S+\s+[CP]-?\d")
+_ROOT_FIRST = re.compile(rf"(?P<root>[A-Z0-9]{{2,4}})[_-](?P<code>[{MONTH_CODES}])(?P<year>\d{{2}}|\d{{4}})")
+
+
+@dataclass(slots=True)
+class ContractNames:
+    """Reads the names of one universe. Remembers each name, so a batch costs one look-up."""
+
+    universe: Universe
+    _roots: dict[str, str] = field(default_factory=dict[str, str])
+    _known: dict[tuple[str, date], Contract | str] = field(
+        default_factory=dict[tuple[str, date], Contract | str]
+    )
+
+    def __post_init__(self) -> None:
+        for product in self.universe.products.values():
+            self._roots.update(dict.fromkeys((*product.aliases, product.root), product.root))
+
+    def contract(self, name: str, near: date) -> Contract | str:
+        """The contract of a symbol as of a date on which it traded, or why it is none of ours."""
+        key = (name, near)
+        if key not in self._known:
+            self._known[key] = self._contract(name, near)
+        return self._known[key]
+
+    def _contract(self, name: str, near: date) -> Contract | str:
+        text = name.strip()
+        named = read_symbol(text)
+        if named is None:
+            return _why_not(text)
+        root = self._roots.get(named.name)
+        if named.vendor == "projectx":
+            products = self.universe.products.values()
+            root = next((p.root for p in products if named.name in (p.projectx, p.root)), None)
+        if root is None:
+            return UNKNOWN_PRODUCT
+        if named.month is None:
+            return CONTINUOUS
+        if not self.universe.products[root].lists(named.month):
+            return UNKNOWN_PRODUCT
+        return Contract(root, self._year(root, named, named.month, near), named.month)
+
+    def _year(self, root: str, named: Named, month: int, near: date) -> int:
+        if named.digits == 4:
+            return named.year
+        if named.digits == 2:
+            centuries = range(near.year // 100 * 100 - 100, near.year + 200, 100)
+            return min((c + named.year for c in centuries), key=lambda year: abs(year - near.year))
+        return self.universe.next_to_end(root, month, named.year, near - EXPIRY_SLACK).year
+
+    def in_file_name(self, path: Path, near: date) -> Contract | None:
+        """The contract a file is named after: `ESZ26_FUT_CME.scid`, `6EH4_1min_….csv.gz`, `ES_H24_1min.txt`,
+        `ES 12-26.Last.txt`. None where the name tells none."""
+        name = path.name.upper()
+        candidates = [name.split(".")[0], re.split(r"[._]", name)[0], *re.split(r"[^A-Z0-9]+", name)[:3]]
+        if found := _ROOT_FIRST.match(name):
+            candidates.append("".join(found.groups()))
+        for text in candidates:
+            contract = self.contract(text, near) if re.search(r"\d", text) else UNKNOWN_PRODUCT
+            if isinstance(contract, Contract):
+                return contract
+        return None
+
+
+def _why_not(text: str) -> str:
+    if _OPTION.match(text):
+        return OPTION
+    if "-" in text or ":" in text:
+        return SPREAD
+    return UNKNOWN_PRODUCT

@@ -1,0 +1,132 @@
+"""Parquet files of trades or bars, read in batches of rows.
+
+The columns are found by the names that tables of text go by (`dialects.NAMES`).
+
+Rules kept: a naive time needs `--tz`, whole numbers are epoch times UTC; decimals stay exact, and a float is
+taken for the one number of nine decimals it is nearest to; what the footer claims is bounded before it is
+acted on.
+"""
+
+import io
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.archive import RATIO_FREE, RATIO_LIMIT, Counted, Unclosed
+from outcry.recordings.formats.arrow import RecordBatch, pa, pq
+from outcry.recordings.formats.delimited import TableReader, demand
+from outcry.recordings.formats.dialects import BAR_ROLES, Dialect, generic_columns, told
+from outcry.recordings.formats.faults import refusing
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.reading import FileReading, Tally
+from outcry.recordings.formats.selection import Selection
+from outcry.recordings.formats.stamps import Stamps
+from outcry.trades.records import Batch
+
+BATCH_ROWS = 100_000
+#: A footer of thousands of row groups stays below this.
+FOOTER_LIMIT = 64 << 20
+_DATABENTO = {"rtype", "publisher_id", "instrument_id"}
+_DATABENTO_EXTRA = ("side", "sequence", "flags", "action", "symbol", "instrument_id", "rtype")
+
+
+class ParquetTable:
+    """The rows of a Parquet file, as `delimited.TableReader` reads them."""
+
+    inside = ""
+
+    def __init__(self, path: Path, names: list[str]) -> None:
+        self.path, self._names = path, names
+
+    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield batches of the wanted columns, with the number of rows before each."""
+        names = [self._names[index] for index in wanted]
+        before = 0
+        with refusing(self.path, lambda: self.place(before)):
+            for batch in _open(file).iter_batches(BATCH_ROWS, columns=names, use_threads=False):
+                if batch.num_rows:
+                    yield before, batch.select(names)
+                    before += batch.num_rows
+
+    def place(self, row: int) -> str:
+        """A row, counted from 1."""
+        return f"row {row + 1:,}"
+
+
+def open_parquet(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
+    """Begin to read a Parquet file."""
+    with Counted(path) as file:
+        reader = _open(file)
+        dialect = told(_dialect(path, reader.schema_arrow), options.tz, options.stamp)
+    demand(path, dialect, options)
+    table = ParquetTable(path, reader.schema_arrow.names)
+
+    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
+        selection = Selection(path, names, options.contract)
+        yield from TableReader(table, dialect, selection, tally).batches(opened)
+        selection.finish(tally.counts.rows)
+
+    return FileReading(path, dialect.format, dialect.source, file.size, rows)
+
+
+def _open(file: Counted) -> Any:
+    """Open the file once its footer has been found to be no larger than it can be."""
+    file.seek(max(0, file.size - 8))
+    tail = file.read(8) or b""
+    if tail[4:] != b"PAR1":
+        raise FileRefused(
+            file.path, "the end", "the file has no footer; it is cut short", "download it again"
+        )
+    length = int.from_bytes(tail[:4], "little")
+    if length > min(FOOTER_LIMIT, file.size - 12):
+        raise FileRefused(file.path, "the end", f"the footer length of {length:,} bytes is too large",
+                          "the file is damaged; download it again")  # fmt: skip
+    file.seek(0)
+    reader = pq.ParquetFile(io.BufferedReader(Unclosed(file)))
+    claimed = max(reader.metadata.num_rows, _unpacked_bytes(reader.metadata))
+    if claimed > RATIO_FREE and claimed > RATIO_LIMIT * file.size:
+        raise FileRefused(file.path, "the footer", f"it states {claimed:,} rows or bytes, but the file is far smaller",
+                          "market data does not compress like this; the file is not read")  # fmt: skip
+    return reader
+
+
+def _unpacked_bytes(metadata: Any) -> int:
+    return sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups))
+
+
+def _dialect(path: Path, schema: Any) -> Dialect:
+    names: list[str] = schema.names
+    lower = {name.lower(): index for index, name in reversed(list(enumerate(names)))}
+    databento = "ts_event" in lower and bool(lower.keys() & _DATABENTO)
+    columns = generic_columns(lower)
+    if columns is None:
+        raise FileRefused(path, "the schema", "the columns match neither trades nor bars",
+                          "name them ts, price, size or ts, open, high, low, close, volume")  # fmt: skip
+    if databento:
+        columns |= {role: lower[role] for role in _DATABENTO_EXTRA if role in lower} | {
+            "stamp": lower["ts_event"]
+        }
+    columns.pop("clock", None)
+    utc = names[columns["stamp"]].lower().endswith("_utc")
+    kind = schema.field(columns["stamp"]).type
+    prices = [schema.field(columns[role]).type for role in (*BAR_ROLES[:4], "price") if role in columns]
+    return Dialect(
+        "parquet", "databento" if databento else "parquet", "", 0, len(names), columns, _stamps(path, kind),
+        zone="UTC" if utc else None,
+        ends=False if databento else None,
+        says_utc=utc,
+        fixed=databento and all(pa.types.is_integer(price) for price in prices),
+    )  # fmt: skip
+
+
+def _stamps(path: Path, kind: Any) -> Stamps:
+    if pa.types.is_timestamp(kind):
+        return Stamps.TIMESTAMP_ABSOLUTE if kind.tz else Stamps.TIMESTAMP
+    if pa.types.is_integer(kind):
+        return Stamps.EPOCH
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return Stamps.ISO
+    raise FileRefused(
+        path, "the schema", f"the times have the type {kind}", "use timestamps with a time zone"
+    )

@@ -1,0 +1,78 @@
+"""Prices kept as floats, as exact ones.
+
+Rules kept: a float that stands within its own precision of a tick is that tick; any other keeps its value,
+so that it is counted as off the tick and not rounded onto it. A multiplier is a power of ten under which
+prices are ticks, and one tick apart somewhere: 165,575 is a price of ES, but it is also 1,655.75 times 100.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.units import PRICE_SCALE, price_text
+from outcry.recordings.file_model import FileRefused
+
+#: Tried in this order; Sierra keeps some products as whole numbers of a hundredth, or of a millionth.
+_POWERS = (0, -1, -2, -3, -4, -5, -6, -7, 1, 2, 3)
+_ON_TICK = 0.999
+#: Beyond this the units of 10⁻⁹ no longer fit 64 bits.
+_LARGEST = 9e9
+
+
+class PriceScale:
+    """A multiplier and a tick."""
+
+    def __init__(self, multiplier: float, tick_e9: int) -> None:
+        self.multiplier, self.tick_e9 = multiplier, tick_e9
+
+    def possible(self, stored: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Whether a stored price is a number that 64 bits of 10⁻⁹ hold."""
+        return np.isfinite(stored) & (np.abs(stored) < np.float32(_LARGEST / self.multiplier))
+
+    def ticks(self, stored: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The nearest tick of each stored price, and whether the float cannot be told from it."""
+        prices = stored.astype(np.float64) * self.multiplier
+        nearest = np.rint(prices * (PRICE_SCALE / self.tick_e9))
+        precision = np.spacing(np.abs(stored)).astype(np.float64) * self.multiplier
+        near = np.abs(prices - nearest * (self.tick_e9 / PRICE_SCALE)) <= precision
+        return nearest.astype(np.int64), near
+
+    def price_e9(self, stored: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Units of 10⁻⁹, exact on the tick."""
+        nearest, near = self.ticks(stored)
+        between = np.rint(stored.astype(np.float64) * self.multiplier * PRICE_SCALE).astype(np.int64)
+        return np.where(near, nearest * self.tick_e9, between)
+
+
+def tell_multiplier(stored: NDArray[np.float32], tick_e9: int, path: Path) -> float:
+    """Find the power of ten that makes prices of what is stored; refuse where none does."""
+    usable = stored[np.isfinite(stored) & (np.abs(stored) < 1e12)]
+    fitting: list[float] = []
+    for power in _POWERS:
+        multiplier = float(10.0**power)
+        fits, one_apart = _judge(usable, multiplier, tick_e9)
+        if one_apart:
+            return multiplier
+        if fits:
+            fitting.append(multiplier)
+    if not fitting:
+        raise FileRefused(path, "", f"no power of ten makes the prices multiples of {price_text(tick_e9)}",
+                          "check the contract in the file name")  # fmt: skip
+    return fitting[0]
+
+
+def plain_prices(stored: NDArray[np.float32], tick_e9: int) -> bool:
+    """Whether what is stored can only be the prices themselves: two of them are one tick apart."""
+    return _judge(stored[np.isfinite(stored)], 1.0, tick_e9)[1]
+
+
+def _judge(stored: NDArray[np.float32], multiplier: float, tick_e9: int) -> tuple[bool, bool]:
+    """Whether a multiplier makes prices of what is stored, and whether they come as near as one tick."""
+    if not len(stored) or np.abs(stored).max() * multiplier > _LARGEST:
+        return False, False
+    nearest, near = PriceScale(multiplier, tick_e9).ticks(stored)
+    if np.count_nonzero(near) < _ON_TICK * len(stored):
+        return False, False
+    steps = np.diff(np.unique(nearest[near]))
+    return True, bool(len(steps)) and int(np.gcd.reduce(steps)) == 1

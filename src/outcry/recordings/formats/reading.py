@@ -1,0 +1,62 @@
+"""One file being read: its counts, its progress, and the guard that lets no decoder's exception out.
+
+Rule kept: `batches` may be called again and begins anew; the file is closed when it ends, however it ends.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outcry.recordings.file_model import FileRefused, ReadCounts
+from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.faults import refusing
+from outcry.trades.records import Batch
+
+
+@dataclass(slots=True)
+class Tally:
+    """How far a reader has come: what it passed over, and its `place` in the words of an error (`record 12`)."""
+
+    counts: ReadCounts
+    place: str = ""
+
+
+Rows = Callable[[Counted, Tally], Generator[Batch]]
+
+
+@dataclass(slots=True)
+class FileReading:
+    """A file whose format is known. `rows` yields its batches from the opened file."""
+
+    path: Path
+    format: str
+    source: str
+    bytes_total: int
+    rows: Rows = field(repr=False)
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    covered: tuple[tuple[int, int], ...] = ()
+    replaces: bool = False
+    _file: Counted | None = field(default=None, repr=False)
+
+    @property
+    def bytes_read(self) -> int:
+        """Progress in bytes of the file on disk."""
+        return min(self._file.position, self.bytes_total) if self._file else 0
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows in file order; raise `FileRefused`, also for a file that turns out to hold none."""
+        self.counts.rows = 0
+        self.counts.skipped.clear()
+        tally = Tally(self.counts)
+        with refusing(self.path, lambda: tally.place), closing(Counted(self.path)) as file:
+            self._file = file
+            # closed before the file is: a thread may be reading ahead in it
+            with closing(self.rows(file, tally)) as batches:
+                for batch in batches:
+                    if len(batch.rows):
+                        self.counts.rows += len(batch.rows)
+                        yield batch
+            if not self.counts.rows and not self.counts.skipped:
+                raise FileRefused(self.path, "", "the file has no records")
+            file.position = file.size

@@ -1,0 +1,235 @@
+"""Sierra Chart's intraday files (`.scid`): ticks, or bars of one second or one minute.
+
+Layout (Sierra's `IntradayRecord.h`): a header of 56 bytes, then records of 40. Times are µs since 1899-12-30
+UTC of which the µs digits only keep records apart, so 1 ms is what they are worth. Prices are float32, in some
+files multiplied by a power of ten.
+
+Rule kept: a price is put on the tick only where float32 cannot tell the two apart; any other is passed on as
+it stands, for the importer to count.
+"""
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MS
+from outcry.recordings.file_model import FileRefused, ReadOptions
+from outcry.recordings.formats.archive import Counted, fill
+from outcry.recordings.formats.bar_checks import bar_length, refuse_broken_bars, refuse_repeats
+from outcry.recordings.formats.naming import ContractNames
+from outcry.recordings.formats.price_scale import PriceScale, plain_prices, tell_multiplier
+from outcry.recordings.formats.reading import FileReading, Tally
+from outcry.recordings.formats.selection import Selection
+from outcry.trades.records import BAR, TRADE, Batch, Quality
+
+HEADER = np.dtype(
+    [("magic", "S4"), ("header_size", "<u4"), ("record_size", "<u4"), ("version", "<u2"), ("unused", "<u2"),
+     ("start_index", "<u4"), ("reserve", "V36")]
+)  # fmt: skip
+RECORD = np.dtype(
+    [("at", "<i8"), ("open", "<f4"), ("high", "<f4"), ("low", "<f4"), ("close", "<f4"), ("trades", "<u4"),
+     ("volume", "<u4"), ("bid_volume", "<u4"), ("ask_volume", "<u4")]
+)  # fmt: skip
+#: µs from 1899-12-30 to 1970-01-01.
+EPOCH_US = 2_209_161_600_000_000
+LATEST_MS = 4_102_444_800_000
+#: Open of a tick: 0, or that it is the first or the last part of a trade reported in parts.
+FIRST_PART = np.float32(-1.99900095e37)
+LAST_PART = np.float32(-1.99900197e37)
+CHUNK_RECORDS = 100_000
+SAMPLE_RECORDS = 50_000
+#: Trades after which a file that is still being written is taken for what it looks like.
+ENOUGH_TRADES = 200
+
+#: Whose record of the market such files are.
+SOURCE = "sierra"
+QUOTES = "quotes without a trade"
+NO_PRICE = "invalid prices"
+PARTIAL = "partial last record"
+
+Records = NDArray[Any]
+
+
+def open_scid(path: Path, names: ContractNames, options: ReadOptions) -> FileReading:
+    """Begin to read a Sierra Chart file; its contract is in its name."""
+    with Counted(path) as file:
+        start = read_header(file)
+        sample = read_sample(file, start)
+    if not len(sample):
+        raise FileRefused(path, f"byte {start}", "the file has a header and no complete record")
+    selection = Selection(path, names, options.contract)
+    contract = selection.named_by_file(_day(sample[0], path))
+
+    def rows(opened: Counted, tally: Tally) -> Generator[Batch]:
+        tick_e9 = names.universe.products[contract.root].tick_e9
+        return _read(opened, ScidDecoder(path, contract, tick_e9, sample, tally), tally)
+
+    return FileReading(path, "scid", SOURCE, file.size, rows)
+
+
+def read_header(file: Counted) -> int:
+    """Check the header; return where the records begin. Raises `FileRefused`."""
+    raw = file.read(HEADER.itemsize) or b""
+    if len(raw) < HEADER.itemsize:
+        raise FileRefused(file.path, f"byte {len(raw)}", "the file ends inside its header")
+    header = np.frombuffer(raw, HEADER)[0]
+    if header["magic"] != b"SCID":
+        raise FileRefused(file.path, "byte 0", "not a Sierra Chart file: it does not start with `SCID`")
+    if header["record_size"] != RECORD.itemsize:
+        raise FileRefused(file.path, "byte 8", f"the file has records of {header['record_size']} bytes",
+                          f"only records of {RECORD.itemsize} bytes are supported")  # fmt: skip
+    start = int(header["header_size"])
+    if not HEADER.itemsize <= start <= 4096:
+        raise FileRefused(
+            file.path, "byte 4", f"the header length of {start:,} bytes is invalid", "the file is damaged"
+        )
+    return start
+
+
+def read_sample(file: Counted, start: int) -> Records:
+    """Records of the beginning and the end, from which the scale of prices and the kind of records are told."""
+    whole = max(0, file.size - start) // RECORD.itemsize
+    parts: list[Records] = []
+    for first in sorted({0, max(0, whole - SAMPLE_RECORDS)}):
+        file.seek(start + first * RECORD.itemsize)
+        buffer = memoryview(bytearray(min(whole, SAMPLE_RECORDS) * RECORD.itemsize))
+        got = fill(file, buffer)
+        parts.append(np.frombuffer(buffer[: got // RECORD.itemsize * RECORD.itemsize], RECORD))
+    return np.concatenate(parts)
+
+
+def is_telling(sample: Records, tick_e9: int) -> bool:
+    """Whether records already tell the scale of prices and whether they are ticks or bars, however the file goes on."""
+    traded = sample[sample["volume"] > 0]
+    if len(traded) >= ENOUGH_TRADES:
+        return True
+    bars = traded[~_plain_tick(traded) & ~_flat(traded)]
+    kind_known = bool(_plain_tick(traded).any()) or len(np.unique(bars["at"])) > 1
+    return kind_known and plain_prices(traded["close"], tick_e9)
+
+
+def unix_ns(records: Records) -> NDArray[np.int64]:
+    """Times of records, in ns UTC to the millisecond."""
+    return (records["at"] - EPOCH_US) // 1_000 * NANOS_PER_MS
+
+
+def _plain_tick(records: Records) -> Records:
+    """Whether a record says by its Open that it is a tick."""
+    opens = records["open"]
+    return (records["trades"] == 1) & ((opens == 0) | (opens == FIRST_PART) | (opens == LAST_PART))
+
+
+def _flat(records: Records) -> Records:
+    """Whether a record may be a tick as well as a bar: one trade, one price."""
+    same = (records["open"] == records["high"]) & (records["high"] == records["low"])
+    return (records["trades"] == 1) & same & (records["low"] == records["close"])
+
+
+def _day(record: Any, path: Path) -> Any:
+    days = (int(record["at"]) - EPOCH_US) // 86_400_000_000
+    if not 0 <= days < 47_482:
+        raise FileRefused(path, "record 1", "the timestamp is out of range", "the file is damaged")
+    return np.datetime64(days, "D").item()
+
+
+def _read(file: Counted, decoder: "ScidDecoder", tally: Tally) -> Generator[Batch]:
+    """A file from its first record to its last whole one."""
+    start = read_header(file)
+    file.seek(start)
+    whole, rest = divmod(file.size - start, RECORD.itemsize)
+    buffer = memoryview(bytearray(CHUNK_RECORDS * RECORD.itemsize))
+    number = 0
+    while number < whole:
+        got = fill(file, buffer[: (whole - number) * RECORD.itemsize]) // RECORD.itemsize
+        if not got:
+            raise FileRefused(file.path, f"record {number + 1:,}", "the file shrank while it was read")
+        yield from decoder.decode(np.frombuffer(buffer, RECORD, got), number)
+        number += got
+    tally.counts.skip(PARTIAL, 1 if rest else 0)
+
+
+class ScidDecoder:
+    """Turns records into batches of ticks and of bars.
+
+    sample: records from which the scale of prices and the kind of records are told; raises `FileRefused` where they
+    are no prices of the contract. bars: how long bars are, where it is known; else the first ones tell.
+    """
+
+    def __init__(
+        self, path: Path, contract: Contract, tick_e9: int, sample: Records, tally: Tally, bars: Quality | None = None
+    ) -> None:  # fmt: skip
+        self._path, self._contract, self._tally, self._counts = path, contract, tally, tally.counts
+        traded = sample[sample["volume"] > 0]
+        multiplier = tell_multiplier(traded["close"], tick_e9, path)
+        self._scale = PriceScale(multiplier, tick_e9)
+        ticks = _plain_tick(traded)
+        #: Where no record says that it is a tick, a flat one among bars is a bar of one trade.
+        self._flat_is_tick = bool(ticks.any()) or bool(_flat(traded).all())
+        self.bars = bars
+        self._last: int | None = None
+
+    def are_bars(self, records: Records) -> NDArray[np.bool_]:
+        """Which records are bars with a volume."""
+        ticks = _plain_tick(records)
+        return (records["volume"] > 0) & ~(ticks | _flat(records) if self._flat_is_tick else ticks)
+
+    def decode(self, records: Records, number: int) -> Iterator[Batch]:
+        """Yield the rows of records that follow the `number` records before them; raise `FileRefused`."""
+        self._tally.place = f"record {number + 1:,}"
+        ms = (records["at"] - EPOCH_US) // 1_000
+        wrong = np.flatnonzero((ms < 0) | (ms >= LATEST_MS))
+        if len(wrong):
+            raise FileRefused(self._path, f"record {number + 1 + int(wrong[0]):,}", "the timestamp is out of range",
+                              "the file is damaged")  # fmt: skip
+        traded = records["volume"] > 0
+        finite = self._scale.possible(records["close"])
+        self._counts.skip(QUOTES, int(np.count_nonzero(~traded)))
+        self._counts.skip(NO_PRICE, int(np.count_nonzero(traded & ~finite)))
+        bars = self.are_bars(records)
+        for quality, chosen in ((Quality.TICKS, traded & finite & ~bars), (None, finite & bars)):
+            numbers = np.flatnonzero(chosen)
+            if len(numbers):
+                part, at = records[numbers], ms[numbers] * NANOS_PER_MS
+                if quality is None:
+                    yield Batch(
+                        self._contract, *self._bars(part, at, numbers + number + 1), self._tally.place
+                    )
+                else:
+                    yield Batch(self._contract, quality, self._trades(part, at), self._tally.place)
+
+    def _trades(self, records: Records, at: NDArray[np.int64]) -> Records:
+        rows = np.zeros(len(records), TRADE)
+        rows["ts_event"] = at
+        rows["price"] = self._scale.price_e9(records["close"])
+        rows["size"] = records["volume"]
+        buys, sells = records["ask_volume"] > 0, records["bid_volume"] > 0
+        rows["side"] = np.where(buys & ~sells, b"B", np.where(sells & ~buys, b"A", b"N"))
+        return rows
+
+    def _bars(self, records: Records, at: NDArray[np.int64], numbers: Records) -> tuple[Quality, Records]:
+        def place(row: int) -> str:
+            return f"record {int(numbers[row]):,}"
+
+        rows = np.zeros(len(records), BAR)
+        rows["ts_event"], rows["volume"] = at, records["volume"]
+        for name in ("open", "high", "low", "close"):
+            column = records[name]
+            odd = np.flatnonzero(~self._scale.possible(column))
+            if len(odd):
+                raise FileRefused(
+                    self._path,
+                    place(int(odd[0])),
+                    f"a bar's {name} is not a valid price",
+                    "the file is damaged",
+                )
+            rows[name] = self._scale.price_e9(column)
+        refuse_broken_bars(rows, self._path, place)
+        if self.bars is None:
+            self.bars = bar_length(at, self._path, place(0))
+        refuse_repeats(at, self._last, self._path, place)
+        self._last = int(at[-1])
+        return self.bars, rows

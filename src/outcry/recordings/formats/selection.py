@@ -1,0 +1,67 @@
+"""What `--contract` means for a file.
+
+Rule kept: in a file that names its contracts it selects one of them; in a file that does not it names the
+one the file is about. It never overrules what a file says of itself.
+"""
+
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from outcry.market.instruments import Contract
+from outcry.recordings.file_model import FileRefused, ReadCounts
+from outcry.recordings.formats.naming import ContractNames
+
+OTHER_CONTRACT = "rows of other contracts than --contract"
+
+
+@dataclass(slots=True)
+class Selection:
+    """The contract the person named, if one was, and which contracts the file turned out to hold."""
+
+    path: Path
+    names: ContractNames
+    text: str | None
+    _seen: set[Contract] = field(default_factory=set[Contract])
+    _given: Contract | None = None
+
+    def given(self, near: date) -> Contract | None:
+        """The contract of `--contract`, its year told by a date of the data."""
+        if self.text is not None and self._given is None:
+            contract = self.names.contract(self.text, near)
+            if not isinstance(contract, Contract):
+                raise FileRefused(self.path, "--contract", f"unknown contract {self.text[:40]!r}",
+                                  "use a symbol such as ESZ3 or ESZ2013")  # fmt: skip
+            self._given = contract
+        return self._given
+
+    def admits(self, contract: Contract, near: date, rows: int, counts: ReadCounts) -> bool:
+        """Whether rows of a contract are wanted; those that are not are counted."""
+        given = self.given(near)
+        if given is None or given == contract:
+            self._seen.add(contract)
+            return True
+        if len(self._seen) < 100:
+            self._seen.add(contract)
+        counts.skip(OTHER_CONTRACT, rows)
+        return False
+
+    def finish(self, rows: int) -> None:
+        """Refuse a file of which nothing was selected because it holds other contracts."""
+        if self._given is not None and not rows and self._seen:
+            held = ", ".join(sorted(c.key for c in self._seen)[:5])
+            raise FileRefused(self.path, "", f"the file has {held}, not {self._given.key}",
+                              "correct or omit --contract")  # fmt: skip
+
+    def named_by_file(self, near: date) -> Contract:
+        """The contract of a file whose rows name none: by its own name or by the person; refused if neither
+        tells, or if they disagree."""
+        by_name, given = self.names.in_file_name(self.path, near), self.given(near)
+        if by_name is not None and given is not None and by_name != given:
+            raise FileRefused(self.path, "", f"the file name says {by_name.key}, but --contract is {given.key}",
+                              "correct one of the two")  # fmt: skip
+        contract = given or by_name
+        if contract is None:
+            raise FileRefused(self.path, "", "cannot tell which contract this is",
+                              "add --contract, for example --contract ESZ3")  # fmt: skip
+        return contract

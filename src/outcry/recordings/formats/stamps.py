@@ -1,0 +1,164 @@
+"""Stamps as written in files, as nanoseconds UTC.
+
+Rule kept: a naive stamp becomes a time only through a zone that the file or the person named. An hour that a
+zone has twice is told apart by the order of rows; one that it never has is refused.
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.units import NANOS_PER_DAY, NANOS_PER_HOUR, NANOS_PER_MS
+from outcry.recordings.formats.arrow import Array, ArrowInvalid, pa, pc
+from outcry.recordings.formats.cells import BadCell, convert, refuse_nulls, whole
+
+#: Times outside 1980 to 2100 are no times of trades: they are numbers of another unit.
+EARLIEST_NS = 315_532_800 * 1_000_000_000
+LATEST_NS = 4_102_444_800 * 1_000_000_000
+#: Going back by more than this inside an hour that occurs twice means its second passage has begun.
+_SECOND_PASSAGE = NANOS_PER_HOUR // 2
+
+
+class Stamps(StrEnum):
+    """How a file writes its stamps."""
+
+    ISO = "iso"  # 2024-01-02 09:30:00[.123], naive
+    ISO_ABSOLUTE = "iso with offset"  # …Z, …+00:00
+    EPOCH = "epoch"  # whole seconds, ms, µs or ns since 1970
+    US = "us"  # 01/02/2024 and 09:30[:00]
+    IB = "ib"  # 20240102 09:30:00, one blank or two, perhaps with a zone's name
+    COMPACT = "compact"  # 20240102 093000[ 1234567]
+    TIMESTAMP = "timestamp"  # a typed column without a zone
+    TIMESTAMP_ABSOLUTE = "timestamp with zone"
+    MS_OF_DAY = "ms of day"  # LEAN: the date stands in the name
+
+    @property
+    def naive(self) -> bool:
+        """Whether a zone must be known."""
+        return self in (Stamps.ISO, Stamps.US, Stamps.IB, Stamps.COMPACT, Stamps.TIMESTAMP)
+
+
+class LocalTime:
+    """Naive stamps of one file in one zone, in file order."""
+
+    def __init__(self, zone: str) -> None:
+        self.zone = zone
+        self._last = np.iinfo(np.int64).min
+        self._second = False
+
+    def utc(self, naive: Array) -> NDArray[np.int64]:
+        """Nanoseconds UTC of naive stamps; raise `BadCell` for times the zone's clocks skipped."""
+        if self.zone == "UTC":
+            return _numbers(naive)
+        first = self._assume(naive, "earliest")
+        second = _numbers(pc.assume_timezone(naive, self.zone, ambiguous="latest", nonexistent="earliest"))
+        ambiguous = first != second
+        twice = np.flatnonzero(ambiguous)
+        local = _numbers(naive)
+        for row in twice:
+            if row and not ambiguous[row - 1]:
+                self._last, self._second = local[row - 1], False
+            if local[row] < self._last - _SECOND_PASSAGE:
+                self._second = True
+            self._last = local[row]
+            if self._second:
+                first[row] = second[row]
+        if not len(twice) or twice[-1] != len(local) - 1:
+            self._last, self._second = local[-1], False
+        return first
+
+    def _assume(self, naive: Array, fold: str) -> NDArray[np.int64]:
+        try:
+            return _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="raise"))
+        except ArrowInvalid as fault:
+            before = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="earliest"))
+            after = _numbers(pc.assume_timezone(naive, self.zone, ambiguous=fold, nonexistent="latest"))
+            row = int(np.flatnonzero(before != after)[0])
+            raise BadCell(row, f"{naive[row].as_py()} does not exist in {self.zone}: the clocks went forward",
+                          "correct --tz") from fault  # fmt: skip
+
+
+def _numbers(stamps: Array) -> NDArray[np.int64]:
+    return stamps.cast(pa.int64()).to_numpy().copy()
+
+
+def read_stamps(columns: list[Array], stamps: Stamps, local: LocalTime, day_ns: int = 0) -> NDArray[np.int64]:
+    """The times of a block of rows, in ns UTC. `columns`: one of stamps, or dates and times of day."""
+    first = columns[0]
+    refuse_nulls(first, "time")
+    if stamps is Stamps.EPOCH:
+        at = _epoch(first)
+    elif stamps is Stamps.TIMESTAMP_ABSOLUTE:
+        at = _numbers(_nanoseconds(first, "UTC"))
+    elif stamps is Stamps.TIMESTAMP:
+        at = local.utc(_nanoseconds(first, None))
+    elif stamps is Stamps.MS_OF_DAY:
+        ms = whole(first, "time of day")
+        _inside(ms, 0, NANOS_PER_DAY // NANOS_PER_MS, "time of day in ms")
+        at = day_ns + ms * NANOS_PER_MS
+    elif stamps is Stamps.ISO_ABSOLUTE:
+        at = _numbers(convert(first, lambda a: pc.cast(a, pa.timestamp("ns", "UTC")), "time with an offset"))
+    else:
+        if stamps is Stamps.IB:  # a row that names another zone than the first is no time
+            columns = [pc.replace_substring(first, f" {local.zone}", "")]
+        at = local.utc(convert(_iso(columns, stamps), _naive, "time"))
+    _inside(at, EARLIEST_NS, LATEST_NS, "time")
+    return at
+
+
+def _nanoseconds(stamps: Array, zone: str | None) -> Array:
+    """A typed column in ns; raise `BadCell` for times beyond what 64 bits of ns hold."""
+    try:
+        return stamps.cast(pa.timestamp("ns", zone))
+    except ArrowInvalid as fault:
+        seconds = stamps.cast(pa.timestamp("s", zone), safe=False).cast(pa.int64()).to_numpy()
+        row = int(np.flatnonzero(np.abs(seconds) > LATEST_NS // 10**9)[0])
+        raise BadCell(row, f"{seconds[row]} s after 1970 is out of range for a timestamp") from fault
+
+
+def _naive(cells: Array) -> Array:
+    return pc.cast(cells, pa.timestamp("ns"))
+
+
+def _inside(numbers: NDArray[np.int64], low: int, high: int, what: str) -> None:
+    outside = np.flatnonzero((numbers < low) | (numbers >= high))
+    if len(outside):
+        raise BadCell(int(outside[0]), f"{numbers[outside[0]]} is out of range for a {what}")
+
+
+def _epoch(cells: Array) -> NDArray[np.int64]:
+    """Epoch numbers; their unit is told by their size, which must be the same for all."""
+    numbers = whole(cells, "time")
+    unit = epoch_unit(int(numbers[0]))
+    _inside(numbers, EARLIEST_NS // unit, LATEST_NS // unit, "time in the unit of the first row")
+    return numbers * unit
+
+
+def epoch_unit(number: int) -> int:
+    """Nanoseconds in one unit of an epoch number: seconds, ms, µs or ns by the count of digits."""
+    digits = len(str(abs(number)))
+    return 10**9 if digits <= 11 else 10**6 if digits <= 14 else 1_000 if digits <= 17 else 1
+
+
+def _iso(columns: list[Array], stamps: Stamps) -> Array:
+    """Rewrite a stamp's digits as `YYYY-MM-DD hh:mm:ss`, which Arrow reads and checks."""
+    cut: Any = pc.utf8_slice_codeunits
+    if stamps is Stamps.ISO:
+        return columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, " ")
+    if stamps is Stamps.US:
+        day = columns[0]
+        date = pc.binary_join_element_wise(cut(day, 6, 10), cut(day, 0, 2), cut(day, 3, 5), "-")
+        rest = columns[1] if len(columns) == 2 else cut(day, 11)
+        return pc.binary_join_element_wise(date, rest, " ")
+    text = columns[0]
+    date = pc.binary_join_element_wise(cut(text, 0, 4), cut(text, 4, 6), cut(text, 6, 8), "-")
+    if stamps is Stamps.IB:
+        return pc.binary_join_element_wise(date, pc.utf8_ltrim_whitespace(cut(text, 8)), " ")
+    time = pc.binary_join_element_wise(cut(text, 9, 11), cut(text, 11, 13), cut(text, 13, 15), ":")
+    whole_seconds = pc.binary_join_element_wise(date, time, " ")
+    fraction = pc.utf8_trim_whitespace(cut(text, 16))
+    return pc.if_else(
+        pc.equal(fraction, ""), whole_seconds, pc.binary_join_element_wise(whole_seconds, fraction, ".")
+    )

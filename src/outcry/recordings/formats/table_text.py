@@ -1,0 +1,92 @@
+"""Delimited text in blocks of columns, and the line of a row that turns out to be wrong.
+
+Rule kept: memory is one block, whatever the file's size or the length of its lines; every fault is given with
+the number of its line.
+"""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from outcry.recordings.file_model import FileRefused
+from outcry.recordings.formats.archive import Counted
+from outcry.recordings.formats.arrow import ArrowInvalid, RecordBatch, pa, pv
+
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """One table of text: a file, or a member of an archive (`inside`). `opener` begins it anew."""
+
+    path: Path
+    opener: Callable[[Counted], io.RawIOBase]
+    delimiter: str
+    width: int
+    skip_lines: int
+    inside: str = ""
+
+    def blocks(self, file: Counted, wanted: list[int]) -> Iterator[tuple[int, RecordBatch]]:
+        """Yield blocks of the wanted columns as text, with the number of rows before each."""
+        names = [str(index) for index in range(self.width)]
+        stream = io.BufferedReader(self.opener(file), BLOCK)
+        before = 0
+        try:
+            reader = pv.open_csv(
+                stream,
+                read_options=pv.ReadOptions(block_size=BLOCK, use_threads=False, column_names=names,
+                                            skip_rows=self.skip_lines),
+                parse_options=pv.ParseOptions(delimiter=self.delimiter, quote_char='"'),
+                convert_options=pv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()),
+                                                  include_columns=[str(index) for index in wanted],
+                                                  strings_can_be_null=False),
+            )  # fmt: skip
+            for block in reader:
+                if block.num_rows:
+                    yield before, block
+                    before += block.num_rows
+        except ArrowInvalid as fault:
+            self._explain(fault, before)
+
+    def place(self, row: int) -> str:
+        """The line of a data row, counted in the file as a person would."""
+        for number, line in self._lines():
+            if number > self.skip_lines and line.strip(b"\r\n"):
+                if not row:
+                    return self.at_line(number)
+                row -= 1
+        return self.at_line(0)
+
+    def at_line(self, number: int) -> str:
+        """A place as errors name it."""
+        where = f"line {number:,}" if number else "the end"
+        return f"{self.inside}, {where}" if self.inside else where
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        with Counted(self.path) as file, io.BufferedReader(self.opener(file), BLOCK) as text:
+            number = 0
+            while line := text.readline(BLOCK):
+                number += 1
+                yield number, line
+
+    def _explain(self, fault: Exception, before: int) -> None:
+        """Find the line that the reader could not take, and refuse the file for it."""
+        for number, line in self._lines():
+            if number <= self.skip_lines or not line.strip(b"\r\n"):
+                continue
+            problem = self._problem(line)
+            if problem:
+                raise FileRefused(self.path, self.at_line(number), problem,
+                                  "correct the line, or export the file again") from fault  # fmt: skip
+        raise FileRefused(self.path, f"after row {before:,}", "cannot read the table",
+                          "export the file again") from fault  # fmt: skip
+
+    def _problem(self, line: bytes) -> str:
+        if len(line) >= BLOCK:
+            return "the line is longer than 1 MiB"
+        try:
+            fields = line.decode().count(self.delimiter) + 1
+        except UnicodeDecodeError:
+            return "the line is not UTF-8 text"
+        return f"{self.width} columns are expected, but the line has {fields}" if fields != self.width else ""

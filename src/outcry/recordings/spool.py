@@ -1,0 +1,232 @@
+"""Spools the rows of one file to the tape, a file a contract and trade date, and joins them to what was there.
+
+Rule kept: nothing on tape is touched before the store has taken the new names; until then `abandon` undoes all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+
+import numpy as np
+
+from outcry.market.calendar import Session
+from outcry.market.instruments import Contract
+from outcry.sessions.store_model import RecordingId, RecordingRow, SessionStore
+from outcry.sessions.tape_model import NO_FILE, Tape, TapeDamaged, TapeFile, TapeWriter
+from outcry.trades.coverage import Span, joined
+from outcry.trades.dedupe import Times, join
+from outcry.trades.records import Quality, Rows
+
+_MAX_OPEN = 64  # files being written at a time: each holds a compressor's memory
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows, lots, rows set aside, rows that came late, and the first and last time (ns UTC)."""
+
+    rows: int = 0
+    volume: int = 0
+    off_tick: int = 0
+    out_of_order: int = 0
+    first_ns: int = 2**63 - 1
+    last_ns: int = -(2**63)
+
+    def add(self, more: "Counts", rows: Rows) -> None:
+        """Count more rows, given in order of time."""
+        self.rows += more.rows
+        self.volume += more.volume
+        self.off_tick += more.off_tick
+        self.out_of_order += more.out_of_order
+        if len(rows):
+            self.first_ns = min(self.first_ns, int(rows["ts_event"][0]))
+            self.last_ns = max(self.last_ns, int(rows["ts_event"][-1]))
+
+
+@dataclass(slots=True)
+class SpooledDay:
+    """What a file brought to one contract and trade date, as one tape file at the end.
+
+    pure: the tape had nothing of it, and it came in order; then what was folded on the way is the session. fresh: no
+    readable recording was joined. damaged: the path of the unreadable file that this one takes the place of.
+    """
+
+    owner: int
+    contract: Contract
+    trade_date: date
+    source: str
+    quality: Quality
+    counts: Counts = field(default_factory=Counts)
+    parts: list[TapeFile] = field(default_factory=list[TapeFile])
+    writer: TapeWriter | None = None
+    disordered: bool = False
+    file: TapeFile = NO_FILE
+    pure: bool = True
+    fresh: bool = False
+    damaged: str = ""
+    changed: bool = True
+    spans: tuple[Span, ...] = ()
+    from_feed: bool = False
+    duplicates: Times = field(default_factory=lambda: np.zeros(0, np.int64))
+    replaced: str = ""
+
+    @property
+    def id(self) -> RecordingId:
+        """See `RecordingRow.id`."""
+        return self.contract.key, str(self.trade_date), self.source, self.quality.value
+
+    def overlaps(self, session: Session) -> bool:
+        """Whether any of its time lies in a session."""
+        return self.counts.first_ns < session.close_ns and self.counts.last_ns >= session.open_ns
+
+    def duplicates_in(self, session: Session) -> int:
+        """Rows of the file that the tape had already, of those in a session."""
+        return int(((self.duplicates >= session.open_ns) & (self.duplicates < session.close_ns)).sum())
+
+    def recording(self, now_ns: int) -> RecordingRow:
+        """The row that names the finished file."""
+        c = self.counts
+        return RecordingRow(
+            self.owner, self.contract.key, self.trade_date, self.source, self.quality, self.file.path, c.rows,
+            c.volume, c.off_tick, c.out_of_order, c.first_ns, c.last_ns, now_ns, self.spans, self.file.digest,
+            self.from_feed,
+        )  # fmt: skip
+
+
+class Spool:
+    """The tape files of one import."""
+
+    def __init__(self, tape: Tape, owner: int, source: str) -> None:
+        self._tape, self._owner, self._source = tape, owner, source
+        self._days: dict[tuple[Contract, date, Quality], SpooledDay] = {}
+        self._open: dict[int, SpooledDay] = {}
+
+    def add(self, contract: Contract, trade_date: date, quality: Quality, rows: Rows, counts: Counts) -> None:
+        """Add rows in order of time among themselves."""
+        key = (contract, trade_date, quality)
+        day = self._days.get(key)
+        if day is None:
+            day = self._days[key] = SpooledDay(self._owner, contract, trade_date, self._source, quality)
+        times = rows["ts_event"]
+        repeats = quality is not Quality.TICKS and (
+            bool((times[1:] == times[:-1]).any()) or int(times[0]) == day.counts.last_ns
+        )
+        if int(times[0]) < day.counts.last_ns or repeats:
+            day.disordered = True
+        day.counts.add(counts, rows)
+        self._writer(day).append(rows)
+
+    def _writer(self, day: SpooledDay) -> TapeWriter:
+        if day.writer is None:
+            if len(self._open) >= _MAX_OPEN:
+                self._close(next(iter(self._open.values())))
+            day.writer = self._tape.begin(
+                self._owner, day.contract, day.trade_date, self._source, day.quality
+            )
+            self._open[id(day)] = day
+        return day.writer
+
+    def _close(self, day: SpooledDay) -> None:
+        if day.writer is not None:
+            day.parts.append(day.writer.close())
+            day.writer = None
+            del self._open[id(day)]
+
+    def finish(
+        self, store: SessionStore, spans: Mapping[str, tuple[Span, ...]], *, from_feed: bool = False,
+        replace: bool = False,
+    ) -> list[SpooledDay]:  # fmt: skip
+        """Finish every file; join those the tape has already, or that came out of order.
+
+        `spans`: by root, what it says it holds all of. `from_feed`: it is no file but what a live feed sent.
+        `replace`: it also knows better than the tape what was taken back, so that the tape's rows are not joined to its
+        own.
+        """
+        for day in self._days.values():
+            day.spans, day.from_feed = spans[day.contract.root], from_feed
+            self._close(day)
+            found = store.recordings(self._owner, day.contract.key, day.trade_date, day.trade_date)
+            kept = next(
+                (row for row in found if (row.source, row.quality) == (day.source, day.quality)), None
+            )
+            old = self._readable(day, kept) if kept and not replace else None
+            day.fresh = kept is None or bool(day.damaged)
+            if old is None and len(day.parts) == 1 and not day.disordered:
+                day.file = day.parts[0]
+            else:
+                self._join(day, kept, old)
+            if kept and day.file.path != kept.path and not day.damaged:
+                day.replaced = kept.path
+        return list(self._days.values())
+
+    def _readable(self, day: SpooledDay, kept: RecordingRow) -> Rows | None:
+        """The rows the tape has of a day; None, and a note to set the file aside, where it is damaged."""
+        try:
+            return self._load([kept.file], day.quality)
+        except TapeDamaged:
+            day.damaged = kept.path
+            return None
+
+    def _join(self, day: SpooledDay, kept: RecordingRow | None, old: Rows | None) -> None:
+        day.pure = False
+        new = self._load(day.parts, day.quality)
+        if old is None:
+            kept, old = None, new[:0]
+        rows, day.duplicates = join(old, new, day.quality)
+        if kept:
+            day.spans, day.from_feed = joined((*kept.spans, *day.spans)), day.from_feed or kept.from_feed
+        if kept and np.array_equal(rows, old):
+            # a file without a digest holds what its recording brings again: now it can have one
+            day.file = kept.file if kept.digest else TapeFile(kept.path, self._tape.digest(kept.path))
+            day.changed = (day.spans, day.from_feed) != (kept.spans, kept.from_feed) or not kept.digest
+            day.counts = Counts(
+                kept.rows, kept.volume, kept.off_tick, kept.out_of_order, kept.first_ns, kept.last_ns
+            )
+            self._remove(day.parts)
+            return
+        writer = day.writer = self._tape.begin(
+            self._owner, day.contract, day.trade_date, day.source, day.quality
+        )
+        self._open[id(day)] = day
+        writer.append(rows)
+        self._remove(day.parts)
+        day.parts = []
+        self._close(day)
+        day.file = day.parts[0]
+        self._recount(day, rows, kept)
+
+    def _recount(self, day: SpooledDay, rows: Rows, kept: RecordingRow | None) -> None:
+        volume = int(rows["size" if day.quality is Quality.TICKS else "volume"].sum(dtype=np.uint64))
+        off_tick, late = day.counts.off_tick, day.counts.out_of_order
+        if kept:
+            off_tick, late = off_tick + kept.off_tick, late + kept.out_of_order
+        day.counts = Counts(
+            len(rows), volume, off_tick, late, int(rows["ts_event"][0]), int(rows["ts_event"][-1])
+        )
+
+    def _load(self, files: list[TapeFile], quality: Quality) -> Rows:
+        chunks = [chunk for file in files for chunk in self._tape.read(file, quality)]
+        return np.concatenate(chunks) if chunks else np.zeros(0, quality.dtype)
+
+    def _remove(self, files: list[TapeFile]) -> None:
+        for file in files:
+            self._tape.remove(file.path)
+
+    def set_damaged_aside(self) -> list[str]:
+        """Rename damaged files whose place others have taken, and return their former names."""
+        damaged = [day.damaged for day in self._days.values() if day.damaged]
+        for path in damaged:
+            self._tape.set_aside(path)
+        return damaged
+
+    def retire(self) -> None:
+        """Have removed what the store is about to name no more."""
+        for day in self._days.values():
+            if day.replaced:
+                self._tape.retire(day.replaced)
+
+    def abandon(self) -> None:
+        """Undo everything: the tape is as it was."""
+        for day in self._days.values():
+            if day.writer is not None:
+                day.writer.abandon()
+            self._remove(day.parts)

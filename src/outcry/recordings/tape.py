@@ -1,0 +1,283 @@
+"""The tape as DBN files, compressed with zstd: the field's open format, so that other tools read it too.
+
+Layout: `operator/ES/ESZ2013/2013-10-08.lean.bars_1m.<unique>.dbn.zst`. Trades are DBN `trades`, bars `ohlcv-1s` and
+`ohlcv-1m`. Rules kept: a file is finished and on disk before anything names it, and is never changed afterwards; a
+file whose SHA-256 is stored is compared with it each time it is opened, before any of its rows is used.
+"""
+
+import fcntl
+import hashlib
+import io
+import os
+import secrets
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import date, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any, cast
+
+import databento_dbn as dbn
+import numpy as np
+import zstandard
+
+from outcry.base.quarantine import unused_name
+from outcry.market.instruments import Contract
+from outcry.sessions.tape_model import TapeDamaged, TapeFile, TapeInUse
+from outcry.trades.records import BAR, TRADE, Quality, Rows
+
+_TRADE_RECORD = np.dtype(dbn.TradeMsg._dtypes)  # noqa: SLF001 - the library's own record layout, for numpy
+_BAR_RECORD = np.dtype(dbn.OHLCVMsg._dtypes)  # noqa: SLF001
+_SCHEMAS = {Quality.TICKS: "trades", Quality.BARS_1S: "ohlcv-1s", Quality.BARS_1M: "ohlcv-1m"}
+_RTYPES = {Quality.TICKS: 0, Quality.BARS_1S: 32, Quality.BARS_1M: 33}
+_INSTRUMENT_ID = 1
+_LEVEL = 1  # on trades level 3 saves one byte in a hundred and costs a third more time
+_CHUNK_RECORDS = 1 << 16
+_MAX_METADATA = 1 << 20
+_MAX_WAITING = 8  # chunks a writer may be ahead of its compression: what keeps memory flat
+
+
+class TapeFolder:
+    """Implements `ports.tape.Tape` in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._begun = folder / ".begun"
+        # compression is half the work of an import and releases the interpreter: one thread beside the reader's
+        self._compressing = ThreadPoolExecutor(1, thread_name_prefix="tape")
+
+    def begin(
+        self, owner: int, contract: Contract, trade_date: date, source: str, quality: Quality
+    ) -> "DbnWriter":
+        """See `Tape`."""
+        home = f"user-{owner}" if owner else "operator"
+        name = f"{trade_date}.{source}.{quality}.{secrets.token_hex(6)}.dbn.zst"
+        relative = f"{home}/{contract.root}/{contract.key}/{name}"
+        path = self._folder / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._note(relative)
+        return DbnWriter(
+            path, relative, _metadata(contract, trade_date, source, quality), quality, self._compressing
+        )
+
+    def read(self, file: TapeFile, quality: Quality) -> Iterator[Rows]:
+        """See `Tape`."""
+        record = _TRADE_RECORD if quality is Quality.TICKS else _BAR_RECORD
+        with self._reading(file.path) as opened:
+            if file.digest and (found := hashlib.file_digest(opened, "sha256").hexdigest()) != file.digest:
+                raise ValueError(
+                    f"its SHA-256 begins with {found[:12]}, the stored one with {file.digest[:12]}"
+                )
+            opened.seek(0)
+            with zstandard.ZstdDecompressor().stream_reader(opened) as stream:
+                _skip_metadata(stream)
+                while data := _fill(stream, record.itemsize * _CHUNK_RECORDS):
+                    yield _rows(np.frombuffer(data, record), quality)
+
+    def digest(self, path: str) -> str:
+        """See `Tape`."""
+        with self._reading(path) as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+
+    @contextmanager
+    def _reading(self, path: str) -> Generator[io.BufferedReader]:
+        """Open a file; whatever is wrong with it leaves as `TapeDamaged`."""
+        whole = self._folder / path
+        try:
+            with whole.open("rb") as opened:
+                yield opened
+        except (OSError, ValueError, zstandard.ZstdError) as problem:
+            reason = (problem.strerror if isinstance(problem, OSError) else None) or str(problem)
+            raise TapeDamaged(
+                f"tape file {whole} is damaged ({reason}): import its recording again, or restore it from a backup"
+            ) from problem
+
+    def set_aside(self, path: str) -> None:
+        """See `Tape`."""
+        whole = self._folder / path
+        with suppress(FileNotFoundError):
+            whole.rename(unused_name(whole, "damaged"))
+
+    def remove(self, path: str) -> None:
+        """See `Tape`."""
+        (self._folder / path).unlink(missing_ok=True)
+
+    def retire(self, path: str) -> None:
+        """See `Tape`."""
+        self._note(path)
+
+    def _note(self, relative: str) -> None:
+        """Have the next `sweep` look at a file."""
+        with self._begun.open("a", encoding="utf-8") as begun:
+            begun.write(relative + "\n")
+
+    def sweep(self, named: Callable[[Sequence[str]], frozenset[str]]) -> int:
+        """See `Tape`."""
+        try:
+            begun = self._begun.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return 0
+        kept = named(begun)
+        left = [name for name in begun if name not in kept and (self._folder / name).is_file()]
+        for name in left:
+            self.remove(name)
+        self._begun.unlink()
+        return len(left)
+
+    @contextmanager
+    def exclusively(self) -> Generator[None]:
+        """See `Tape`."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as problem:
+                raise TapeInUse(
+                    f"another import is writing to {self._folder}: wait for it to end"
+                ) from problem
+            yield
+
+
+class _HashedFile(io.RawIOBase):
+    """A new file that hashes what is written to it: the digest is of the bytes we meant, not of what the disk holds."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("xb")
+        self.hash = hashlib.sha256()
+
+    def writable(self) -> bool:
+        """See `io.RawIOBase`."""
+        return True
+
+    def write(self, data: Any, /) -> int:
+        """See `io.RawIOBase`."""
+        written = self._file.write(data)
+        self.hash.update(data)
+        return written
+
+    def sync(self) -> None:
+        """Put all of it on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """See `io.RawIOBase`."""
+        self._file.close()
+        super().close()
+
+
+class DbnWriter:
+    """Implements `ports.tape.TapeWriter`."""
+
+    def __init__(
+        self, path: Path, relative: str, metadata: bytes, quality: Quality, thread: ThreadPoolExecutor
+    ) -> None:
+        self._path, self._relative, self._quality, self._thread = path, relative, quality, thread
+        self._waiting: deque[Future[None]] = deque()
+        self._file = _HashedFile(path)
+        compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+        self._stream = compressor.stream_writer(cast("IO[bytes]", self._file), closefd=False)
+        self._stream.write(metadata)
+
+    def append(self, rows: Rows) -> None:
+        """See `TapeWriter`."""
+        self._waiting.append(self._thread.submit(self._compress, rows))
+        while len(self._waiting) > _MAX_WAITING or (self._waiting and self._waiting[0].done()):
+            self._waiting.popleft().result()
+
+    def _compress(self, rows: Rows) -> None:
+        self._stream.write(_records(rows, self._quality).data.cast("B"))
+
+    def close(self) -> TapeFile:
+        """See `TapeWriter`."""
+        while self._waiting:
+            self._waiting.popleft().result()
+        self._stream.close()
+        self._file.sync()
+        self._file.close()
+        _sync_folder(self._path.parent)
+        return TapeFile(self._relative, self._file.hash.hexdigest())
+
+    def abandon(self) -> None:
+        """See `TapeWriter`."""
+        for chunk in self._waiting:
+            chunk.cancel()
+        with suppress(OSError):  # a full disk refuses the last bytes, which are not wanted anyway
+            self._thread.submit(self._file.close).result()  # behind any chunk that was under way
+        self._path.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the file's name on disk too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _metadata(contract: Contract, trade_date: date, source: str, quality: Quality) -> bytes:
+    """DBN metadata: one instrument, its raw symbol mapped over the days its trade date touches."""
+    interval = SimpleNamespace(
+        start_date=trade_date - timedelta(days=5),
+        end_date=trade_date + timedelta(days=1),
+        symbol=str(_INSTRUMENT_ID),
+    )
+    mapping: Any = SimpleNamespace(raw_symbol=contract.short_key, intervals=[interval])
+    return bytes(
+        dbn.Metadata(
+            dataset=f"OUTCRY.{source.upper()}"[:15],
+            start=0,
+            stype_in=dbn.SType.from_str("raw_symbol"),
+            stype_out=dbn.SType.from_str("instrument_id"),
+            schema=dbn.Schema.from_str(_SCHEMAS[quality]),
+            symbols=[contract.short_key],
+            partial=[],
+            not_found=[],
+            mappings=[mapping],
+            end=None,
+            limit=None,
+            ts_out=False,
+        ).encode()
+    )
+
+
+def _records(rows: Rows, quality: Quality) -> np.ndarray[Any, Any]:
+    layout = _TRADE_RECORD if quality is Quality.TICKS else _BAR_RECORD
+    records = np.zeros(len(rows), layout)
+    records["length"] = layout.itemsize // 4
+    records["rtype"] = _RTYPES[quality]
+    records["instrument_id"] = _INSTRUMENT_ID
+    for name in rows.dtype.names or ():
+        records[name] = rows[name]
+    if quality is Quality.TICKS:
+        records["action"] = b"T"
+        records["ts_recv"] = rows["ts_event"]
+    return records
+
+
+def _rows(records: np.ndarray[Any, Any], quality: Quality) -> Rows:
+    rows = np.empty(len(records), TRADE if quality is Quality.TICKS else BAR)
+    for name in rows.dtype.names or ():
+        rows[name] = records[name]
+    return rows
+
+
+def _skip_metadata(stream: Any) -> None:
+    head = _fill(stream, 8)
+    if len(head) < 8 or head[:3] != b"DBN":
+        raise ValueError("no DBN header")
+    length = int.from_bytes(head[4:8], "little")
+    if length > _MAX_METADATA or len(_fill(stream, length)) < length:
+        raise ValueError("DBN metadata cut short")
+
+
+def _fill(stream: Any, size: int) -> bytes:
+    """Read `size` bytes, fewer only at the end."""
+    parts: list[bytes] = []
+    while size and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

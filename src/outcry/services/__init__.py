@@ -1,1 +1,0 @@
-"""Use cases: import, query, accounts. They know no driver and no HTTP."""

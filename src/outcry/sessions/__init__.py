@@ -1,0 +1,1 @@
+"""Completed sessions and what they carry forward."""

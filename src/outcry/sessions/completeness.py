@@ -1,0 +1,148 @@
+"""Decides whether a session is complete: whether its own market explains every stretch without trade.
+
+Rule kept: one function judges sessions of every file and feed, from the minutes in which the contract traded. A gap is
+a hole if it is longer than the trade usual for the product at that hour of the week explains (decision 0035).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from math import log
+from statistics import median
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.calendar import Session, SessionKind
+from outcry.market.instruments import Product
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+from outcry.sessions.store_model import Activity, Traded
+from outcry.trades.coverage import Span
+
+#: A gap up to this length is never a hole, as a session completes five minutes after its close.
+SHORTEST_HOLE_MINUTES = 5
+#: A gap is a hole if its chance is below e⁻¹⁵ (one in three million), taking each minute for itself.
+_LIMIT = 15.0
+#: No product counts as trading in more of its minutes than this: then a hole begins after five minutes.
+_BUSIEST = 0.95
+#: The front contract trades in at least this part of the minutes usual at that hour, however quiet the day.
+_QUIETEST_FRONT = 0.15
+#: Sessions of so many days before are recent; the default counts as one further hour.
+RECENT = timedelta(days=56)
+_DEFAULT_MINUTES = 60
+_DAY_HOURS = range(2, 17)  # outside regular hours, by the product's clock; the rest is night
+
+Minutes = NDArray[np.int64]
+
+
+class Usual:
+    """How often a product trades at each hour of the week, from its recent sessions and the default of its table."""
+
+    def __init__(self, product: Product, session: Session, recorded: Iterable[Traded]) -> None:
+        self._product, self._kind = product, session.kind
+        busiest: dict[date, Traded] = {}
+        for one in recorded:
+            if (
+                one.kind is session.kind
+                and session.trade_date - RECENT <= one.trade_date < session.trade_date
+            ):
+                known = busiest.get(one.trade_date)
+                if known is None or (one.volume, one.contract) > (known.volume, known.contract):
+                    busiest[one.trade_date] = one
+        self._seen: dict[int, tuple[int, int]] = {}
+        for one in busiest.values():
+            for hour, traded, opened in one.activity:
+                before = self._seen.get(hour, (0, 0))
+                self._seen[hour] = before[0] + traded, before[1] + opened
+
+    def share(self, hour: int) -> float:
+        """The share of minutes with a trade at an hour of the week, of the busiest contract of each day."""
+        regular, day, night = self._product.activity
+        outside = day if hour % 24 in _DAY_HOURS else night
+        default = (regular if self._kind is SessionKind.RTH else outside) / 100
+        traded, opened = self._seen.get(hour, (0, 0))
+        return (traded + default * _DEFAULT_MINUTES) / (opened + _DEFAULT_MINUTES)
+
+
+def activity_of(minutes: Minutes, session: Session, zone: str) -> Activity:
+    """Return how a session traded by hour. minutes: those with a trade since 1970, ascending, each once."""
+    found: dict[int, tuple[int, int]] = {}
+    for opened, closed in _in_minutes(session):
+        for hour, first, last in _hours(opened, closed, zone):
+            traded = int(np.searchsorted(minutes, last) - np.searchsorted(minutes, first))
+            before = found.get(hour, (0, 0))
+            found[hour] = before[0] + traded, before[1] + last - first
+    return tuple((hour, traded, opened) for hour, (traded, opened) in sorted(found.items()))
+
+
+def unexplained(
+    minutes: Minutes, session: Session, product: Product, usual: Usual, *, front: bool, uncovered: Sequence[Span] = (),
+) -> list[Span]:  # fmt: skip
+    """Return the gaps (half-open, ns UTC, in order) that usual trade does not explain.
+
+    minutes: as `activity_of` takes them. front: whether the product's trade is in them; another contract may trade as
+    rarely as its own session shows. uncovered: stretches that no file spans: there only the usual trade of the front
+    counts, however little it traded otherwise.
+    """
+    level = _level(activity_of(minutes, session, product.zone), usual, front=front)
+    holes: list[Span] = []
+    for first, last in _gaps(minutes, session):
+        span = first * NANOS_PER_MINUTE, last * NANOS_PER_MINUTE
+        outside = front and any(start < span[1] and span[0] < end for start, end in uncovered)
+        if _surprise(first, last, product.zone, usual, 1.0 if outside else level) > _LIMIT:
+            holes.append(span)
+    return holes
+
+
+def _gaps(minutes: Minutes, session: Session) -> Iterator[tuple[int, int]]:
+    """Stretches of minutes without trade, longer than the shortest hole."""
+    for opened, closed in _in_minutes(session):
+        inside = minutes[np.searchsorted(minutes, opened) : np.searchsorted(minutes, closed)]
+        edges = np.concatenate([[opened - 1], inside, [closed]])
+        for at in np.flatnonzero(np.diff(edges) > SHORTEST_HOLE_MINUTES + 1):
+            yield int(edges[at]) + 1, int(edges[at + 1])
+
+
+def _level(activity: Activity, usual: Usual, *, front: bool) -> float:
+    """The session's trade against the usual, at most 1: of the hours in which anything traded, the one in the middle.
+    Empty hours do not count, for they may be a hole."""
+    shares = [traded / (opened * usual.share(hour)) for hour, traded, opened in activity if traded]
+    level = min(1.0, median(shares)) if shares else 1.0
+    return max(level, _QUIETEST_FRONT) if front else level
+
+
+def _surprise(first: int, last: int, zone: str, usual: Usual, level: float) -> float:
+    """How unlikely it is that nothing trades from one minute until another: −ln of its chance."""
+    return sum(
+        -log(1 - min(_BUSIEST, level * usual.share(hour))) * (end - start)
+        for hour, start, end in _hours(first, last, zone)
+    )
+
+
+def _in_minutes(session: Session) -> list[tuple[int, int]]:
+    return [
+        (opened // NANOS_PER_MINUTE, -(-closed // NANOS_PER_MINUTE)) for opened, closed in session.segments
+    ]
+
+
+def _hours(first: int, last: int, zone: str) -> list[tuple[int, int, int]]:
+    """Minutes from `first` until `last`, cut by hour: `(hour of the week, first, last)`; zones are hours apart."""
+    found: list[tuple[int, int, int]] = []
+    for hour in range(first // 60, -(-last // 60)):
+        local = datetime.fromtimestamp(hour * 3600, UTC).astimezone(ZoneInfo(zone))
+        found.append((local.weekday() * 24 + local.hour, max(first, hour * 60), min(last, hour * 60 + 60)))
+    return found
+
+
+def hole_text(hole: Span, zone: str) -> str:
+    """A hole by the product's clock: `2013-10-10 11:00 to 16:15 America/New_York`."""
+    first, last = (datetime.fromtimestamp(at // NANOS_PER_SECOND, ZoneInfo(zone)) for at in hole)
+    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"{first:%Y-%m-%d %H:%M} to {end} {zone}"
+
+
+def by_minute(rows_ns: Sequence[NDArray[np.int64]]) -> Minutes:
+    """The minutes (since 1970) in which rows were, ascending, each once."""
+    if not rows_ns:
+        return np.zeros(0, np.int64)
+    return np.unique(np.concatenate(rows_ns))

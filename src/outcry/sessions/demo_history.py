@@ -1,0 +1,70 @@
+"""Gives the demonstration a past: invented sessions, folded and kept as if they had been recorded.
+
+Rules kept: they go under the source of the feed that invents them, so that everything computed from them says so and
+they can be removed by its name; a contract with sessions of any other source is left alone. They are kept as sessions
+only, without tape: the trades can be had again from the seed at any time.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from outcry.access.licences import OPERATOR
+from outcry.market.calendar import Session
+from outcry.market.instruments import Contract, Product
+from outcry.market.kernels import BulkFold
+from outcry.market.ladder import BRACKET_MINUTES, bracket_windows
+from outcry.market.snapshot import dump
+from outcry.sessions.store_model import SessionRow, SessionStore
+from outcry.trades.records import Quality, Rows
+from outcry.trades.rows import fold_rows, on_tick, volume_of
+
+#: Sessions of a contract that are over, with all their trades in order of time (prices, times and sizes as `TRADE`).
+Past = Callable[[Contract], Iterable[tuple[Session, Rows]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was kept: how many sessions; contracts left alone, for they have sessions of another source."""
+
+    sessions: int
+    left_alone: tuple[Contract, ...]
+
+
+def write_history(
+    store: SessionStore, products: Mapping[str, Product], contracts: Iterable[Contract], past: Past, *,
+    source: str, now_ns: int,
+) -> Written:  # fmt: skip
+    """Fold the past of contracts and keep it as the operator's, in one transaction. Raises `StoreBusy`."""
+    rows: list[SessionRow] = []
+    left_alone: list[Contract] = []
+    for contract in contracts:
+        kept = store.sessions_of(OPERATOR, contract.key, date.min, date.max)
+        if any(row.source != source for row in kept):
+            left_alone.append(contract)
+            continue
+        tick_e9 = products[contract.root].tick_e9
+        rows += [
+            _folded(contract, session, trades, tick_e9, source, now_ns) for session, trades in past(contract)
+        ]
+    if rows:
+        store.commit_import(OPERATOR, f"invented: {source}", source, (), rows, now_ns)
+    return Written(len(rows), tuple(left_alone))
+
+
+def _folded(
+    contract: Contract, session: Session, rows: Rows, tick_e9: int, source: str, now_ns: int
+) -> SessionRow:
+    fold = BulkFold(bracket_windows(session.segments, BRACKET_MINUTES))
+    kept, ticks, off_tick = on_tick(rows, tick_e9, Quality.TICKS)
+    fold_rows(fold, kept, ticks, Quality.TICKS)
+    ladder = fold.ladder()
+    if ladder is None:
+        raise ValueError(f"{contract.key} did not trade on {session.trade_date}")
+    return SessionRow(
+        owner=OPERATOR, root=session.root, contract=contract.key, trade_date=session.trade_date, kind=session.kind,
+        open_ns=session.open_ns, close_ns=session.close_ns, source=source, quality=Quality.TICKS, complete=True,
+        short=session.short, rows=len(kept), volume=volume_of(kept, Quality.TICKS), off_tick=off_tick, out_of_order=0,
+        first_ns=int(kept["ts_event"][0]), last_ns=int(kept["ts_event"][-1]), received_ns=now_ns,
+        profile=dump(ladder),
+    )  # fmt: skip

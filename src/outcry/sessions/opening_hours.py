@@ -1,0 +1,65 @@
+"""When a product trades, as a person asks it: what is open now, until when, and what opens next.
+
+Rule kept: it is the calendar's word, never a feed's: a market whose feed is silent is open all the same.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from outcry.market.calendar import Calendar, Session, SessionKind
+from outcry.market.ladder import BRACKET_MINUTES, bracket_windows, letter
+from outcry.market.units import NANOS_PER_SECOND
+
+#: The longest stretch without regular hours is shorter.
+_AROUND = timedelta(days=14)
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """A product's hours at an instant (times ns UTC). `session`: the one open now, None in a break and while closed.
+    `letter`: of its bracket, which ends at `bracket_ends_ns`. `opens_ns`: when trading goes on, where it does not now.
+    `regular_ns`: when regular hours open next; None where the calendar knows of none."""
+
+    session: Session | None
+    letter: str
+    bracket_ends_ns: int | None
+    opens_ns: int | None
+    regular_ns: int | None
+
+
+class OpeningHours:
+    """Asks the calendar about single products. Roots are the universe's; an unknown one raises `KeyError`."""
+
+    def __init__(self, calendar: Calendar) -> None:
+        self._calendar = calendar
+
+    def at(self, root: str, now_ns: int) -> Hours:
+        """The hours of a product at an instant."""
+        session = self._calendar.session_at(root, now_ns)
+        day = _date(now_ns)
+        ahead = self._calendar.sessions(root, day - timedelta(days=1), day + _AROUND)
+        opens = [start for each in ahead for start, _ in each.segments if start > now_ns]
+        regular = [each.open_ns for each in ahead if each.kind is SessionKind.RTH and each.open_ns > now_ns]
+        bracket = bracket_at(session, now_ns) if session else None
+        return Hours(
+            session=session,
+            letter=letter(bracket[0]) if bracket else "",
+            bracket_ends_ns=bracket[1] if bracket else None,
+            opens_ns=None if session else min(opens, default=None),
+            regular_ns=min(regular, default=None),
+        )
+
+    def sessions_since(self, root: str, made_on: date, today: date) -> int:
+        """How many regular sessions ago a level was made: 0 in that of `today`, 1 in the one before."""
+        found = self._calendar.sessions(root, made_on, today)
+        return len({each.trade_date for each in found if each.kind is SessionKind.RTH} - {made_on})
+
+
+def bracket_at(session: Session, at_ns: int) -> tuple[int, int] | None:
+    """The bracket an instant lies in, counted from 0, and when it ends (ns UTC)."""
+    windows = bracket_windows(session.segments, BRACKET_MINUTES)
+    return next(((index, end) for index, (start, end) in enumerate(windows) if start <= at_ns < end), None)
+
+
+def _date(at_ns: int) -> date:
+    return datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC).date()

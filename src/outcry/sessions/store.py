@@ -1,0 +1,347 @@
+"""Accounts, recordings and sessions in SQLite or PostgreSQL, through SQLAlchemy Core.
+
+Rule kept: each write is one transaction that also moves `revision` on.
+"""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import date
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, exists, func, or_, select, tuple_, update
+
+from outcry.access.grant_store import SqlGrants
+from outcry.access.key_store import SqlKeys
+from outcry.database import checksums, schema
+from outcry.database.checksums import Damaged, with_checksum
+from outcry.database.database import new_id
+from outcry.delivery.fan_out import forget_alerts
+from outcry.live.store import read_alert
+from outcry.market.calendar import SessionKind
+from outcry.sessions.store_model import (
+    DamagedSession,
+    DatasetRow,
+    RecordingId,
+    RecordingRow,
+    SessionRow,
+    Traded,
+)
+from outcry.trades.records import Quality
+
+_AT_ONCE = 500  # values in one statement: fewer than any database takes
+_PATIENCE_S = 30.0  # a source may have years of alerts
+HANDLE_BYTES = 32  # of what passkeys know a user by
+
+
+class SqlStore(SqlKeys, SqlGrants):
+    """Implements `ports.store.AccountStore` and `ports.store.SessionStore`."""
+
+    def revision(self) -> int:
+        """See `AccountStore`."""
+        return self._database.revision()
+
+    # -- accounts
+
+    def ensure_user(self, email: str, now_ns: int) -> int:
+        """See `AccountStore`."""
+        known = self.find_user(email)
+        if known is not None:
+            return known
+        with self._database.write() as connection:
+            found = connection.execute(_user(email)).scalar()
+            if found is not None:
+                return found
+            done = connection.execute(
+                schema.users.insert().values(
+                    email=email.strip().lower(), created_ns=now_ns, handle=secrets.token_bytes(HANDLE_BYTES)
+                )
+            )
+            return new_id(done)
+
+    def find_user(self, email: str) -> int | None:
+        """See `AccountStore`."""
+        with self._database.reading() as connection:
+            return connection.execute(_user(email)).scalar()
+
+    # -- recordings and sessions
+
+    def import_known(self, owner: int, digest: str) -> bool:
+        """See `SessionStore`."""
+        table = schema.imports
+        query = select(table.c.at_ns).where(table.c.owner == owner, table.c.digest == digest)
+        with self._database.reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def imported(self, owner: int, digest: str) -> Sequence[RecordingId]:
+        """See `SessionStore`."""
+        table = schema.import_recordings
+        query = select(table.c.contract, table.c.trade_date, table.c.source, table.c.quality)
+        with self._database.reading() as connection:
+            rows = connection.execute(query.where(table.c.owner == owner, table.c.digest == digest))
+            return [(contract, str(day), source, quality) for contract, day, source, quality in rows]
+
+    def recordings(self, owner: int, contract: str, first: date, last: date) -> Sequence[RecordingRow]:
+        """See `SessionStore`."""
+        table = schema.recordings
+        wanted = (
+            table.c.owner == owner,
+            table.c.contract == contract,
+            table.c.trade_date.between(first, last),
+        )
+        return self._recordings(lambda query: query.where(*wanted).order_by(table.c.trade_date))[0]
+
+    def all_recordings(self) -> Sequence[RecordingRow]:
+        """See `SessionStore`."""
+        return self._recordings(lambda query: query.order_by(schema.recordings.c.path))[0]
+
+    def has_damaged_recordings(self) -> bool:
+        """See `SessionStore`."""
+        return bool(self._recordings(_all)[1])
+
+    def _recordings(
+        self, narrowed: Callable[[Select[Any]], Select[Any]]
+    ) -> tuple[list[RecordingRow], list[Damaged]]:
+        with self._database.reading() as connection:
+            found = checksums.read(connection, schema.recordings, narrowed)
+        return checksums.built(found, schema.recordings.name, _recording)
+
+    def _sessions(
+        self, narrowed: Callable[[Select[Any]], Select[Any]]
+    ) -> tuple[list[SessionRow], list[Damaged]]:
+        with self._database.reading() as connection:
+            found = checksums.read(connection, schema.sessions, narrowed)
+        return checksums.built(found, schema.sessions.name, _session)
+
+    def damaged(self) -> list[Damaged]:
+        """Recordings, sessions and alerts that do not match their checksums."""
+        with self._database.reading() as connection:
+            alerts = checksums.read(connection, schema.alerts, lambda query: query)
+        whole = [
+            self._recordings(_all)[1],
+            self._sessions(_all)[1],
+            checksums.built(alerts, "alerts", read_alert)[1],
+        ]
+        return [row for rows in whole for row in rows]
+
+    def add_digest(self, recording: RecordingRow, digest: str) -> None:
+        """See `SessionStore`."""
+        table = schema.recordings
+        values = _plain_recording(replace(recording, digest=digest))
+        with self._database.write(moves="nothing") as connection:
+            connection.execute(
+                update(table)
+                .where(table.c.path == recording.path, table.c.digest == "")
+                .values(digest=digest, checksum=values["checksum"])
+            )
+
+    def all_sessions(self) -> Sequence[SessionRow]:
+        """Every session of everyone, but the damaged ones."""
+        return self._sessions(_all)[0]
+
+    def add_checksums(self) -> int:
+        """Give rows written by an earlier Outcry their checksums; return how many."""
+        with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
+            tables = (schema.recordings, schema.sessions, schema.alerts)
+            return sum(checksums.add_missing(connection, table) for table in tables)
+
+    def tape_paths(self) -> frozenset[str]:
+        """See `SessionStore`."""
+        with self._database.reading() as connection:
+            return frozenset(connection.execute(select(schema.recordings.c.path)).scalars())
+
+    def tape_named(self, paths: Sequence[str]) -> frozenset[str]:
+        """See `SessionStore`."""
+        path = schema.recordings.c.path
+        with self._database.reading() as connection:
+            return frozenset(
+                found
+                for at in range(0, len(paths), _AT_ONCE)
+                for found in connection.execute(
+                    select(path).where(path.in_(paths[at : at + _AT_ONCE]))
+                ).scalars()
+            )
+
+    def commit_import(
+        self, owner: int, digest: str, name: str, recordings: Sequence[RecordingRow],
+        sessions: Sequence[SessionRow], now_ns: int, *, brought: Sequence[RecordingId] = (),
+        fresh: Sequence[RecordingId] = (),
+    ) -> None:  # fmt: skip
+        """See `SessionStore`."""
+        done = {"owner": owner, "digest": digest}
+        with self._database.write() as connection:
+            _replace(connection, schema.recordings, [_plain_recording(row) for row in recordings])
+            _replace(connection, schema.sessions, [_plain(row) for row in sessions])
+            _forget_imports(connection, owner, fresh)
+            if digest:
+                _replace(connection, schema.imports, [done | {"name": name, "at_ns": now_ns}])
+                _replace(connection, schema.import_recordings, [done | _identity(one) for one in brought])
+
+    def replace_sessions(self, owner: int, contract: str, sessions: Sequence[SessionRow]) -> None:
+        """See `SessionStore`."""
+        table = schema.sessions
+        with self._database.write() as connection:
+            connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
+            _replace(connection, table, [_plain(row) for row in sessions])
+
+    def forget_source(self, source: str) -> list[str]:
+        """See `SessionStore`."""
+        with self._database.write(patience_s=_PATIENCE_S) as connection:
+            named = schema.recordings.c.source == source
+            paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
+            connection.execute(schema.recordings.delete().where(named))
+            connection.execute(schema.sessions.delete().where(schema.sessions.c.source == source))
+            forget_alerts(connection, schema.alerts.c.feed == source)
+            for table in (schema.snapshots, schema.positions):
+                streams = connection.execute(select(table.c.stream)).scalars()
+                gone = [stream for stream in streams if stream.split("/")[1] == source]
+                connection.execute(table.delete().where(table.c.stream.in_(gone)))
+            return paths
+
+    def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:
+        """See `SessionStore`."""
+        return self.sessions_and_damaged(owners, root)[0]
+
+    def sessions_and_damaged(
+        self, owners: Sequence[int], root: str
+    ) -> tuple[Sequence[SessionRow], Sequence[DamagedSession]]:
+        """See `SessionStore`."""
+        table = schema.sessions
+        wanted = (table.c.owner.in_(owners), table.c.root == root)
+        sound, damaged = self._sessions(lambda query: query.where(*wanted).order_by(table.c.open_ns))
+        return sound, [_damaged_session(row) for row in damaged]
+
+    def sessions_of(self, owner: int, contract: str, first: date, last: date) -> Sequence[SessionRow]:
+        """See `SessionStore`."""
+        table = schema.sessions
+        wanted = (
+            table.c.owner == owner,
+            table.c.contract == contract,
+            table.c.trade_date.between(first, last),
+        )
+        return self._sessions(lambda query: query.where(*wanted))[0]
+
+    def traded(self, owner: int, root: str, first: date, last: date) -> Sequence[Traded]:
+        """See `SessionStore`."""
+        table = schema.sessions
+        wanted = (
+            table.c.owner == owner,
+            table.c.root == root,
+            table.c.complete == 1,
+            table.c.trade_date.between(first, last),
+        )
+        found = self._sessions(lambda query: query.where(*wanted))[0]
+        return [Traded(row.contract, row.trade_date, row.kind, row.volume, row.activity) for row in found]
+
+    def roots(self, owners: Sequence[int]) -> Sequence[str]:
+        """See `SessionStore`."""
+        table = schema.sessions
+        query = select(table.c.root).where(table.c.owner.in_(owners)).distinct().order_by(table.c.root)
+        with self._database.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def datasets(self) -> Sequence[DatasetRow]:
+        """See `SessionStore`."""
+        of = schema.sessions.c
+        identity = (of.owner, of.root, of.contract, of.source, of.kind)
+        query = select(
+            *identity,
+            func.count().label("sessions"),
+            func.sum(of.complete).label("complete"),
+            func.min(of.trade_date).label("first"),
+            func.max(of.trade_date).label("last"),
+        )
+        with self._database.reading() as connection:
+            order = (of.owner, of.root, func.min(of.trade_date), of.contract, of.source, of.kind)
+            rows = connection.execute(query.group_by(*identity).order_by(*order)).mappings()
+            return [_dataset(row) for row in rows]
+
+
+def _user(email: str) -> Any:
+    return select(schema.users.c.id).where(schema.users.c.email == email.strip().lower())
+
+
+def _all(query: Select[Any]) -> Select[Any]:
+    return query
+
+
+def _recording(row: Mapping[str, Any]) -> RecordingRow:
+    changed: dict[str, Any] = {
+        "quality": Quality(row["quality"]), "spans": _tuples(row["spans"]), "from_feed": bool(row["from_feed"]),
+        **_day(row),
+    }  # fmt: skip
+    return RecordingRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
+
+
+def _session(row: Mapping[str, Any]) -> SessionRow:
+    changed: dict[str, Any] = {
+        "kind": SessionKind(row["kind"]), "quality": Quality(row["quality"]),
+        "complete": bool(row["complete"]), "short": bool(row["short"]), **_day(row),
+        "holes": _tuples(row["holes"]), "activity": _tuples(row["activity"]),
+    }  # fmt: skip
+    return SessionRow(**{name: value for name, value in {**row, **changed}.items() if name != "checksum"})
+
+
+def _day(row: Mapping[str, Any]) -> dict[str, date]:
+    return {"trade_date": date.fromisoformat(str(row["trade_date"]))}
+
+
+def _damaged_session(row: Damaged) -> DamagedSession:
+    of = {name: str(row.values[name]) for name in ("root", "contract", "trade_date", "kind")}
+    owner = row.values["owner"]
+    return DamagedSession(owner=owner if isinstance(owner, int) else 0, **of)
+
+
+def _identity(recording: RecordingId) -> dict[str, Any]:
+    contract, trade_date, source, quality = recording
+    day = date.fromisoformat(trade_date)
+    return {"contract": contract, "trade_date": day, "source": source, "quality": quality}
+
+
+def _forget_imports(connection: Connection, owner: int, fresh: Sequence[RecordingId]) -> None:
+    """Forget the imports that once brought rows of recordings which hold them no more."""
+    imports, known = schema.imports, schema.import_recordings
+    for start in range(0, len(fresh), 50):
+        part = fresh[start : start + 50]
+        of_them = or_(
+            *(and_(*(known.c[name] == value for name, value in _identity(one).items())) for one in part)
+        )
+        again = exists().where(known.c.owner == imports.c.owner, known.c.digest == imports.c.digest, of_them)
+        connection.execute(imports.delete().where(imports.c.owner == owner, again))
+
+
+def _dataset(row: RowMapping) -> DatasetRow:
+    changed = {"kind": SessionKind(row["kind"]), "complete": int(row["complete"])}
+    values: dict[str, Any] = {**row, **changed}
+    return DatasetRow(**values)
+
+
+def _plain_recording(row: RecordingRow) -> dict[str, Any]:
+    return with_checksum(asdict(row) | {"spans": json.dumps(row.spans), "from_feed": int(row.from_feed)})
+
+
+def _plain(row: SessionRow) -> dict[str, Any]:
+    return with_checksum(
+        asdict(row)
+        | {
+            "complete": int(row.complete), "short": int(row.short),
+            "holes": json.dumps(row.holes), "activity": json.dumps(row.activity),
+        }
+    )  # fmt: skip
+
+
+def _tuples(text: str) -> tuple[Any, ...]:
+    return tuple(tuple(row) for row in json.loads(text))
+
+
+def _replace(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Delete the rows of the same identity, then insert: one form for both databases."""
+    if not rows:
+        return
+    identity = list(table.primary_key.columns)
+    for start in range(0, len(rows), 100):  # SQLite 3.40 takes at most 32,766 bound values in a statement
+        part = rows[start : start + 100]
+        wanted = [tuple(row[column.name] for column in identity) for row in part]
+        connection.execute(table.delete().where(tuple_(*identity).in_(wanted)))
+        connection.execute(table.insert(), part)

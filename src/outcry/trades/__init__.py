@@ -1,0 +1,1 @@
+"""Trades on their way to a session: feed events, rows, validation, removal of duplicates."""

@@ -1,0 +1,75 @@
+"""The records that cross every port: batches of trades and bars, and who brought them.
+
+Rule kept: a batch holds one contract and one quality, prices are `price_e9`, times nanoseconds UTC.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outcry.market.instruments import Contract
+from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
+
+#: One trade: exchange time (ns UTC), price (10⁻⁹), size (lots), aggressor (b"B", b"A", b"N"), exchange sequence.
+TRADE = np.dtype(
+    [
+        ("ts_event", "<i8"),
+        ("price", "<i8"),
+        ("size", "<u4"),
+        ("side", "S1"),
+        ("flags", "u1"),
+        ("sequence", "<u4"),
+    ]
+)
+#: One bar, stamped at its START (ns UTC); prices 10⁻⁹; volume in lots.
+BAR = np.dtype(
+    [
+        ("ts_event", "<i8"),
+        ("open", "<i8"),
+        ("high", "<i8"),
+        ("low", "<i8"),
+        ("close", "<i8"),
+        ("volume", "<u8"),
+    ]
+)
+
+Rows = NDArray[np.void]
+
+
+class Quality(StrEnum):
+    """What a recording is made of, best first; bars never become ticks."""
+
+    TICKS = "ticks"
+    BARS_1S = "bars_1s"
+    BARS_1M = "bars_1m"
+
+    @property
+    def rank(self) -> int:
+        """0 is best."""
+        return list(Quality).index(self)
+
+    @property
+    def length_ns(self) -> int:
+        """How long after its stamp a row is known: a trade at once, a bar, stamped at its start, at its end."""
+        return _LENGTH_NS[self]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Row layout of a batch of this quality."""
+        return TRADE if self is Quality.TICKS else BAR
+
+
+_LENGTH_NS = {Quality.TICKS: 0, Quality.BARS_1S: NANOS_PER_SECOND, Quality.BARS_1M: NANOS_PER_MINUTE}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one contract, in file order. `place` names where in the file they begin, for errors."""
+
+    contract: Contract
+    quality: Quality
+    rows: Rows
+    place: str

@@ -1,0 +1,73 @@
+"""The reference tables as files: ours in the package, and the operator's own dated overrides beside his data.
+
+Rule kept: the tables are read once, at start, and refused whole (`BadReference`, naming file, row and column)
+rather than used in part.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from outcry.market.calendar import Calendar
+from outcry.market.instruments import Universe
+from outcry.market.reference import (
+    BadReference,
+    parse_days,
+    parse_hours,
+    parse_products,
+    with_activity,
+)
+
+__all__ = ["BadReference", "Reference", "UnknownVariant", "load_reference"]
+
+
+class UnknownVariant(BadReference):
+    """The settings ask for regular hours that no row of `sessions.csv` has."""
+
+    def __init__(self, root: str, variant: str, known: tuple[str, ...]) -> None:
+        super().__init__("session_variants", 1, f"{root} has no variant {variant!r}")
+        what = f"it has {', '.join(known)}" if known else "it has none"
+        self.args = (f"session_variants: {root} has no regular hours named {variant!r}; {what}",)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What is traded and when."""
+
+    universe: Universe
+    calendar: Calendar
+
+
+def load_reference(folder: Path | None = None, *, variants: dict[str, str] | None = None) -> Reference:
+    """Read the packaged tables, and `overrides.csv` of `folder` if it is there; its rows go before ours.
+
+    variants: root → variant of its regular hours, such as `{"ES": "cash"}`. Raise `BadReference` for a bad
+    table.
+    """
+    packaged = files("outcry.market") / "data"
+
+    def ours(name: str) -> str:
+        return (packaged / name).read_text(encoding="utf-8")
+
+    products = with_activity(parse_products(ours("products.csv")), ours("activity.csv"))
+    hours = parse_hours(ours("sessions.csv"), products)
+    days = [
+        *parse_days(ours("holidays.csv"), products),
+        *parse_days(ours("overrides.csv"), products, "overrides.csv"),
+    ]
+    own = folder / "overrides.csv" if folder else None
+    if own is not None and own.is_file():
+        days += parse_days(_text(own), products, str(own))
+    for root, variant in (variants or {}).items():
+        known = tuple(row.variant for row in hours if root in row.roots and row.variant)
+        if variant not in {"", *known}:
+            raise UnknownVariant(root, variant, known)
+    calendar = Calendar(products, hours, days, variants)
+    return Reference(Universe(products, calendar.is_business_day), calendar)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise BadReference(str(path), 1, "the file is not UTF-8 text") from problem

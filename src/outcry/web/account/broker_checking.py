@@ -1,0 +1,55 @@
+"""The check of a connection: what works and what is missing, step by step, begun here and shown on its page.
+
+Rule kept: a check that is under way holds up nothing; its page shows how far it is whoever looks.
+"""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from outcry.base.errors import StoreUnavailable
+from outcry.base.log_events import LogEvent
+from outcry.connections.model import Finding
+from outcry.database.errors import StoreBusy
+from outcry.people.audit import Event
+from outcry.web.account.broker_page import LIST, ONE, back, note, own
+from outcry.web.page_context import Desk, Page, Visit
+
+#: In any minute: each may sign in with the vendor, and vendors count that.
+_CHECKS = 3
+
+
+async def check(desk: Desk, visit: Visit) -> Response:
+    """Begin to look at what works and what is missing."""
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    place = f"{LIST}/{row.id}"
+    verdict = await desk.counted(f"check:{user.id}", _CHECKS)
+    if not verdict.allowed:
+        return desk.to(visit, f"{place}?done=often")
+
+    async def look() -> Sequence[Finding] | None:
+        try:
+            return await desk.services.connections.check(user.id, row.id)
+        except (StoreBusy, StoreUnavailable):
+            return None
+        except Exception as problem:  # noqa: BLE001 - nobody waits for it; the log gets it, the page that it was lost
+            desk.services.journal.error(LogEvent.BROKER_CHECK_FAILED, broker=row.broker, exc_info=problem)
+            return None
+
+    async def tell(findings: Sequence[Finding] | None) -> None:
+        wrong = (finding.code for finding in findings or () if finding.passed is False)
+        code = next(wrong, "ok") if findings is not None else "no_end"
+        try:
+            await note(desk, visit, user, Event.CONNECTION_CHECKED, row, code=code)
+        except (StoreBusy, StoreUnavailable):
+            desk.services.journal.warning(LogEvent.BROKER_CHECK_NOT_RECORDED, broker=row.broker)
+
+    begun = desk.checks.begin((user.id, row.id), look, desk.now_ns, tell)
+    return desk.to(visit, f"{place}#check" if begun else f"{place}?done=under_way")
+
+
+PAGES: Sequence[Page] = (
+    (f"{ONE}/check", ("POST",), check),
+    (f"{ONE}/check", ("GET",), back),
+)

@@ -1,0 +1,120 @@
+"""The log of a webhook's deliveries, a page of it at a time.
+
+Rule kept: what a receiver answered is shown as text and nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from outcry.answers.alert_phrases import EVENTS
+from outcry.delivery.model import AttemptRow, Outcome, SubscriptionPhase, SubscriptionRow
+from outcry.web.account.delivery_times import Part, timed
+from outcry.web.account.delivery_words import HELD, OUTCOMES, result_words
+from outcry.web.as_text import as_seen
+from outcry.web.dates import Moment, moment
+from outcry.web.forms import before_in
+from outcry.web.language import Words
+from outcry.web.page_context import Desk, Visit
+
+PER_PAGE = 20
+#: The type of the alert a test sends.
+TEST = "webhook-test"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An attempt for a page. `next`: when its message is tried again, if this was its last try; `alert`: what its first
+    alert was about; `diagnosis`: why it did not arrive, empty if it did; `times`: where its time went; `excerpt`: of
+    the answer, all of it to be seen; `went`: where it was sent, if that is not where alerts go now; `again`: whether it
+    can be asked for again; `outcome`: in words."""
+
+    row: AttemptRow
+    at: Moment | None
+    next: Moment | None
+    alert: str
+    diagnosis: str
+    times: list[Part]
+    excerpt: str
+    went: str
+    again: bool
+    outcome: str
+
+
+async def deliveries(desk: Desk, visit: Visit, webhook: SubscriptionRow, closed_ns: int) -> Mapping[str, Any]:
+    """What a template needs to show them: those of the page and outcome of this address, and where others are.
+    `closed_ns`: nothing is tried before."""
+    wanted = next(
+        (one for one in get_args(Outcome) if one == visit.request.query_params.get("outcome")), None
+    )
+    before = before_in(visit)
+    rows = await desk.ask(
+        desk.services.subscriptions.attempts, webhook.user_id, webhook.id, before, PER_PAGE + 1, wanted
+    )
+    shown = rows[:PER_PAGE]
+    whole = wanted is None and before is None
+    tries = _tries(shown, closed_ns, desk.now_ns(), whole=whole) if _sends(webhook) else {}
+    return {
+        "attempts": [_delivery(visit, webhook, row, tries.get(row.id)) for row in shown],
+        "filtered": not whole,
+        "filters": _filters(visit, webhook, wanted),
+        "newest": _address(webhook, wanted) if before is not None else None,
+        "older": _address(webhook, wanted, shown[-1].id) if len(rows) > PER_PAGE else None,
+    }
+
+
+def _sends(webhook: SubscriptionRow) -> bool:
+    return webhook.phase is SubscriptionPhase.ACTIVE
+
+
+def _tries(shown: Sequence[AttemptRow], closed_ns: int, now_ns: int, *, whole: bool) -> Mapping[int, int]:
+    """When messages are tried again, by the newest attempt of each; not of those that were tried meanwhile. `whole`:
+    nothing newer is left out."""
+    newest = {row.message_id: row for row in reversed(shown)}
+    due = [row for row in newest.values() if row.outcome == "pending" and row.next_ns is not None]
+    return {
+        row.id: max(row.next_ns or 0, closed_ns)
+        for row in due
+        if (row.next_ns or 0) > now_ns or (whole and closed_ns > now_ns)
+    }
+
+
+def _delivery(visit: Visit, webhook: SubscriptionRow, row: AttemptRow, next_ns: int | None) -> Delivery:
+    words = visit.words
+    name, test = EVENTS.get(row.alert_type), row.alert_type == TEST
+    ended = row.outcome in {"delivered", "dead"}
+    return Delivery(
+        row=row,
+        at=moment(visit, row.at_ns),
+        next=moment(visit, next_ns),
+        alert=words(name) if name else words("Test") if test else row.alert_type,
+        diagnosis=""
+        if row.outcome == "delivered"
+        else result_words(words, row.code, webhook.target, row.status),
+        times=timed(words, row.phases_ms, row.took_ms),
+        excerpt=as_seen(row.excerpt),
+        went=row.shown if row.shown != webhook.shown else "",
+        again=ended and not test and bool(row.message_id) and _sends(webhook),
+        outcome=outcome_words(words, row),
+    )
+
+
+def outcome_words(words: Words, row: AttemptRow) -> str:
+    """What came of an attempt; of a test that failed nothing is held, of anything else that did its alerts are."""
+    held = row.outcome == "failed" and row.alert_type != TEST
+    outcome = HELD if held else OUTCOMES[row.outcome]
+    return words(outcome)
+
+
+def _filters(visit: Visit, webhook: SubscriptionRow, wanted: Outcome | None) -> list[tuple[str, str, bool]]:
+    chosen = [
+        (_address(webhook, one), visit.words(OUTCOMES[one]), one == wanted) for one in get_args(Outcome)
+    ]
+    return [(_address(webhook, None), visit.words("All"), wanted is None), *chosen]
+
+
+def _address(webhook: SubscriptionRow, outcome: Outcome | None, before: int | None = None) -> str:
+    asked = {"outcome": outcome, "before": before}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    return f"/account/webhooks/{webhook.id}" + (f"?{query}" if query else "")

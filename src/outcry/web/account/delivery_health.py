@@ -1,0 +1,90 @@
+"""How delivering to a webhook stands, for a person to see at a glance.
+
+Rule kept: what worries is said with what it means and what can be done; what is well is said in one line.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
+from outcry.delivery.subscriptions import NoSubscription, Subscriptions
+from outcry.delivery.windows import window_end_ns
+from outcry.market.units import NANOS_PER_DAY
+from outcry.web.dates import Moment, moment
+from outcry.web.page_context import Desk, Visit
+
+#: An endpoint that keeps failing is switched off after five days; its owner is warned before.
+_WARNED_NS, _WARNED_AGAIN_NS = NANOS_PER_DAY, 3 * NANOS_PER_DAY
+
+State = Literal["well", "failing", "failing_day", "failing_days"]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How it stands: `state`: whether tries fail now, and for how long they have. `arrived`: when anything last did;
+    `since`: when they began to fail; `failures`: how many in a row; `closed`, `closed_ns`: nothing is tried before;
+    `mail`: when the next digest goes, if there is anything for it. `waiting`, `held`, `dead`: alerts that wait, are
+    held back while it was switched off, and were given up."""
+
+    state: State
+    arrived: Moment | None
+    since: Moment | None
+    failures: int
+    closed: Moment | None
+    closed_ns: int
+    mail: Moment | None
+    waiting: int
+    held: int
+    dead: int
+
+
+def health_of(desk: Desk, visit: Visit, row: SubscriptionRow) -> Health:
+    """How delivering to one of this user's stands. Raises `NoSubscription`."""
+    subscriptions, now_ns = desk.services.subscriptions, desk.now_ns()
+    lane = subscriptions.lane(row.user_id, row.id)
+    backlog = subscriptions.backlog(row.user_id, row.id)
+    sends = row.phase is SubscriptionPhase.ACTIVE
+    return Health(
+        state=_state(lane.failing_since_ns, now_ns) if sends else "well",
+        arrived=moment(visit, lane.arrived_ns),
+        since=moment(visit, lane.failing_since_ns),
+        failures=lane.failures,
+        closed=moment(visit, lane.closed_until_ns) if sends and lane.closed_until_ns > now_ns else None,
+        closed_ns=lane.closed_until_ns,
+        mail=moment(visit, _next_mail_ns(visit, row, now_ns)) if sends else None,
+        waiting=backlog.waiting,
+        held=backlog.held,
+        dead=backlog.dead,
+    )
+
+
+def _next_mail_ns(visit: Visit, row: SubscriptionRow, now_ns: int) -> int | None:
+    if row.target is not Target.EMAIL:
+        return None
+    reader = visit.preferences
+    return window_end_ns(row.window, now_ns, reader.time_zone, reader.digest_hour)
+
+
+def _state(failing_since_ns: int | None, now_ns: int) -> State:
+    if failing_since_ns is None:
+        return "well"
+    lasted_ns = now_ns - failing_since_ns
+    if lasted_ns >= _WARNED_AGAIN_NS:
+        return "failing_days"
+    return "failing_day" if lasted_ns >= _WARNED_NS else "failing"
+
+
+def worries(desk: Desk, user_id: int) -> tuple[int, int]:
+    """How many webhooks a user has, and of how many nothing comes: they fail, were switched off or not confirmed."""
+    subscriptions = desk.services.subscriptions
+    rows = subscriptions.of(user_id)
+    return len(rows), sum(_worries(subscriptions, row) for row in rows)
+
+
+def _worries(subscriptions: Subscriptions, row: SubscriptionRow) -> bool:
+    if row.phase is not SubscriptionPhase.ACTIVE:
+        return row.phase is not SubscriptionPhase.PAUSED
+    try:
+        return subscriptions.lane(row.user_id, row.id).failing_since_ns is not None
+    except NoSubscription:  # removed meanwhile
+        return False

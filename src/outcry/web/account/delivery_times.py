@@ -1,0 +1,34 @@
+"""Where the time of a delivery went, as a bar and in words.
+
+Rule kept: the bar shows nothing that is not written beside it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outcry.web.account.delivery_words import PHASES
+from outcry.web.language import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the time. `name`: its stable name; `begins` and `lasts`: of the bar, in percent."""
+
+    name: str
+    words: str
+    took_ms: int
+    begins: float
+    lasts: float
+
+
+def timed(words: Words, phases_ms: Sequence[tuple[str, int]], took_ms: int | None) -> list[Part]:
+    """The parts of a time, one after the other; empty where none were measured."""
+    whole_ms = max(sum(part_ms for _, part_ms in phases_ms), took_ms or 0, 1)
+    found: list[Part] = []
+    at_ms = 0
+    for name, part_ms in phases_ms:
+        text = words(PHASES[name]) if name in PHASES else name
+        begins, lasts = (round(100 * part / whole_ms, 2) for part in (at_ms, part_ms))
+        found.append(Part(name, text, part_ms, begins, lasts))
+        at_ms += part_ms
+    return found

@@ -1,0 +1,143 @@
+"""How feeds and connections stand, in words: what it means for the answers, and the one step that changes it.
+
+Rule kept: a stream's state is worded as a symbol's is (`states`); a connection's phase has a word and a shape of its
+own, and its code the same reason everywhere.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from outcry.connections.model import CheckStep, ConnectionPhase, ConnectionRow, Finding
+from outcry.connections.pushed import PUSHED
+from outcry.web.account.vendor_words import code_means, cure_of, guide_address
+from outcry.web.language import Words, later
+from outcry.web.status_labels import Kind, State, state_of
+
+#: Shape and colour of a phase, and its word.
+_PHASES: Mapping[ConnectionPhase, tuple[Kind, str]] = {
+    ConnectionPhase.CONNECTING: ("connecting", later("Connecting")),
+    ConnectionPhase.CATCHING_UP: ("connecting", later("Catching up")),
+    ConnectionPhase.LIVE: ("live", later("Connected")),
+    ConnectionPhase.DEGRADED: ("stale", later("Degraded")),
+    ConnectionPhase.NEEDS_SIGN_IN: ("delayed", later("Sign-in required")),
+    ConnectionPhase.FAILED: ("error", later("Failed")),
+    ConnectionPhase.PAUSED: ("closed", later("Paused")),
+}
+#: In which nothing more is tried until a person acts, who did not want it so.
+WAITING = frozenset({ConnectionPhase.NEEDS_SIGN_IN, ConnectionPhase.FAILED})
+PHASE_WORDS: Mapping[ConnectionPhase, str] = {phase: word for phase, (_, word) in _PHASES.items()}
+_DELAYED = later(
+    "Until then, its symbols show completed sessions (delayed) unless another feed provides them."
+)
+#: What a phase means for the answers.
+_ANSWERS: Mapping[ConnectionPhase, str] = {
+    ConnectionPhase.CONNECTING: _DELAYED,
+    ConnectionPhase.CATCHING_UP: _DELAYED,
+    ConnectionPhase.LIVE: later("Its symbols are live while their sessions are open."),
+    ConnectionPhase.DEGRADED: later("Symbols that still receive data are live. The others are delayed."),
+    ConnectionPhase.NEEDS_SIGN_IN: _DELAYED,
+    ConnectionPhase.FAILED: _DELAYED,
+    ConnectionPhase.PAUSED: _DELAYED,
+}
+#: What the reader can do about a state, and where; one that passes by itself is not here.
+_STEPS: Mapping[str, tuple[str, str]] = {
+    "no_connection": (later("Connect a broker or send trades"), "/account/brokers"),
+    "unsubscribed": (later("View incoming data"), "/account/brokers"),
+    "stale_link": (later("View incoming data"), "/account/brokers"),
+    "degraded": (later("View incoming data"), "/account/brokers"),
+    "disconnected": (later("View connection status"), "/account/brokers"),
+    "ended": (later("Restart the feed"), "/account/brokers"),
+    "no_prior": (later("Import an earlier session"), "/broker-guide"),
+    **dict.fromkeys(
+        (
+            "login_refused", "login_expired", "not_entitled", "unknown_contract", "too_many_sessions",
+            "not_allowed", "wrong_entry",
+        ),
+        (later("View the vendor's error and how to fix it"), "/account/brokers"),
+    ),
+}  # fmt: skip
+#: Steps that are the reader's own to take, whichever feed it is.
+_OF_THE_READER = frozenset({"no_prior", "ended"})
+#: What a check looks at.
+STEPS: Mapping[CheckStep, str] = {
+    CheckStep.SIGN_IN: later("Sign-in"),
+    CheckStep.SUBSCRIBED: later("Contract data"),
+    CheckStep.HISTORY: later("Trade history"),
+    CheckStep.LIVE: later("Current data"),
+}
+#: What came of it, beside the codes of connections.
+_FOUND: Mapping[str, str] = {
+    "ok": later("OK."),
+    "ticks": later("Individual trades: levels are exact."),
+    "bars_1s": later("One-second bars: levels are nearly exact, volume by price is estimated."),
+    "bars_1m": later("One-minute bars: highs and lows are exact, volume by price is estimated."),
+    "none": later("No history: a session is complete only if the connection was up from its open."),
+    "closed": later("The market is closed, so no data is expected."),
+    "not_tried": later("Not tested because an earlier step failed."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A code for a page: what it means, what it means for the answers, what to do, and where the guide says more."""
+
+    code: str
+    means: str
+    answers: str
+    cure: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding of a check for a page. `passed`: None where it could not be tried."""
+
+    step: str
+    contract: str
+    passed: bool | None
+    code: str
+    means: str
+    cure: str
+    href: str
+
+
+def connection_state(words: Words, row: ConnectionRow) -> State:
+    """How a connection stands, for a chip; one that nobody paused is over."""
+    kind, word = _PHASES[row.phase]
+    named = words("Ended") if row.code == "ended" else words(word)
+    return State(row.code, kind, named, _reason(words, row.code), guide_address(vendor_of(row), row.code))
+
+
+def explained(words: Words, row: ConnectionRow) -> Explained:
+    """How a connection stands, and what to do."""
+    vendor = vendor_of(row)
+    cure, answers = cure_of(words, vendor, row.code), words(_ANSWERS[row.phase])
+    if not cure and row.code in _OF_THE_READER:
+        cure = f"{words(_STEPS[row.code][0])}."
+    return Explained(row.code, _reason(words, row.code), answers, cure, guide_address(vendor, row.code))
+
+
+def vendor_of(row: ConnectionRow) -> str:
+    """Whose feed it is: the agent pushes one under the name of its broker."""
+    return row.label if row.broker == PUSHED else row.broker
+
+
+def found(words: Words, broker: str, finding: Finding) -> Found:
+    """A finding in words."""
+    said = _FOUND.get(finding.code)
+    return Found(
+        words(STEPS[finding.step]), finding.contract, finding.passed, finding.code,
+        words(said) if said else _reason(words, finding.code),
+        "" if finding.passed or said else cure_of(words, broker, finding.code),
+        "" if finding.passed or said else guide_address(broker, finding.code),
+    )  # fmt: skip
+
+
+def _reason(words: Words, code: str) -> str:
+    return code_means(words, code) or state_of(words, code).reason
+
+
+def next_step(words: Words, code: str) -> tuple[str, str] | None:
+    """What the reader can do about a state, and the address where; None where it passes by itself."""
+    known = _STEPS.get(code)
+    return (words(known[0]), known[1]) if known else None

@@ -1,0 +1,287 @@
+"""API keys: `/account/keys`. Made, shown once, named, replaced with a grace, revoked.
+
+Rules kept: a key is on a page once, when it is made, and never in an address; making one needs a user who has just
+proved who it is. Revoking does not: a key that leaked must be stopped at once; so that it is not done by a slip, the
+key's name is typed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from outcry.access.key_format import LONGEST_LABEL
+from outcry.access.keys import GRACES_NS, KeyRefused
+from outcry.access.model import KeyRow, Role
+from outcry.market.units import NANOS_PER_DAY
+from outcry.people.audit import Event
+from outcry.people.model import UserRow
+from outcry.web.dates import Moment, moment
+from outcry.web.entrance import origin_of, site_of
+from outcry.web.forms import (
+    Faults,
+    forget_typed,
+    hand_over,
+    line,
+    note_of,
+    number_in,
+    prove_first,
+    show_once,
+    typed_before,
+)
+from outcry.web.language import Words
+from outcry.web.page_context import Desk, NotConfirmed, NotProved, Page, PageMissing, Visit
+
+LIST, NEW, MADE = "/account/keys", "/account/keys/new", "/account/keys/made"
+#: How long a key lasts, as forms say it.
+LIFETIMES_NS: Mapping[str, int | None] = {
+    "30": 30 * NANOS_PER_DAY,
+    "90": 90 * NANOS_PER_DAY,
+    "365": 365 * NANOS_PER_DAY,
+    "never": None,
+}
+#: How long a key that is replaced goes on to work, as forms say it.
+GRACES: Mapping[str, int] = dict(zip(("0", "1h", "24h", "7d"), GRACES_NS, strict=True))
+_USUAL = {"label": "", "lifetime": "90"}
+#: A key this near its end is pointed out.
+_SOON_NS = 7 * NANOS_PER_DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A key as its user is shown it. `state`: live, soon (it ends within a week), replaced (it ends, another is there),
+    expired or revoked."""
+
+    row: KeyRow
+    name: str
+    state: str
+    created: Moment
+    used: Moment | None
+    expires: Moment | None
+    revoked: Moment | None
+
+    @property
+    def live(self) -> bool:
+        """Whether it works."""
+        return self.state in {"live", "soon", "replaced"}
+
+
+def shown(visit: Visit, row: KeyRow, now_ns: int) -> Shown:
+    """A key for a page."""
+    created = moment(visit, row.created_ns)
+    assert created is not None
+    times = (moment(visit, at_ns) for at_ns in (row.last_used_ns, row.expires_ns, row.revoked_ns))
+    return Shown(row, row.label or row.prefix, _state(row, now_ns), created, *times)
+
+
+def _state(row: KeyRow, now_ns: int) -> str:
+    if row.revoked_ns is not None:
+        return "revoked"
+    if not row.is_live(now_ns):
+        return "expired"
+    if row.replaced_by is not None:
+        return "replaced"
+    return "soon" if row.expires_ns is not None and row.expires_ns - now_ns < _SOON_NS else "live"
+
+
+async def list_keys(desk: Desk, visit: Visit) -> Response:
+    """All of this user's."""
+    user = desk.user(visit)
+    rows = await desk.ask(desk.services.keys.of, user.id)
+    keys = [shown(visit, row, desk.now_ns()) for row in rows]
+    return desk.page(visit, "account/keys.html", keys=keys, done=note_of(visit))
+
+
+# -- making one
+
+
+async def new_key(desk: Desk, visit: Visit) -> Response:
+    """Where one is made."""
+    desk.confirmed(visit)
+    typed = _USUAL | typed_before(desk, visit, NEW)
+    return forget_typed(visit, desk.page(visit, "account/key_new.html", typed=typed, faults={}))
+
+
+async def make_key(desk: Desk, visit: Visit) -> Response:
+    """Make one, to be shown once."""
+
+    async def refuse(typed: Mapping[str, str], faults: Faults) -> Response:
+        return desk.page(visit, "account/key_new.html", 422, typed=typed, faults=faults)
+
+    return await key_by_form(desk, visit, "read", NEW, MADE, refuse)
+
+
+async def key_by_form(
+    desk: Desk, visit: Visit, role: Role, form_at: str, made_at: str,
+    refuse: Callable[[Mapping[str, str], Faults], Awaitable[Response]],
+) -> Response:  # fmt: skip
+    """Make a key as the form of the page `form_at` wishes; the page `made_at` shows it, once. `refuse`: that form
+    again, with what was typed and what is wrong with it."""
+    desk.sender(visit)
+    form = await desk.form(visit)
+    faults: Faults = {}
+    wish = _wished(form, faults, visit.words)
+    try:
+        user = desk.confirmed(visit)
+    except NotProved:
+        return prove_first(desk, visit, form_at, wish.typed)
+    key = "" if faults else await _made_key(desk, visit, user, wish, role, faults)
+    if faults:
+        return await refuse(wish.typed, faults)
+    return hand_over(desk, visit, made_at, {"key": key, "name": wish.label, "role": role})
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A key as a form asks for it, and what was typed."""
+
+    label: str
+    lifetime: str
+
+    @property
+    def typed(self) -> dict[str, str]:
+        """For the form, once more."""
+        return {"label": self.label, "lifetime": self.lifetime}
+
+
+def _wished(form: Mapping[str, str], faults: Faults, words: Words) -> _Wish:
+    """Read a form that asks for a key."""
+    label = line(form, "label", faults, words, LONGEST_LABEL)
+    lifetime = line(form, "lifetime", faults, words)
+    if not label:
+        faults["label"] = words("Enter a name for the key.")
+    if lifetime not in LIFETIMES_NS:
+        faults["lifetime"] = words("Choose an expiry.")
+    return _Wish(label, lifetime)
+
+
+async def _made_key(desk: Desk, visit: Visit, user: UserRow, wish: _Wish, role: Role, faults: Faults) -> str:
+    """Make a key as wished; empty, with a fault, where it may not be."""
+    now_ns, lasts_ns = desk.now_ns(), LIFETIMES_NS[wish.lifetime]
+    expires_ns = now_ns + lasts_ns if lasts_ns is not None else None
+
+    try:
+        key = await desk.ask(
+            desk.services.keys.create_own,
+            user.email, user.tier, now_ns, role=role, label=wish.label, expires_ns=expires_ns,
+        )  # fmt: skip
+    except KeyRefused:
+        faults[""] = visit.words("You already have 20 active keys. Revoke one that you no longer use.")
+        return ""
+    await _note(desk, visit, user, Event.KEY_CREATED, prefix=key[:15], label=wish.label, role=role)
+    return key
+
+
+async def show_made(desk: Desk, visit: Visit) -> Response:
+    """The key just made, the only time it is on a page."""
+    return await show_once(desk, visit, "account/key_made.html", MADE, LIST, site=site_of(visit))
+
+
+# -- one of them
+
+
+async def one_key(desk: Desk, visit: Visit) -> Response:
+    """What can be done with one."""
+    return await _one(desk, visit, {}, {})
+
+
+async def name_key(desk: Desk, visit: Visit) -> Response:
+    """Call it something else."""
+    desk.sender(visit)
+    form = await desk.form(visit)
+    faults: Faults = {}
+    label = line(form, "label", faults, visit.words, LONGEST_LABEL)
+    if visit.user is None:
+        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'key_id')}", {"label": label})
+    user, row = await _own(desk, visit)
+    if not label:
+        faults["label"] = visit.words("Enter a name for the key.")
+    if faults:
+        return await _one(desk, visit, faults, {"label": label})
+    await desk.ask(desk.services.keys.change_own, user.id, row.id, label)
+    await _note(desk, visit, user, Event.KEY_CHANGED, prefix=row.prefix, label=label)
+    return desk.to(visit, f"{LIST}/{row.id}?done=saved")
+
+
+async def rotate_key(desk: Desk, visit: Visit) -> Response:
+    """Make another in its place, to be shown once; this one works until its grace is over."""
+    user, row = await _own(desk, visit)
+    form = await desk.form(visit)
+    faults: Faults = {}
+    grace = line(form, "grace", faults, visit.words)
+    if grace not in GRACES:
+        faults["grace"] = visit.words("Choose how long the old key stays valid.")
+        return await _one(desk, visit, faults, {"grace": grace})
+    try:
+        desk.confirmed(visit)
+        key = await desk.ask(desk.services.keys.rotate, user.id, row.id, GRACES[grace], desk.now_ns())
+    except NotConfirmed:
+        return prove_first(desk, visit, f"{LIST}/{row.id}", {"grace": grace})
+    except KeyRefused:
+        faults[""] = visit.words(
+            "This key can't be rotated: it is no longer active, was already rotated, or you have 20 keys."
+        )
+        return await _one(desk, visit, faults, {"grace": grace})
+    await _note(desk, visit, user, Event.KEY_ROTATED, prefix=row.prefix, replaced_by=key[:15], grace=grace)
+    return hand_over(desk, visit, MADE, {"key": key, "name": row.label or row.prefix, "role": row.role})
+
+
+async def revoke_key(desk: Desk, visit: Visit) -> Response:
+    """End it, everywhere within a second."""
+    user, row = await _own(desk, visit)
+    form = await desk.form(visit)
+    faults: Faults = {}
+    name = line(form, "name", faults, visit.words)
+    if name != (row.label or row.prefix):
+        faults["name"] = visit.words("The name does not match. Type it exactly as shown.")
+        return await _one(desk, visit, faults, {"name": name})
+    if await desk.ask(desk.services.keys.revoke_own, user.id, row.id, desk.now_ns()) is not None:
+        await _note(desk, visit, user, Event.KEY_REVOKED, prefix=row.prefix, label=row.label)
+    return desk.to(visit, f"{LIST}?done=revoked")
+
+
+async def back_to_key(desk: Desk, visit: Visit) -> Response:
+    """An address that only takes forms, opened as a page: after a sign-in somebody may come back to it."""
+    return desk.to(visit, f"{LIST}/{number_in(visit, 'key_id')}")
+
+
+async def _own(desk: Desk, visit: Visit) -> tuple[UserRow, KeyRow]:
+    user, wanted = desk.user(visit), number_in(visit, "key_id")
+    rows = await desk.ask(desk.services.keys.of, user.id)
+    found = next((row for row in rows if row.id == wanted), None)
+    if found is None:
+        raise PageMissing
+    return user, found
+
+
+async def _one(desk: Desk, visit: Visit, faults: Faults, typed: Mapping[str, str]) -> Response:
+    _, row = await _own(desk, visit)
+    kept = typed_before(desk, visit, f"{LIST}/{row.id}")
+    typed = {"label": row.label, "grace": "24h", "name": "", **kept, **typed}
+    page = desk.page(
+        visit,
+        "account/key.html",
+        422 if faults else 200,
+        key=shown(visit, row, desk.now_ns()),
+        typed=typed,
+        faults=faults,
+        done=note_of(visit),
+    )
+    return forget_typed(visit, page)
+
+
+async def _note(desk: Desk, visit: Visit, user: UserRow, event: Event, **details: str) -> None:
+    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+
+
+PAGES: Sequence[Page] = (
+    (LIST, ("GET",), list_keys),
+    (NEW, ("GET",), new_key),
+    (LIST, ("POST",), make_key),
+    (MADE, ("GET",), show_made),
+    (f"{LIST}/{{key_id}}", ("GET",), one_key),
+    (f"{LIST}/{{key_id}}/{{form:path}}", ("GET",), back_to_key),
+    (f"{LIST}/{{key_id}}/name", ("POST",), name_key),
+    (f"{LIST}/{{key_id}}/rotate", ("POST",), rotate_key),
+    (f"{LIST}/{{key_id}}/revoke", ("POST",), revoke_key),
+)

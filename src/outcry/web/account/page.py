@@ -1,0 +1,140 @@
+"""The account's front: `/account`, with how answers stand for this user, and preferences.
+
+Rule kept: what stands between a user and live answers is said with the one next step that changes it.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import get_args
+from zoneinfo import available_timezones
+
+from starlette.responses import Response
+
+from outcry.access.licences import Scope
+from outcry.people.model import Preferences, Theme
+from outcry.web.account.delivery_health import worries
+from outcry.web.account.feed_words import WAITING, next_step
+from outcry.web.forms import Faults, forget_typed, line, note_of, prove_first, typed_before
+from outcry.web.language import LANGUAGES, Words
+from outcry.web.page_context import Desk, Page, Visit
+from outcry.web.status_labels import State, state_of
+
+FRONT = "/account"
+_ENTRIES = ("language", "theme", "time_zone", "digest_hour", "shortcuts")
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why `count` symbols are not live; `step`: what changes it, and where, if anything does."""
+
+    state: State
+    count: int
+    step: tuple[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How a user's answers stand: symbols live and delayed (`shut`: neither), why they are not live by how many, and
+    how much there is of what can be changed here; `worries`: webhooks that bring nothing; `waiting`: connections that
+    rest until somebody acts."""
+
+    live: int
+    delayed: int
+    shut: int
+    reasons: list[Reason]
+    keys: int
+    subscriptions: int
+    worries: int
+    connections: int
+    waiting: int
+
+
+async def front(desk: Desk, visit: Visit) -> Response:
+    """How things stand, and preferences."""
+    kept = desk.user(visit).preferences
+    shown = {"language": kept.language, "theme": kept.theme, "time_zone": kept.time_zone}
+    shown |= {"digest_hour": str(kept.digest_hour), "shortcuts": "yes" if kept.shortcuts else ""}
+    page = await _front(desk, visit, shown | typed_before(desk, visit, FRONT), {})
+    return forget_typed(visit, page)
+
+
+async def prefer(desk: Desk, visit: Visit) -> Response:
+    """Keep preferences."""
+    desk.sender(visit)
+    form = await desk.form(visit)
+    faults: Faults = {}
+    typed = {name: line(form, name, faults, visit.words) for name in _ENTRIES}
+    if visit.user is None:
+        return prove_first(desk, visit, FRONT, typed)
+    wished = _preferences(typed, faults, visit.words)
+    if wished is None:
+        return await _front(desk, visit, typed, faults)
+    await desk.ask(desk.services.identity.prefer, visit.user, wished)
+    return desk.to(visit, f"{FRONT}?done=saved")
+
+
+async def _front(desk: Desk, visit: Visit, shown: Mapping[str, str], faults: Faults) -> Response:
+    found = await desk.ask(_stand, desk, visit)
+    return desk.page(
+        visit,
+        "account/front.html",
+        422 if faults else 200,
+        front=found,
+        shown=shown,
+        faults=faults,
+        done=note_of(visit),
+        zones=zones(),
+        running=desk.services.subscriptions.running,
+    )
+
+
+def _stand(desk: Desk, visit: Visit) -> Front:
+    user, services = desk.user(visit), desk.services
+    scope = visit.scope or Scope(user.id, ())
+    symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
+    not_live = [one for one in symbols if not one.live]
+    codes = Counter(one.state for one in not_live).most_common()
+    webhooks, worrying = worries(desk, user.id)
+    connections = services.connections.connections(user.id)
+    return Front(
+        live=len(symbols) - len(not_live),
+        delayed=sum(one.data_source is not None for one in not_live),
+        shut=sum(one.data_source is None for one in not_live),
+        reasons=[Reason(state_of(visit.words, code), n, next_step(visit.words, code)) for code, n in codes],
+        keys=sum(row.is_live(desk.now_ns()) for row in services.keys.of(user.id)),
+        subscriptions=webhooks,
+        worries=worrying,
+        connections=len(connections),
+        waiting=sum(row.phase in WAITING for row in connections),
+    )
+
+
+def _preferences(typed: Mapping[str, str], faults: Faults, words: Words) -> Preferences | None:
+    """Preferences as typed; None, with faults, where they cannot be."""
+    if typed["language"] and typed["language"] not in LANGUAGES:
+        faults["language"] = words("Choose a language from the list.")
+    theme = next((theme for theme in get_args(Theme) if theme == typed["theme"]), None)
+    if theme is None:
+        faults["theme"] = words("Choose a theme from the list.")
+    if typed["time_zone"] not in zones():
+        faults["time_zone"] = words("Unknown time zone. Choose one from the list.")
+    hour = typed["digest_hour"]
+    if not (hour.isascii() and hour.isdigit() and len(hour) <= 2 and int(hour) < 24):
+        faults["digest_hour"] = words("Enter an hour from 0 to 23.")
+    if faults or theme is None:
+        return None
+    return Preferences(typed["language"], typed["time_zone"], theme, int(hour), typed["shortcuts"] == "yes")
+
+
+@cache
+def zones() -> tuple[str, ...]:
+    """Every time zone there is, by name."""
+    return tuple(sorted(name for name in available_timezones() if "/" in name or name == "UTC"))
+
+
+PAGES: Sequence[Page] = (
+    (FRONT, ("GET",), front),
+    (FRONT, ("POST",), prefer),
+)

@@ -1,0 +1,186 @@
+"""The demo's test receiver as a page, `/sink`: received messages and the simulated response.
+
+The page exists in the demo only. Message content is shown as plain text. A pasted signing secret is never shown again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.responses import Response
+
+from outcry.delivery.sink import Manner, Receipt, SecretRefused, Signature, Sink
+from outcry.web.as_text import as_seen
+from outcry.web.dates import Moment, moment
+from outcry.web.forms import Faults, note_of
+from outcry.web.language import later
+from outcry.web.page_context import Desk, Page, PageMissing, Visit, said
+
+SINK = "/sink"
+MANNERS: Mapping[Manner, str] = {
+    Manner.WELL: later("Accept (200)"),
+    Manner.ERROR: later("Server error (500)"),
+    Manner.SLOW: later("Timeout"),
+    Manner.REDIRECT: later("Redirect (302)"),
+    Manner.BUSY: later("Too many requests (429)"),
+    Manner.GONE: later("Gone (410)"),
+}
+SIGNATURES: Mapping[Signature, tuple[str, str]] = {
+    Signature.GOOD: ("good", later("valid signature")),
+    Signature.OLD: ("warn", later("valid signature, expired timestamp")),
+    Signature.BAD: ("bad", later("invalid signature")),
+    Signature.UNKNOWN: ("", later("signed, no secret to check it")),
+    Signature.MISSING: ("bad", later("not signed")),
+}
+#: Maximum depth of formatted JSON; maximum characters shown of one body and of all together.
+_DEEPEST, _LONGEST_BODY, _LONGEST_PAGE = 20, 64 * 1024, 1024 * 1024
+#: Delivery headers, shown first and in this order.
+_FIRST = ("webhook-id", "webhook-timestamp", "webhook-signature", "outcry-seq", "user-agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A received message for the page. `summary` is the message's own text, if any. `cut`: `body` is truncated. `raw`
+    is the exact body, empty if a page cannot show it. `signature` is the style and label of the check.
+    """
+
+    receipt: Receipt
+    at: Moment | None
+    message_id: str
+    summary: str
+    body: str
+    cut: bool
+    raw: str
+    headers: list[tuple[str, str]]
+    signature: tuple[str, str]
+
+
+async def show_sink(desk: Desk, visit: Visit) -> Response:
+    """Show received messages, newest first."""
+    return await _page(desk, visit, {})
+
+
+async def set_manner(desk: Desk, visit: Visit) -> Response:
+    """Set the simulated response."""
+    sink = _sink(desk, visit)
+    wished = said(await desk.form(visit), "manner")
+    if wished not in set(Manner):
+        return await _page(desk, visit, {"manner": visit.words("Choose a response from the list.")})
+    sink.manner = Manner(wished)
+    return desk.to(visit, f"{SINK}?done=manner")
+
+
+async def give_secret(desk: Desk, visit: Visit) -> Response:
+    """Add a signing secret to check signatures with, until the service stops."""
+    sink = _sink(desk, visit)
+    try:
+        sink.trust(said(await desk.form(visit), "secret"))
+    except SecretRefused:
+        fault = visit.words(
+            "This is not a signing secret. Signing secrets start with whsec_ and are shown once."
+        )
+        return await _page(desk, visit, {"secret": fault})
+    return desk.to(visit, f"{SINK}?done=secret")
+
+
+async def clear_sink(desk: Desk, visit: Visit) -> Response:
+    """Delete all received messages."""
+    sink = _sink(desk, visit)
+    await desk.form(visit)
+    sink.clear()
+    return desk.to(visit, f"{SINK}?done=cleared")
+
+
+async def back_to_sink(desk: Desk, visit: Visit) -> Response:
+    """Redirect a form URL that was opened as a page."""
+    _sink(desk, visit)
+    return desk.to(visit, SINK)
+
+
+def _sink(desk: Desk, visit: Visit) -> Sink:
+    """Return the receiver for a signed-in user. Raises `PageMissing` outside the demo."""
+    sink = desk.services.sink
+    if sink is None:
+        raise PageMissing
+    desk.user(visit)
+    return sink
+
+
+async def _page(desk: Desk, visit: Visit, faults: Faults) -> Response:
+    sink = _sink(desk, visit)
+
+    def look() -> list[Shown]:
+        found, left = list[Shown](), _LONGEST_PAGE
+        for receipt in sink.receipts:
+            found.append(_shown(visit, sink, receipt, min(left, _LONGEST_BODY)))
+            left -= len(found[-1].body) + len(found[-1].raw)
+        return found
+
+    return desk.page(
+        visit,
+        "account/sink.html",
+        422 if faults else 200,
+        sink=sink,
+        receipts=await desk.ask(look),
+        manners={manner.value: visit.words(name) for manner, name in MANNERS.items()},
+        faults=faults,
+        done=note_of(visit),
+    )
+
+
+def _shown(visit: Visit, sink: Sink, receipt: Receipt, most: int) -> Shown:
+    kind, words = SIGNATURES[sink.signature(receipt)]
+    text, summary = receipt.body.decode("utf-8", "replace"), ""
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        read = None
+    if isinstance(read, dict):
+        text = _laid_out(read, most) or text
+        summary = str(read.get("text", ""))[:500]
+    body = as_seen(text[:most])
+    known = {name: value for name, value in receipt.headers if name in _FIRST}
+    headers = [(name, as_seen(known[name])) for name in _FIRST if name in known]
+    headers += [(as_seen(name), as_seen(value)) for name, value in receipt.headers if name not in known]
+    return Shown(
+        receipt, moment(visit, receipt.at_ns), as_seen(receipt.message_id), as_seen(summary), body[:most],
+        len(text) > most or len(body) > most, _exact(receipt.body, most), headers, (kind, visit.words(words)),
+    )  # fmt: skip
+
+
+def _exact(body: bytes, most: int) -> str:
+    """Return a body that survives copying from a page, or an empty string."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if len(text) <= most and as_seen(text) == text and "\r" not in text else ""
+
+
+def _laid_out(read: dict[Any, Any], most: int) -> str | None:
+    """Return JSON with one value per line; None if it is too deep or too long."""
+    level: list[Any] = [read]
+    for _ in range(_DEEPEST):
+        level = [
+            value
+            for one in level
+            for value in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+        ]
+    if level:
+        return None
+    text = ""
+    for part in json.JSONEncoder(ensure_ascii=False, indent=2).iterencode(read):
+        text += part
+        if len(text) > most:
+            return None
+    return text
+
+
+PAGES: Sequence[Page] = (
+    (SINK, ("GET",), show_sink),
+    (f"{SINK}/manner", ("POST",), set_manner),
+    (f"{SINK}/secret", ("POST",), give_secret),
+    (f"{SINK}/clear", ("POST",), clear_sink),
+    *((f"{SINK}/{form}", ("GET",), back_to_sink) for form in ("manner", "secret", "clear")),
+)

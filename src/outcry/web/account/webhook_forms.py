@@ -1,0 +1,70 @@
+"""What is typed about a webhook, read and judged.
+
+Rule kept: what cannot be a webhook is refused whole, with what was typed and a fault at each entry that is wrong.
+"""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from outcry.delivery.model import Severity, Target, Window
+from outcry.delivery.subscriptions import LONGEST_LABEL, SubscriptionRefused, Wish
+from outcry.web.account.delivery_words import address_words
+from outcry.web.forms import Faults, line
+from outcry.web.language import Words, later
+from outcry.web.page_context import Desk, Visit
+
+_LONGEST_ADDRESS = 1000
+_CHOICES = ("target", "min_severity", "window", "ordered", "at_once")
+_REFUSALS: Mapping[str, str] = {
+    "label": later("The name is too long (maximum 60 characters)."),
+    "too_many": later("You already have 20 webhooks. Remove one first."),
+}
+
+
+async def typed_in(desk: Desk, visit: Visit) -> tuple[dict[str, str], Faults]:
+    """What was typed, as far as it is what a form can hold."""
+    form = await desk.form_lists(visit)
+    first = {name: values[-1] for name, values in form.items()}
+    faults: Faults = {}
+    typed = {name: line(first, name, faults, visit.words) for name in _CHOICES}
+    typed["label"] = line(first, "label", faults, visit.words, LONGEST_LABEL)
+    typed["address"] = line(first, "address", faults, visit.words, _LONGEST_ADDRESS)
+    symbols = {"symbols": " ".join(form.get("symbols", ()))}
+    typed["symbols"] = line(symbols, "symbols", faults, visit.words)
+    return typed, faults
+
+
+def wish_of(desk: Desk, typed: Mapping[str, str], faults: Faults, words: Words) -> Wish | None:
+    """A subscription as wished; None, with faults, where it cannot be one."""
+    target = next((one for one in Target if one == typed["target"]), None)
+    if target is None:
+        faults["target"] = words("Choose where to send alerts.")
+    severity = next((one for one in get_args(Severity) if one == typed["min_severity"]), None)
+    if severity is None:
+        faults["min_severity"] = words("Choose a minimum severity.")
+    roots = tuple(dict.fromkeys(typed["symbols"].split()))
+    if any(root not in offered(desk) for root in roots):
+        faults["symbols"] = words("Choose symbols from the list.")
+    window = next((one for one in get_args(Window) if one == typed["window"]), None)
+    if target is Target.EMAIL and window is None:
+        faults["window"] = words("Choose a sending schedule.")
+    if faults or target is None or severity is None:
+        return None
+    mail = target is Target.EMAIL
+    return Wish(
+        target, typed["address"], typed["label"], roots, severity,
+        ordered=target is Target.HTTPS and typed["ordered"] == "yes",
+        window=window if mail and window is not None else "hour", at_once=not mail or typed["at_once"] == "yes",
+    )  # fmt: skip
+
+
+def offered(desk: Desk) -> dict[str, str]:
+    """The products alerts are made of, by root: what a subscription can be narrowed to."""
+    products = desk.services.universe.products.values()
+    return {product.root: product.name for product in products if product.parent is None}
+
+
+def refusal_words(words: Words, refusal: SubscriptionRefused) -> str:
+    """Why a subscription is refused, in words."""
+    found = _REFUSALS.get(refusal.code)
+    return words(found) if found else address_words(words, refusal.code)

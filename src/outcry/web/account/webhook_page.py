@@ -1,0 +1,155 @@
+"""What the pages of one webhook share: whose it is, how it is shown, and what is noted of what is done to it.
+
+Rules kept: somebody else's subscription is one that does not exist; one may be removed at any moment, in another tab.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from starlette.responses import Response
+
+from outcry.delivery.model import SubscriptionRow, Target
+from outcry.delivery.subscriptions import NoSubscription
+from outcry.people.audit import Event
+from outcry.people.model import UserRow
+from outcry.web.account.deliveries import deliveries
+from outcry.web.account.delivery_health import health_of
+from outcry.web.account.delivery_words import (
+    ASKED,
+    OVERLAPS,
+    SEVERITIES,
+    TARGETS,
+    USUAL_OVERLAP,
+    WINDOWS,
+    result_words,
+)
+from outcry.web.account.webhook_forms import offered
+from outcry.web.background import ErrandsUnderWay
+from outcry.web.dates import moment
+from outcry.web.entrance import origin_of
+from outcry.web.forms import Faults, note_of, number_in, whole
+from outcry.web.page_context import Desk, PageMissing, Visit
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LIST = "/account/webhooks"
+ONE = f"{LIST}/{{webhook_id}}"
+
+
+async def own(desk: Desk, visit: Visit) -> tuple[UserRow, SubscriptionRow]:
+    """Who asks, and the subscription of the address, which has to be theirs. Raises `NotSignedIn`, `PageMissing`."""
+    user, wanted = desk.user(visit), number_in(visit, "webhook_id")
+    return user, await asked(desk, desk.services.subscriptions.one, user.id, wanted)
+
+
+async def asked(desk: Desk, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Ask something of one of them. Raises `PageMissing` where it is there no more."""
+    try:
+        return await desk.ask(work, *args, **kwargs)
+    except NoSubscription:
+        raise PageMissing from None
+
+
+class TooOften(Exception):
+    """A user asks too much of other hosts: `wait_s`: until more may be asked; 0: until what is under way has ended."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+
+
+async def asked_of_others(
+    desk: Desk, user: UserRow, counted: tuple[str, int] | None, work: Callable[P, T], *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:  # fmt: skip
+    """The same of what waits for other hosts. `counted`: as what, and how often in any minute. Raises `TooOften`."""
+    if counted is not None:
+        kind, most = counted
+        verdict = await desk.counted(f"{kind}:{user.id}", most)
+        if not verdict.allowed:
+            raise TooOften(-(-verdict.retry_after_ms // 1000))
+    try:
+        return await desk.errands.run(user.id, work, *args, **kwargs)
+    except NoSubscription:
+        raise PageMissing from None
+    except ErrandsUnderWay:
+        raise TooOften(0) from None
+
+
+def told_to_wait(response: Response, wait_s: int) -> Response:
+    """A page that says that something was asked too often."""
+    response.status_code = 429
+    if wait_s:
+        response.headers["retry-after"] = str(wait_s)
+    return response
+
+
+async def one(
+    desk: Desk, visit: Visit, row: SubscriptionRow, typed: Mapping[str, str], faults: Faults
+) -> Response:
+    """The page of one: `typed` stands in its form, refused for `faults`."""
+    health = await asked(desk, health_of, desk, visit, row)
+    return page(
+        desk,
+        visit,
+        "account/webhook.html",
+        422 if faults else 200,
+        webhook=row,
+        typed=typed,
+        faults=faults,
+        done=note_of(visit),
+        count=whole(visit.request.query_params.get("count", "")) or 0,
+        made=moment(visit, row.created_ns),
+        overlap=moment(visit, row.old_until_ns if (row.old_until_ns or 0) > desk.now_ns() else None),
+        overlaps={code: visit.words(text) for code, (_, text) in OVERLAPS.items()},
+        usual_overlap=USUAL_OVERLAP,
+        asked_words={code: visit.words(text) for code, text in ASKED.items()},
+        reason_words=result_words(visit.words, row.reason, row.target) if row.reason else "",
+        health=health,
+        **await deliveries(desk, visit, row, health.closed_ns),
+    )
+
+
+def page(desk: Desk, visit: Visit, template: str, status: int = 200, **values: Any) -> Response:
+    """A page on webhooks, with the words all of them use."""
+    return desk.page(
+        visit,
+        template,
+        status,
+        targets={target.value: visit.words(name) for target, name in TARGETS.items()},
+        severities={code: visit.words(name) for code, name in SEVERITIES.items()},
+        windows={code: visit.words(name) for code, name in WINDOWS.items()},
+        offered=offered(desk),
+        shut=_shut(desk, visit),
+        running=desk.services.subscriptions.running,
+        sink=desk.services.sink,
+        **values,
+    )
+
+
+def _shut(desk: Desk, visit: Visit) -> dict[str, str]:
+    """Targets that cannot be chosen here, and why."""
+    return {} if desk.services.consent.able else {Target.EMAIL.value: visit.words("email not set up")}
+
+
+def typed_of(row: SubscriptionRow) -> dict[str, str]:
+    """What stands in the form of one as it is kept; its address is not given back."""
+    return {
+        "address": "", "label": row.label, "symbols": " ".join(row.symbols), "min_severity": row.min_severity,
+        "ordered": "yes" if row.ordered else "", "window": row.window, "at_once": "yes" if row.at_once else "",
+        "target": row.target.value,
+    }  # fmt: skip
+
+
+async def note(
+    desk: Desk, visit: Visit, user: UserRow, event: Event, row: SubscriptionRow, **more: str
+) -> None:
+    """Note what was done in this user's log."""
+    details = {"label": row.label, "target": row.target.value, "shown": row.shown, **more}
+    await desk.ask(desk.services.identity.note, user, event, origin_of(visit), **details)
+
+
+async def back_to_webhook(desk: Desk, visit: Visit) -> Response:
+    """An address that only takes forms, opened as a page."""
+    return desk.to(visit, f"{LIST}/{number_in(visit, 'webhook_id')}")

@@ -1,0 +1,63 @@
+"""The test of a webhook: sent at once, by the way alerts go, with what came of it on the page.
+
+Rule kept: what was answered is shown as text, and what it means in plain words.
+"""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from outcry.delivery.model import SubscriptionPhase
+from outcry.people.audit import Event
+from outcry.web.account.delivery_health import health_of
+from outcry.web.account.delivery_times import timed
+from outcry.web.account.delivery_words import result_words
+from outcry.web.account.webhook_page import (
+    ONE,
+    TooOften,
+    asked,
+    asked_of_others,
+    back_to_webhook,
+    note,
+    own,
+    told_to_wait,
+)
+from outcry.web.as_text import as_seen
+from outcry.web.page_context import Desk, Page, Visit
+
+#: Tests in any minute; a test waits for the other side.
+_TESTS = 5
+
+
+async def test_webhook(desk: Desk, visit: Visit) -> Response:
+    """Send the test alert now, and tell what came of it."""
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    test = desk.services.subscriptions.test
+    try:
+        result = await asked_of_others(desk, user, ("test", _TESTS), test, user.id, row.id, desk.now_ns())
+    except TooOften as often:
+        page = desk.page(visit, "account/webhook_test.html", webhook=row, result=None, wait_s=often.wait_s)
+        return told_to_wait(page, often.wait_s)
+    await note(desk, visit, user, Event.SUBSCRIPTION_TESTED, row, code=result.code)
+    _, after = await own(desk, visit)
+    enabled = row.phase is SubscriptionPhase.DISABLED and after.phase is not SubscriptionPhase.DISABLED
+    health = await asked(desk, health_of, desk, visit, after)
+    return desk.page(
+        visit,
+        "account/webhook_test.html",
+        webhook=after,
+        enabled=enabled,
+        held=health.held if enabled else 0,
+        result=result,
+        excerpt=as_seen(result.excerpt),
+        request=as_seen(result.request),
+        diagnosis=result_words(visit.words, result.code, row.target, result.status),
+        times=timed(visit.words, result.phases_ms, result.took_ms),
+    )
+
+
+PAGES: Sequence[Page] = (
+    (f"{ONE}/test", ("POST",), test_webhook),
+    (f"{ONE}/test", ("GET",), back_to_webhook),
+)

@@ -1,0 +1,243 @@
+"""Webhook subscriptions: `/account/webhooks`. Made, changed, paused, removed.
+
+Rules kept: an address is not given back once it is saved, and an entry left empty keeps it; where alerts go is changed
+only by a user who has just proved who it is.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from starlette.responses import Response
+
+from outcry.delivery.model import AttemptRow, SubscriptionRow, Target
+from outcry.delivery.subscriptions import Made, NoSubscription, SubscriptionRefused, Wish
+from outcry.people.audit import Event
+from outcry.people.model import UserRow
+from outcry.web.account.deliveries import outcome_words
+from outcry.web.account.delivery_health import Health, health_of
+from outcry.web.account.webhook_confirming import ask_reader
+from outcry.web.account.webhook_forms import refusal_words, typed_in, wish_of
+from outcry.web.account.webhook_page import (
+    LIST,
+    ONE,
+    TooOften,
+    asked,
+    asked_of_others,
+    back_to_webhook,
+    note,
+    one,
+    own,
+    page,
+    told_to_wait,
+    typed_of,
+)
+from outcry.web.dates import Moment, moment
+from outcry.web.forms import forget_typed, hand_over, note_of, number_in, prove_first, typed_before
+from outcry.web.page_context import Desk, NotProved, Page, Visit
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NEW = f"{LIST}/new"
+#: Hosts of a user's choice that are looked for, in any minute. A chat's are always the same.
+_HOSTS = 10
+#: What a new one is unless something else is chosen.
+_USUAL = {
+    "address": "", "label": "", "symbols": "", "min_severity": "info", "ordered": "", "window": "hour",
+    "at_once": "yes",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A subscription of the list: how it does, and what was last attempted for it, with its outcome in words."""
+
+    row: SubscriptionRow
+    health: Health
+    last: AttemptRow | None
+    outcome: str
+    at: Moment | None
+
+
+async def list_webhooks(desk: Desk, visit: Visit) -> Response:
+    """All of this user's."""
+    user, subscriptions = desk.user(visit), desk.services.subscriptions
+
+    def look() -> list[Listed]:
+        found: list[Listed] = []
+        for row in subscriptions.of(user.id):
+            try:
+                health = health_of(desk, visit, row)
+            except NoSubscription:  # removed meanwhile
+                continue
+            last = next(iter(subscriptions.attempts(user.id, row.id, None, 1)), None)
+            outcome = outcome_words(visit.words, last) if last else ""
+            found.append(Listed(row, health, last, outcome, moment(visit, last.at_ns if last else None)))
+        return found
+
+    return page(desk, visit, "account/webhooks.html", webhooks=await desk.ask(look), done=note_of(visit))
+
+
+# -- making one
+
+
+async def new_webhook(desk: Desk, visit: Visit) -> Response:
+    """Where one is made."""
+    desk.confirmed(visit)
+    typed = {**_USUAL, **_asked_for(desk, visit), **typed_before(desk, visit, NEW)}
+    return forget_typed(visit, page(desk, visit, "account/webhook_new.html", typed=typed, faults={}))
+
+
+def _asked_for(desk: Desk, visit: Visit) -> dict[str, str]:
+    """What the address of the page fills in: a target, and of addresses the demonstration's own receiver alone, for
+    a link from elsewhere must not choose where somebody's alerts go."""
+    query, sink = visit.request.query_params, desk.services.sink
+    target, address = query.get("target", ""), query.get("address", "")
+    return {
+        "target": target if target in set(Target) else Target.HTTPS.value,
+        "address": address if sink is not None and address == sink.address else "",
+    }
+
+
+async def make_webhook(desk: Desk, visit: Visit) -> Response:
+    """Make one; the secret of an endpoint is shown once."""
+    desk.sender(visit)
+    typed, faults = await typed_in(desk, visit)
+    try:
+        user = desk.confirmed(visit)
+    except NotProved:
+        return prove_first(desk, visit, NEW, typed)
+    wish = wish_of(desk, typed, faults, visit.words)
+    if wish is not None:
+        try:
+            made = await _judged(
+                desk, user, wish, desk.services.subscriptions.add, user.id, wish, desk.now_ns()
+            )
+        except SubscriptionRefused as refusal:
+            faults[refusal.field] = refusal_words(visit.words, refusal)
+        except TooOften as often:
+            faults[""] = _too_often(visit)
+            refused = page(desk, visit, "account/webhook_new.html", typed=typed, faults=faults)
+            return told_to_wait(refused, often.wait_s)
+        else:
+            kept = await asked(desk, desk.services.subscriptions.one, user.id, made.id)
+            await note(desk, visit, user, Event.SUBSCRIPTION_CREATED, kept)
+            return _made(desk, visit, made, await ask_reader(desk, visit, kept))
+    return page(desk, visit, "account/webhook_new.html", 422, typed=typed, faults=faults)
+
+
+async def _judged(
+    desk: Desk, user: UserRow, wish: Wish, save: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Save what was wished; another address is judged, which may wait for its host's name."""
+    if not wish.address:
+        return await asked(desk, save, *args, **kwargs)
+    counted = ("host", _HOSTS) if wish.target is Target.HTTPS else None
+    return await asked_of_others(desk, user, counted, save, *args, **kwargs)
+
+
+def _too_often(visit: Visit) -> str:
+    return visit.words("Not saved: too many of your URLs are being checked at once. Try again in a moment.")
+
+
+def _made(desk: Desk, visit: Visit, made: Made, mail: str | None) -> Response:
+    """On to what was made; first to its secret, if it has one. `mail`: what came of asking its reader."""
+    place, done = f"{LIST}/{made.id}", mail or _done(made.verdict, "made")
+    if made.secret is None:
+        return desk.to(visit, f"{place}?done={done}")
+    return hand_over(desk, visit, f"{place}/secret", {"secret": made.secret, "done": done})
+
+
+def _done(verdict: str, done: str) -> str:
+    return "unverified" if verdict == "unverified" else done
+
+
+# -- one of them
+
+
+async def show_webhook(desk: Desk, visit: Visit) -> Response:
+    """One of them: what it is, and what can be done with it."""
+    _, row = await own(desk, visit)
+    kept = typed_before(desk, visit, f"{LIST}/{row.id}")
+    typed = {**typed_of(row), **kept, "target": row.target.value}
+    return forget_typed(visit, await one(desk, visit, row, typed, {}))
+
+
+async def change_webhook(desk: Desk, visit: Visit) -> Response:
+    """Change what it sends, and where to; an address left empty stays."""
+    desk.sender(visit)
+    typed, faults = await typed_in(desk, visit)
+    try:
+        user, row = await own(desk, visit)
+        desk.confirmed(visit)
+    except NotProved:
+        return prove_first(desk, visit, f"{LIST}/{number_in(visit, 'webhook_id')}", typed)
+    typed["target"] = row.target.value
+    wish = wish_of(desk, typed, faults, visit.words)
+    if wish is not None:
+        try:
+            change = desk.services.subscriptions.change
+            changed = await _judged(desk, user, wish, change, user.id, row.id, wish)
+        except SubscriptionRefused as refusal:
+            faults[refusal.field] = refusal_words(visit.words, refusal)
+        except TooOften as often:
+            faults[""] = _too_often(visit)
+            return told_to_wait(await one(desk, visit, row, typed, faults), often.wait_s)
+        else:
+            row = changed.row
+            await note(desk, visit, user, Event.SUBSCRIPTION_CHANGED, row)
+            mail = await ask_reader(desk, visit, row) if wish.address else None
+            return desk.to(visit, f"{LIST}/{row.id}?done={mail or _done(changed.verdict, 'saved')}")
+    return await one(desk, visit, row, typed, faults)
+
+
+async def pause_webhook(desk: Desk, visit: Visit) -> Response:
+    """Send nothing until it is resumed."""
+    return await _move(desk, visit, desk.services.subscriptions.pause, Event.SUBSCRIPTION_PAUSED, "paused")
+
+
+async def resume_webhook(desk: Desk, visit: Visit) -> Response:
+    """Send again; one that was disabled has to pass a test."""
+    return await _move(desk, visit, desk.services.subscriptions.resume, Event.SUBSCRIPTION_RESUMED, "resumed")
+
+
+async def _move(
+    desk: Desk, visit: Visit, move: Callable[[int, int], bool], event: Event, done: str
+) -> Response:
+    """Move one of this user's on; where it stands so already nothing is noted."""
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    if not await asked(desk, move, user.id, row.id):
+        return desk.to(visit, f"{LIST}/{row.id}")
+    await note(desk, visit, user, event, row)
+    return desk.to(visit, f"{LIST}/{row.id}?done={done}")
+
+
+async def ask_remove(desk: Desk, visit: Visit) -> Response:
+    """Ask before it is removed."""
+    _, row = await own(desk, visit)
+    return desk.page(visit, "account/webhook_remove.html", webhook=row)
+
+
+async def remove_webhook(desk: Desk, visit: Visit) -> Response:
+    """Forget it, and its log."""
+    user, row = await own(desk, visit)
+    await desk.form(visit)
+    await asked(desk, desk.services.subscriptions.remove, user.id, row.id)
+    await note(desk, visit, user, Event.SUBSCRIPTION_REMOVED, row)
+    return desk.to(visit, f"{LIST}?done=removed")
+
+
+PAGES: Sequence[Page] = (
+    (LIST, ("GET",), list_webhooks),
+    (NEW, ("GET",), new_webhook),
+    (LIST, ("POST",), make_webhook),
+    (ONE, ("GET",), show_webhook),
+    (ONE, ("POST",), change_webhook),
+    (f"{ONE}/remove", ("GET",), ask_remove),
+    (f"{ONE}/remove", ("POST",), remove_webhook),
+    (f"{ONE}/pause", ("POST",), pause_webhook),
+    (f"{ONE}/resume", ("POST",), resume_webhook),
+    *((f"{ONE}/{form}", ("GET",), back_to_webhook) for form in ("pause", "resume")),
+)

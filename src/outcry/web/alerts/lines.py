@@ -1,0 +1,86 @@
+"""Alerts as rows of a list: the event in words, and the distance of price from the alert's level.
+
+"Distance at alert" uses the alert's own price. "Distance now" uses the last price of a live answer and is empty without
+one. Whether an alert is late depends only on its record.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from outcry.answers import alert_phrases as phrases
+from outcry.answers.alerts import AlertEntry
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.web.formatter import Pen
+from outcry.web.number_format import age_text, instant_ns
+from outcry.wire.answers import LevelsAnswer
+
+#: The current answer for each product root; None without access.
+Answers = Mapping[str, LevelsAnswer | None]
+
+#: An alert is late if it was recorded this long after its event, because its feed was catching up.
+LATE_NS = 5 * NANOS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class AlertLine:
+    """One alert. `at` is the exchange time, `mine` the reader's time with its date, and `here` the reader's time with
+    its date only if it differs from the trade date.
+
+    `level` is the price of the alert's level, None if unknown. `then` and `now` are price minus level; `now` is None
+    without a live price. `late` is the delay between event and record, empty if not late. `delayed` marks symbols that
+    are currently not live.
+    """
+
+    entry: AlertEntry
+    pen: Pen
+    at: str
+    mine: str
+    here: str
+    event: str
+    sentence: str
+    level: float | None
+    then: float | None
+    now: float | None
+    late: str
+    delayed: bool
+
+
+def alert_lines(
+    alerts: Sequence[AlertEntry], pen_of: Callable[[str], Pen], answers: Answers
+) -> list[AlertLine]:
+    """Return rows for alerts, in the same order. pen_of: returns a product's formatter."""
+    return [_line(alert, pen_of(alert.symbol), answers.get(alert.symbol)) for alert in alerts]
+
+
+def _line(alert: AlertEntry, pen: Pen, answer: LevelsAnswer | None) -> AlertLine:
+    words, at_ns = pen.clock.words, instant_ns(alert.at)
+    level = phrases.level_of(alert)
+    if level is None and answer is not None:
+        level = _listed(alert, answer)
+    last = answer.last_price if answer is not None else None
+    return AlertLine(
+        entry=alert,
+        pen=pen,
+        at=pen.clock.time(at_ns),
+        mine=pen.clock.mine_too(at_ns),
+        here=pen.clock.mine_on(at_ns, alert.trade_date),
+        event=phrases.event(alert, words),
+        sentence=phrases.sentence(alert, words, pen.price, pen.day),
+        level=level,
+        then=None if level is None else alert.price - level,
+        now=None if level is None or last is None else last - level,
+        late=_late(alert, at_ns),
+        delayed=answer is not None and not answer.live,
+    )
+
+
+def _late(alert: AlertEntry, at_ns: int) -> str:
+    after_ns = instant_ns(alert.recorded_at) - at_ns if alert.recorded_at else 0
+    return age_text(after_ns) if after_ns > LATE_NS else ""
+
+
+def _listed(alert: AlertEntry, answer: LevelsAnswer) -> float | None:
+    """Return the level of an alert from an older version, which stored only the level's date, if it is still listed."""
+    lists = {"naked-poc": answer.naked_pocs, "poor-high": answer.poor_highs, "poor-low": answer.poor_lows}
+    dated = lists.get(alert.type, [])
+    return next((level.price for level in dated if level.date == alert.ref), None)

@@ -1,0 +1,278 @@
+"""The Alerts page `/alerts`: live alerts and those of past days, newest first.
+
+The URL holds the filters. Invalid filters are rejected and shown again as typed. New rows use the same template as the
+page.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Any, cast, get_args
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from outcry.access.licences import Scope
+from outcry.answers.alert_phrases import EVENTS
+from outcry.answers.alerts import AlertEntry
+from outcry.answers.charting import notation_of
+from outcry.answers.symbol_resolver import utc_date
+from outcry.base.errors import NoLicensedSource
+from outcry.market.alerts.machine import AlertType, Severity
+from outcry.web.alerts.lines import AlertLine, alert_lines
+from outcry.web.formatter import Clock, Pen
+from outcry.web.forms import whole
+from outcry.web.language import Words
+from outcry.web.levels.page import LABELS, View, gather
+from outcry.web.levels.scan import sorted_rows
+from outcry.web.page_context import Desk, NotSignedIn, Page, Visit
+from outcry.wire.answers import LevelsAnswer
+
+#: Rows per page; rows read per batch and at most to fill it.
+PAGE_ROWS = 100
+_LOOKED_AT, _MOST_LOOKS = 500, 20
+#: Lowest first.
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+TYPES: tuple[str, ...] = tuple(kind.value for kind in AlertType)
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The filters as typed; empty means no filter. `severity` is the minimum. `exchange` adds exchange times to the
+    reader's times.
+    """
+
+    symbol: str = ""
+    severity: str = ""
+    type: str = ""
+    day: str = ""
+    exchange: bool = False
+
+    def entries(self, **more: str) -> list[tuple[str, str]]:
+        """Return the filters as query parameters."""
+        found = [
+            ("symbol", self.symbol), ("severity", self.severity), ("type", self.type), ("day", self.day),
+            ("time", "exchange" if self.exchange else ""), *more.items(),
+        ]  # fmt: skip
+        return [(name, value) for name, value in found if value]
+
+    def passes(self, alert: AlertEntry) -> bool:
+        """Whether an alert passes the filters. Symbol and day are filtered by the lookup."""
+        severe = not self.severity or (
+            SEVERITIES.index(alert.severity) >= SEVERITIES.index(cast("Severity", self.severity))
+        )
+        return severe and self.type in {"", alert.type}
+
+    @property
+    def any(self) -> bool:
+        """Whether any filter is set."""
+        return bool(self.symbol or self.severity or self.type or self.day)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Alerts found, newest first. `older` is the `seq` of the next page, None on the last. `newest` is the newest
+    recorded alert, listed or not.
+    """
+
+    alerts: Sequence[AlertEntry]
+    older: int | None
+    newest: int
+
+
+async def alerts_page(desk: Desk, visit: Visit) -> Response:
+    """`/alerts`."""
+    filters, faults = filters_of(visit)
+    before = whole(visit.request.query_params.get("before", ""))
+    found = Listed([], None, 0)
+    if not faults:
+        found = await desk.ask(_listed, desk, _scope(visit), filters, before, None)
+    lines = await desk.ask(_lines, desk, visit, found.alerts)
+    today = await desk.ask(_today, desk, _scope(visit), filters)
+    words, quiet = visit.words, before is None and not filters.day and today == 0
+    return desk.page(
+        visit, "alerts.html", 422 if faults else 200, filters=filters, faults=faults, days=by_day(lines),
+        count=len(lines), quiet=quiet, next=await desk.ask(_next, desk, visit) if quiet else "",
+        clock=_clock(desk, visit),
+        types=[("", words("All")), *((kind, words(EVENTS[kind])) for kind in TYPES)],
+        severities=[
+            ("", words("All")), ("warn", words("Warning and above")), ("critical", words("Critical only")),
+        ],
+        symbols=[root for root, product in desk.services.universe.products.items() if product.parent is None],
+        older=f"/alerts?{urlencode(filters.entries(before=str(found.older)))}" if found.older else "",
+        newer=f"/alerts?{urlencode(filters.entries())}" if before is not None else "",
+        all_href="/alerts", time_href=_time_href(filters), zone=_city(visit.preferences.time_zone),
+        page_data=_page_data(words, filters, found, live=before is None and not filters.day and not faults),
+    )  # fmt: skip
+
+
+async def alert_rows(desk: Desk, visit: Visit) -> Response:
+    """Return rows recorded after a `seq` for the script, with the newest `seq` and the link to older rows."""
+    filters, faults = filters_of(visit)
+    query = visit.request.query_params
+    after, before = whole(query.get("after", "")) or 0, whole(query.get("before", ""))
+    found = Listed([], None, after)
+    if not faults:
+        found = await desk.ask(_listed, desk, _scope(visit), filters, before, after)
+    lines = await desk.ask(_lines, desk, visit, found.alerts)
+    return desk.fragment(
+        visit,
+        "alerts_rows.html",
+        filters=filters,
+        days=by_day(lines),
+        newest=found.newest,
+        older=found.older,
+        clock=_clock(desk, visit),
+    )
+
+
+def filters_of(visit: Visit) -> tuple[Filters, dict[str, str]]:
+    """Read the filters from the URL, with the errors found."""
+    query, words = visit.request.query_params, visit.words
+    filters = Filters(
+        symbol=query.get("symbol", "").strip()[:64], severity=query.get("severity", "")[:64],
+        type=query.get("type", "")[:64], day=query.get("day", "").strip()[:64],
+        exchange=query.get("time") == "exchange",
+    )  # fmt: skip
+    faults: dict[str, str] = {}
+    if filters.severity not in {"", *SEVERITIES}:
+        faults["severity"] = words("Unknown severity.")
+    if filters.type not in {"", *TYPES}:
+        faults["type"] = words("Unknown alert type.")
+    if filters.day and not _is_day(filters.day):
+        faults["day"] = words("Enter the date as YYYY-MM-DD, for example 2026-11-20.")
+    return filters, faults
+
+
+def by_day(lines: Sequence[AlertLine]) -> list[tuple[str, list[AlertLine]]]:
+    """Group rows by trade date, newest exchange time first. Feeds that catch up together are recorded one after the
+    other.
+    """
+    days: dict[str, list[AlertLine]] = {}
+    for line in sorted(lines, key=lambda line: (line.entry.at, line.entry.seq), reverse=True):
+        days.setdefault(line.entry.trade_date, []).append(line)
+    return sorted(days.items(), reverse=True)
+
+
+def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, after: int | None) -> Listed:
+    """Read the visible alerts until a page is full."""
+    query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
+    found: list[AlertEntry] = []
+    newest = max(desk.services.board.alert_seq, after or 0)
+    day = filters.day or None
+    for _ in range(_MOST_LOOKS):
+        answer = query.alerts_history(
+            scope, filters.symbol or None, day, day, before, after, _LOOKED_AT, now_ns
+        ).answer
+        found += [alert for alert in answer.alerts if filters.passes(alert)]
+        newest = max(newest, *(alert.seq for alert in answer.alerts), 0)
+        before = answer.next_before
+        if len(found) > PAGE_ROWS:
+            return Listed(found[:PAGE_ROWS], found[PAGE_ROWS - 1].seq, newest)
+        if before is None:
+            break
+    return Listed(found, before, newest)
+
+
+def _today(desk: Desk, scope: Scope, filters: Filters) -> int:
+    """Return the number of alerts of the current trade date, ignoring severity and type."""
+    now_ns = desk.services.market_clock.now_ns()
+    return desk.services.query.alerts(scope, filters.symbol or None, now_ns).answer.count
+
+
+def _next(desk: Desk, visit: Visit) -> str:
+    """Return the live symbol nearest to one of its levels as a sentence, or an empty string."""
+    rows = sorted_rows(gather(desk, visit, _scope(visit), View()), "nearest")
+    row = next((row for row in rows if row.state.kind == "live" and row.last is not None), None)
+    measured = (
+        [(abs(cell.share), name) for name, cell in row.cells.items() if cell.share is not None] if row else []
+    )
+    if row is None or row.last is None or not measured:
+        return ""
+    name = min(measured)[1]
+    price = row.cells[name].price or 0.0
+    return visit.words(
+        "Closest to a level: %(symbol)s at %(last)s, %(level)s %(price)s.",
+        symbol=row.symbol.symbol, last=row.text(row.last), level=LABELS[name], price=row.text(price),
+    )  # fmt: skip
+
+
+def _lines(desk: Desk, visit: Visit, alerts: Sequence[AlertEntry]) -> list[AlertLine]:
+    """Return alerts in words, with each product's current answer."""
+    services, scope = desk.services, _scope(visit)
+    now_ns = services.market_clock.now_ns()
+    roots = dict.fromkeys(alert.symbol for alert in alerts)
+    answers: dict[str, LevelsAnswer | None] = {}
+    for root in roots:
+        try:
+            answers[root] = services.query.levels(scope, root, now_ns).answer
+        except NoLicensedSource:
+            answers[root] = None
+    return alert_lines(alerts, _pens(desk, visit), answers)
+
+
+def _pens(desk: Desk, visit: Visit) -> Callable[[str], Pen]:
+    @cache
+    def pen_of(root: str) -> Pen:
+        product = desk.services.universe.products[root]
+        return Pen(notation_of(product), _clock(desk, visit, product.zone))
+
+    return pen_of
+
+
+def _clock(desk: Desk, visit: Visit, zone: str = "America/New_York") -> Clock:
+    year = utc_date(desk.services.market_clock.now_ns()).year
+    return Clock(visit.words, zone, visit.preferences.time_zone, year)
+
+
+def _time_href(filters: Filters) -> str:
+    entries = [(name, value) for name, value in filters.entries() if name != "time"]
+    entries += [] if filters.exchange else [("time", "exchange")]
+    return "/alerts" + (f"?{urlencode(entries)}" if entries else "")
+
+
+def _page_data(words: Words, filters: Filters, found: Listed, *, live: bool) -> dict[str, Any]:
+    """Return the script's data. live: whether new alerts belong on this page."""
+    return {
+        "live": live, "newest": found.newest, "rows": f"/alerts/rows?{urlencode(filters.entries())}",
+        "words": {
+            "new": _forms(words.plural_forms("%(count)s new", "%(count)s new"), count="{count}"),
+            "pause": words("Pause"), "resume": words("Resume"),
+            "paused": words("Paused. New alerts are counted but not shown."),
+            "arrived": words("New alert: %(symbol)s, %(event)s", symbol="{symbol}", event="{event}"),
+            "lost": words(
+                "Connection to Outcry lost. Latest alert: %(time)s.", time="{time}"
+            ),
+            "lost_none": words("Connection to Outcry lost. New alerts appear once it is restored."),
+        },
+    }  # fmt: skip
+
+
+def _forms(forms: Mapping[str, str], **values: str) -> dict[str, str]:
+    """Return the plural forms of a text with values filled in."""
+    return {category: text % values for category, text in forms.items()}
+
+
+def _scope(visit: Visit) -> Scope:
+    if visit.scope is None:
+        raise NotSignedIn
+    return visit.scope
+
+
+def _city(zone: str) -> str:
+    """Return the city of a time zone name."""
+    return zone.rpartition("/")[2].replace("_", " ")
+
+
+def _is_day(text: str) -> bool:
+    try:
+        return str(date.fromisoformat(text)) == text
+    except ValueError:
+        return False
+
+
+PAGES: Sequence[Page] = (
+    ("/alerts", ("GET",), alerts_page),
+    ("/alerts/rows", ("GET",), alert_rows),
+)

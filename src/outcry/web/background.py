@@ -1,0 +1,64 @@
+"""Background work that waits for other hosts: URL checks, tests and confirmations, outside the page handlers.
+
+A slow host blocks no page and no other user: this work has its own threads, with at most two tasks per user. A task
+always runs until it has a result.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from outcry.base.errors import StoreUnavailable
+
+#: More than a test may take (`ports.delivery.Deliverer`), which says by itself that nothing was answered.
+PATIENCE_S = 23.0
+THREADS = 16
+#: At once, of one user; further ones wait, but no longer than this.
+AT_ONCE, QUEUE_S = 2, 10.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ErrandsUnderWay(Exception):
+    """The user already has the maximum number of tasks running."""
+
+
+class Errands:
+    """Runs background tasks. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="errands")
+        self._places: dict[int, asyncio.Semaphore] = {}
+        self._users: Counter[int] = Counter()
+
+    async def run(self, user_id: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a task for a user in a thread. Raises `ErrandsUnderWay`, and `StoreUnavailable` on a time-out."""
+        places = self._places.setdefault(user_id, asyncio.Semaphore(AT_ONCE))
+        self._users[user_id] += 1
+        try:
+            async with asyncio.timeout(QUEUE_S):
+                await places.acquire()
+        except (TimeoutError, asyncio.CancelledError) as end:
+            self._leave(user_id)
+            if isinstance(end, TimeoutError):
+                raise ErrandsUnderWay from None
+            raise
+        running = asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs))
+        running.add_done_callback(lambda _: (places.release(), self._leave(user_id)))
+        done, _ = await asyncio.wait([running], timeout=PATIENCE_S)
+        if not done:
+            running.add_done_callback(
+                lambda late: late.cancelled() or late.exception()
+            )  # nobody asks any more
+            raise StoreUnavailable("upstream_unavailable")
+        return running.result()
+
+    def _leave(self, user_id: int) -> None:
+        """Forget a user without running tasks."""
+        self._users[user_id] -= 1
+        if not self._users[user_id]:
+            del self._users[user_id], self._places[user_id]

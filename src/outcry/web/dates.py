@@ -1,0 +1,40 @@
+"""Dates and times as the reader sees them, in their language and time zone.
+
+A displayed time also has its exact value for programs.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from zoneinfo import ZoneInfo
+
+from babel.dates import format_date, format_datetime
+
+from outcry.market.units import NANOS_PER_SECOND
+from outcry.web.page_context import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time: `exact` in ISO 8601 UTC, `day` and `text` (date and time) for the reader."""
+
+    exact: str
+    day: str
+    text: str
+
+
+def moment(visit: Visit, at_ns: int | None) -> Moment | None:
+    """Return a time (ns UTC) for the reader; None for None."""
+    if at_ns is None:
+        return None
+    at = datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC)
+    there, locale = at.astimezone(ZoneInfo(visit.preferences.time_zone)), visit.words.language
+    return Moment(
+        exact=f"{at:%Y-%m-%dT%H:%M:%SZ}",
+        day=format_date(there.date(), "medium", locale=locale),
+        text=format_datetime(there, "medium", locale=locale),
+    )
+
+
+def day_text(visit: Visit, day: date | None) -> str:
+    """Format a trade date. It belongs to the exchange, so no time zone changes it."""
+    return format_date(day, "medium", locale=visit.words.language) if day else ""

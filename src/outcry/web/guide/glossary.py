@@ -1,0 +1,18 @@
+"""The glossary `/glossary`: the trade terms used on the pages.
+
+Definitions match what `docs/levels.md` computes; that page has the exact rules.
+"""
+
+from collections.abc import Sequence
+
+from starlette.responses import Response
+
+from outcry.web.page_context import Desk, Page, Visit
+
+
+async def glossary(desk: Desk, visit: Visit) -> Response:
+    """Show the terms by subject."""
+    return desk.page(visit, "reference/glossary.html")
+
+
+PAGES: Sequence[Page] = (("/glossary", ("GET",), glossary),)

@@ -1,0 +1,123 @@
+"""The broker guide: the status of the reader's feeds, then the requirements of each source.
+
+The guide is public; the status is the reader's own. The guide works even if the database does not. Every connection
+code has an anchor here, which pages and answers link to.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from starlette.responses import Response
+
+from outcry.base.errors import StoreUnavailable
+from outcry.database.errors import StoreBusy
+from outcry.web.account.broker_page import Connected, connected, names_of
+from outcry.web.account.vendor_words import code_means, common_codes, cure_of, own_codes
+from outcry.web.language import Words
+from outcry.web.page_context import Desk, Page, Visit
+from outcry.wire.answers import SymbolState
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source of trades, described in `guide/sources/<id>.html`. `way`: connected by this service, by the agent on the
+    user's machine, or by the user.
+    """
+
+    id: str
+    name: str
+    way: Literal["service", "agent", "own"]
+
+
+#: In display order. An empty name is replaced by the guide's translated one. A broker's `id` is its
+#: adapter's.
+SOURCES = (
+    Source("databento", "Databento", "service"),
+    Source("ibkr", "Interactive Brokers", "agent"),
+    Source("tastytrade", "tastytrade", "service"),
+    Source("tradovate", "Tradovate · NinjaTrader", "service"),
+    Source("projectx", "ProjectX · TopstepX", "agent"),
+    Source("massive", "Massive", "service"),
+    Source("sierra", "Sierra Chart", "agent"),
+    Source("agent", "", "own"),
+    Source("recordings", "", "own"),
+    Source("push", "", "own"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A code, its meaning and its fix."""
+
+    code: str
+    means: str
+    cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The reader's data status: symbols by source, and the reader's own feeds."""
+
+    personal: tuple[str, ...]
+    shared: tuple[str, ...]
+    delayed: int
+    nothing: int
+    reasons: tuple[tuple[str, int], ...]
+    feeds: Sequence[Connected]
+
+
+async def guide(desk: Desk, visit: Visit) -> Response:
+    """Show the guide, with the status of a signed-in reader."""
+    try:
+        status = await desk.ask(_status, desk, visit) if visit.user else None
+        failed = False
+    except (StoreBusy, StoreUnavailable):
+        status, failed = None, True
+    return desk.page(
+        visit,
+        "guide/guide.html",
+        sources=SOURCES,
+        fixes=_fixes(visit.words),
+        vendor_codes=[_fix(visit.words, "", code) for code in common_codes()],
+        standing=status,
+        failed=failed,
+    )
+
+
+def _status(desk: Desk, visit: Visit) -> Status:
+    user, services = desk.user(visit), desk.services
+    scope = services.licences.of_user(user.id)
+    symbols = services.query.symbols(scope, services.market_clock.now_ns()).answer.symbols
+    names = names_of(desk)
+    return told(symbols, [connected(visit, row, names) for row in services.connections.connections(user.id)])
+
+
+def told(symbols: Sequence[SymbolState], feeds: Sequence[Connected]) -> Status:
+    """Count symbols by source."""
+    by_source = {
+        source: tuple(each.symbol for each in symbols if each.data_source == source)
+        for source in ("personal", "shared", "delayed", None)
+    }
+    reasons = Counter(each.state for each in symbols if not each.live)
+    return Status(
+        personal=by_source["personal"],
+        shared=by_source["shared"],
+        delayed=len(by_source["delayed"]),
+        nothing=len(by_source[None]),
+        reasons=tuple(reasons.most_common(4)),
+        feeds=feeds,
+    )
+
+
+def _fixes(words: Words) -> Mapping[str, list[Fix]]:
+    """Return the codes with vendor-specific fixes, by source."""
+    return {source.id: [_fix(words, source.id, code) for code in own_codes(source.id)] for source in SOURCES}
+
+
+def _fix(words: Words, broker: str, code: str) -> Fix:
+    return Fix(code, code_means(words, code) or "", cure_of(words, broker, code))
+
+
+PAGES: tuple[Page, ...] = (("/broker-guide", ("GET",), guide),)

@@ -1,0 +1,124 @@
+"""The API reference, and a page for each error code.
+
+Operations and fields come from the OpenAPI document; only their descriptions are in the templates. Tests run the
+examples of these pages.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+from starlette.responses import Response
+
+from outcry.access.keys import KeyRefusal
+from outcry.access.tiers import Tier, requests_allowed, streams_allowed
+from outcry.http.errors import (
+    JSON_TYPE,
+    STATUS,
+    Problem,
+    method_not_allowed,
+    rate_limited,
+    render,
+    unauthorized,
+)
+from outcry.http.messages import Catalogue, load_catalogue
+from outcry.web.guide.contract import Contract
+from outcry.web.page_context import Desk, Page, PageMissing, Visit
+
+SAMPLES = Path(__file__).parent / "templates" / "reference" / "samples"
+#: In display order: language and file.
+VERIFIERS = (("Python", "webhook.py"), ("JavaScript", "webhook.mjs"), ("Go", "webhook.go"))
+#: An example error for each code with extra fields in its body.
+EXAMPLES: Mapping[str, Problem] = {
+    "invalid_parameter": Problem("invalid_parameter", "invalid_parameter.date", {"parameter": "date"}),
+    "unauthorized": unauthorized(KeyRefusal.MISSING),
+    "forbidden": Problem("forbidden", "forbidden.needs_read"),
+    "unknown_symbol": Problem("unknown_symbol", "unknown_symbol", {"symbol": "ESX", "suggestions": ["ES"]}),
+    "not_found": Problem("not_found", "not_found.session", {"symbol": "ES", "date": "2026-01-03"}),
+    "method_not_allowed": method_not_allowed(("GET", "HEAD")),
+    "no_licensed_source": Problem(
+        "no_licensed_source",
+        "no_licensed_source",
+        {"symbol": "ES", "reasons": ["no_connection", "not_granted"]},
+    ),
+    "invalid_request": Problem("invalid_request", "invalid_request", {"reason": "hole", "next": 412}),
+    "rate_limited": rate_limited(8250, 30, "free"),
+}
+
+
+async def docs(desk: Desk, visit: Visit) -> Response:
+    """Show the reference."""
+    contract = contract_of(desk.services.openapi)
+    answers = [operation.answer for operation in contract.operations if operation.answer]
+    events = ("Snapshot", "Quote", "AlertEntry", "State")
+    met = dict.fromkeys(name for root in (*answers, *events) for name in contract.within(root))
+    return desk.page(
+        visit,
+        "reference/docs.html",
+        contract=contract,
+        objects=[name for name in met if name not in answers],
+        base=base_of(desk, visit),
+        limits=[(tier, requests_allowed(tier), streams_allowed(tier)) for tier in get_args(Tier)],
+        verifiers=verifiers(),
+    )
+
+
+async def errors(desk: Desk, visit: Visit) -> Response:
+    """Show all error codes."""
+    return desk.page(visit, "reference/errors.html", statuses=STATUS)
+
+
+async def error(desk: Desk, visit: Visit) -> Response:
+    """Show one error code: meaning, cause and fix."""
+    code = visit.request.path_params["code"]
+    if code not in STATUS:
+        raise PageMissing
+    headers, body = render(
+        EXAMPLES.get(code) or Problem(code, code),
+        _catalogue(),
+        "01JGK3Z5Q0W7",
+        JSON_TYPE,
+        visit.words.language,
+    )
+    shown = [(name.decode(), value.decode()) for name, value in headers if name in _TELLING]
+    return desk.page(
+        visit, "reference/code.html", code=code, refused_with=STATUS[code], headers=shown, body=_spread(body)
+    )
+
+
+_TELLING = frozenset((b"www-authenticate", b"retry-after", b"allow"))
+
+
+def _spread(body: bytes) -> str:
+    return msgspec.json.format(body, indent=2).decode()
+
+
+def base_of(desk: Desk, visit: Visit) -> str:
+    """Return this service's base URL as the reader reaches it, without a trailing slash."""
+    return desk.services.public_url.rstrip("/") or str(visit.request.base_url).rstrip("/")
+
+
+@cache
+def contract_of(openapi: Callable[[], dict[str, Any]]) -> Contract:
+    """Return the parsed OpenAPI document, read once."""
+    return Contract(openapi())
+
+
+@cache
+def verifiers() -> tuple[tuple[str, str], ...]:
+    """Return the signature verification examples: language and source."""
+    return tuple((name, (SAMPLES / file).read_text(encoding="utf-8")) for name, file in VERIFIERS)
+
+
+@cache
+def _catalogue() -> Catalogue:
+    return load_catalogue()
+
+
+PAGES: tuple[Page, ...] = (
+    ("/docs", ("GET",), docs),
+    ("/errors", ("GET",), errors),
+    ("/errors/{code}", ("GET",), error),
+)

@@ -1,0 +1,329 @@
+"""What all pages share: the user, the language, forms, cookies and response headers.
+
+No page shows a secret twice, and private pages are not cached. The content security policy allows only our own files.
+Forms must come from our pages, and a rejected form keeps what the user typed.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from outcry.access.licences import Scope
+from outcry.access.limiter import Verdict
+from outcry.base.errors import StoreUnavailable
+from outcry.http.auth import LOCAL_COOKIE, SECURE_COOKIE
+from outcry.http.compression import LEAST_BYTES, best_encoding, compressed
+from outcry.http.patience import Workers
+from outcry.people.model import Preferences, SessionRow, UserRow
+from outcry.web.background import Errands
+from outcry.web.checks import Checks
+from outcry.web.form_input import FormRefused, fields_of, refuse_foreign
+
+if TYPE_CHECKING:
+    from outcry.web.language import Languages, Words
+    from outcry.web.page_services import PageServices
+    from outcry.web.static import StaticFiles
+    from outcry.web.template_engine import Templates
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+#: A browser, signed in or not: what mailed links are tied to, and the forms of a visitor. Over https with the prefix
+#: that pins it to this very host, which a neighbour's cannot set.
+SECURE_VISIT_COOKIE, VISIT_COOKIE = "__Host-outcry-visit", "outcry-visit"
+LANGUAGE_COOKIE = "outcry-language"
+THEME_COOKIE = "outcry-theme"
+#: Time-out of a database call before the page shows an error.
+PATIENCE_S = 15.0
+THREADS = 16
+
+#: Handler of one URL.
+Handler = Callable[["Desk", "Visit"], Awaitable[Response]]
+#: Path, methods, handler.
+Page = tuple[str, Sequence[str], Handler]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NotProved(Exception):
+    """The user's identity is not proved well enough for this."""
+
+
+class NotSignedIn(NotProved):
+    """The page needs a signed-in user: redirect to sign-in, then back."""
+
+
+class NotConfirmed(NotProved):
+    """The user must confirm their identity first: redirect to the confirmation page, then back."""
+
+
+class NotAllowed(Exception):
+    """The user may not see this page."""
+
+
+class PageMissing(Exception):
+    """There is no page at this URL."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """One page request. `user` and `session` are None for a visitor. `scope` is the data the user may see, None if
+    visitors see nothing. `lapsed` is the browser's expired session, used only to recognise its forms. `fresh` is a
+    visit cookie to set.
+    """
+
+    request: Request
+    words: Words
+    theme: str
+    preferences: Preferences
+    user: UserRow | None
+    session: SessionRow | None
+    scope: Scope | None
+    binding: str
+    secure: bool
+    fresh: bool = False
+    lapsed: SessionRow | None = None
+    flash: list[str] = field(default_factory=list[str])
+
+    @property
+    def path(self) -> str:
+        """Path and query, to return to."""
+        url = self.request.url
+        return url.path + (f"?{url.query}" if url.query else "")
+
+    @property
+    def line(self) -> str:
+        """ID of the stream that a browser's tabs share; not a secret. It differs per sign-in, so the next user of the
+        browser receives no earlier user's events.
+        """
+        if self.session is None:
+            return "visitor"
+        return blake2b(self.session.digest, digest_size=8, person=b"stream line").hexdigest()
+
+
+class Drawn(HTMLResponse):
+    """A page whose template is rendered later, then compressed if the browser accepts it."""
+
+    def __init__(self, fill: Callable[[], str], status: int, encoding: str | None) -> None:
+        super().__init__("", status)
+        self._fill, self._encoding = fill, encoding
+
+    def finish(self) -> None:
+        """Render the body and its headers; takes milliseconds."""
+        body, encoding = self._fill().encode(), self._encoding
+        if encoding is not None and len(body) >= LEAST_BYTES:
+            body = compressed(body, encoding)
+            self.headers["content-encoding"] = encoding
+        self.body = body
+        self.headers["content-length"] = str(len(body))
+
+
+class Desk:
+    """Renders pages. One instance for all pages; safe on one event loop."""
+
+    def __init__(
+        self, services: PageServices, templates: Templates, static: StaticFiles, languages: Languages
+    ) -> None:
+        self.services = services
+        self.templates = templates
+        self.static = static
+        self.languages = languages
+        self.errands, self.checks = Errands(), Checks()
+        self._workers = Workers(THREADS, "pages", PATIENCE_S)
+
+    async def ask(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a database call in a thread; calls to other hosts are `errands`. Raises `StoreUnavailable`."""
+        running = self._workers.start(partial(work, *args, **kwargs))
+        try:
+            return await self._workers.wait(running)
+        except StoreUnavailable:
+            running.cancel()
+            raise
+
+    async def drawn(self, response: Response) -> Response:
+        """Render a page's template in a thread, because it takes milliseconds."""
+        if isinstance(response, Drawn):
+            await self.ask(response.finish)
+        return response
+
+    def now_ns(self) -> int:
+        """Return the machine's current time, which sessions and keys use."""
+        return self.services.clock.now_ns()
+
+    async def counted(self, subject: str, most: int) -> Verdict:
+        """Count an action and check that it happens at most `most` times per minute."""
+        limiter = self.services.limiter
+        return limiter.take(subject, most) or await limiter.ask(subject, most)
+
+    # -- answers
+
+    def page(
+        self, visit: Visit, template: str, /, status: int = 200, *, secret: bool = False, **values: Any
+    ) -> Response:
+        """Return a page, rendered after its handler. `secret`: it shows a secret and must not be cached."""
+        context = {"visit": visit, "csrf": self.csrf(visit), "desk": self, "status": status, **values}
+        accepted = visit.request.headers.get("accept-encoding", "")
+        encoding = (
+            None if secret else best_encoding(accepted)
+        )  # a compressed page's length could reveal a secret
+        fill = partial(self.templates.render, template, visit.words, context)
+        response = Drawn(fill, status, encoding)
+        return self.dressed(visit, response, secret=secret)
+
+    def fragment(self, visit: Visit, template: str, /, **values: Any) -> Response:
+        """Return a part of a page for a script to insert."""
+        return self.page(visit, template, **values)
+
+    def to(self, visit: Visit, path: str, status: int = 303) -> Response:
+        """Redirect to another of our pages."""
+        return self.dressed(visit, RedirectResponse(safe_path(path), status))
+
+    def dressed(self, visit: Visit, response: Response, *, secret: bool = False) -> Response:
+        """Add the headers that every page has to a response."""
+        headers = response.headers
+        headers["content-security-policy"] = POLICY
+        headers["content-language"] = visit.words.language
+        headers["vary"] = "cookie, accept-language, accept-encoding"
+        headers["cache-control"] = "no-store" if secret or visit.user else "private, no-cache"
+        headers["permissions-policy"] = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+        headers["cross-origin-opener-policy"] = "same-origin"
+        headers["cross-origin-resource-policy"] = "same-origin"
+        if visit.secure:
+            headers["strict-transport-security"] = "max-age=31536000"
+        if visit.fresh:
+            self.set_cookie(visit, response, visit_cookie(secure=visit.secure), visit.binding)
+        return response
+
+    def set_cookie(
+        self, visit: Visit, response: Response, name: str, value: str, max_age_s: int | None = None
+    ) -> None:
+        """Set a cookie that scripts cannot read and other sites do not send."""
+        response.set_cookie(
+            name, value, max_age=max_age_s, path="/", secure=visit.secure, httponly=True, samesite="lax"
+        )
+
+    def cookie_name(self, *, secure: bool) -> str:
+        """Return the name of the session cookie."""
+        return SECURE_COOKIE if secure else LOCAL_COOKIE
+
+    # -- forms
+
+    def csrf(self, visit: Visit) -> str:
+        """Return the CSRF token for this browser's forms, masked anew each time so that the length of a compressed page
+        reveals nothing about it.
+        """
+        token = self._token(visit)
+        mask = secrets.token_bytes(len(token))
+        return (mask + _crossed(mask, token)).hex()
+
+    def _token(self, visit: Visit) -> bytes:
+        """Return the unmasked CSRF token. It changes at sign-in and sign-out, but not at a confirmation, so a form open
+        in another tab stays valid.
+        """
+        session = visit.session or visit.lapsed
+        tied = f"{session.id}:{session.created_ns}" if session else visit.binding
+        key = self.services.form_secret
+        return blake2b(f"csrf:{tied}".encode(), digest_size=20, key=key).digest()
+
+    async def form(self, visit: Visit) -> dict[str, str]:
+        """Return the form's entries as text; the last value of each. Raises `FormRefused`."""
+        fields = await self.form_lists(visit)
+        return {name: values[-1] for name, values in fields.items()}
+
+    async def form_lists(self, visit: Visit) -> dict[str, list[str]]:
+        """Return the form's entries with all their values. Raises `FormRefused`."""
+        fields = await fields_of(visit.request)
+        self._refuse_forged(visit, fields.pop("csrf", [""])[-1])
+        return fields
+
+    async def message(self, visit: Visit) -> bytes:
+        """Return the JSON body that one of our scripts sent, with the form token in the `x-csrf` header. Raises
+        `FormRefused`.
+        """
+        refuse_foreign(visit.request, "application/json")
+        self._refuse_forged(visit, visit.request.headers.get("x-csrf", ""))
+        return await visit.request.body()
+
+    def _refuse_forged(self, visit: Visit, token: str) -> None:
+        wanted = self._token(visit)
+        try:
+            given = bytes.fromhex(token)
+        except ValueError:
+            raise FormRefused from None
+        mask, masked = given[: len(wanted)], given[len(wanted) :]
+        if len(masked) != len(wanted) or not hmac.compare_digest(_crossed(mask, masked), wanted):
+            raise FormRefused
+
+    # -- who may
+
+    def user(self, visit: Visit) -> UserRow:
+        """Return the signed-in user. Raises `NotSignedIn`."""
+        if visit.user is None:
+            raise NotSignedIn
+        return visit.user
+
+    def sender(self, visit: Visit) -> None:
+        """Return the user of a form, also if the session has expired since the form was opened, so that typed values
+        can be kept. Raises `NotSignedIn`.
+        """
+        if visit.session is None and visit.lapsed is None:
+            raise NotSignedIn
+
+    def confirmed(self, visit: Visit) -> UserRow:
+        """Return the user if they confirmed their identity within ten minutes. Raises `NotSignedIn`, `NotConfirmed`."""
+        user = self.user(visit)
+        assert visit.session is not None
+        if not self.services.browsers.recent(visit.session, self.now_ns()):
+            raise NotConfirmed
+        return user
+
+    def operator(self, visit: Visit) -> UserRow:
+        """Return the user if they are an operator. Raises `NotSignedIn`, `NotAllowed`."""
+        user = self.user(visit)
+        if user.role != "operator":
+            raise NotAllowed
+        return user
+
+
+def _crossed(one: bytes, other: bytes) -> bytes:
+    """Return the exclusive or of two texts of equal length."""
+    return bytes(left ^ right for left, right in zip(one, other, strict=True))
+
+
+def visit_cookie(*, secure: bool) -> str:
+    """Return the name of the cookie that a browser's forms are bound to."""
+    return SECURE_VISIT_COOKIE if secure else VISIT_COOKIE
+
+
+def new_binding() -> str:
+    """Return a new value to bind a visitor's forms to."""
+    return secrets.token_urlsafe(24)
+
+
+def safe_path(path: str) -> str:
+    """Return a path on this site, or `/` if the value is not one."""
+    plain = (
+        path.startswith("/")
+        and not path.startswith(("//", "/\\"))
+        and path.isprintable()
+        and "\\" not in path
+    )
+    return path if plain else "/"
+
+
+def said(form: Mapping[str, str], name: str, most: int = 500) -> str:
+    """Return one form entry, trimmed and limited in length, without characters that nobody can type or PostgreSQL
+    cannot store.
+    """
+    return form.get(name, "").replace("\0", "").strip()[:most]

@@ -1,0 +1,65 @@
+"""The services the pages use, passed in by the application."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from outcry.access.keys import KeyRing, Licences
+from outcry.access.licences import Scope
+from outcry.access.limiter import Limiter
+from outcry.answers.query import Query
+from outcry.base.clock import Clock
+from outcry.connections.model import Connections
+from outcry.delivery.mail_consent import MailConsent
+from outcry.delivery.sink import Sink
+from outcry.delivery.subscriptions import Subscriptions
+from outcry.http.logs import Journal
+from outcry.live.registry import Board
+from outcry.market.instruments import Universe
+from outcry.people.browsers import Browsers
+from outcry.people.service import Identity
+from outcry.sessions.datasets import Datasets
+from outcry.sessions.opening_hours import OpeningHours
+from outcry.trades.push_format import Usage
+
+#: Returns the quota usage of a user's pushed feeds; None without a quota.
+UsageOf = Callable[[int], Awaitable[Usage | None]]
+
+
+async def not_counted(_user_id: int) -> Usage | None:
+    """Return no usage, for a service without quotas."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageServices:
+    """The services the pages use. `clock` is the machine's clock and `market_clock` that of the shown market. `visitor`
+    is the data visitors may see, None for nothing.
+
+    `public_url` is the service's public URL; empty if it is reachable only on this machine and its listening addresses.
+    `openapi` creates the API document. `consent` asks an email address for permission before alerts are sent to it.
+    `sink` is the demo's webhook receiver. `usage` returns a user's feed quota.
+    """
+
+    query: Query
+    hours: OpeningHours
+    board: Board
+    universe: Universe
+    keys: KeyRing
+    licences: Licences
+    identity: Identity
+    subscriptions: Subscriptions
+    consent: MailConsent
+    connections: Connections
+    datasets: Datasets
+    browsers: Browsers
+    limiter: Limiter
+    clock: Clock
+    market_clock: Clock
+    journal: Journal
+    form_secret: bytes
+    openapi: Callable[[], dict[str, Any]]
+    visitor: Callable[[], Scope | None] = lambda: None
+    public_url: str = ""
+    demo: bool = False
+    sink: Sink | None = None
+    usage: UsageOf = not_counted

@@ -1,0 +1,71 @@
+"""All pages by path. Each module lists a group of pages in its `PAGES`."""
+
+from collections.abc import Iterator
+
+from outcry.web.account import (
+    broker_checking,
+    broker_page,
+    broker_renewing,
+    brokers,
+    keys,
+    log,
+    mail_consent,
+    resending,
+    settings,
+    sink,
+    webhook_confirming,
+    webhook_secrets,
+    webhook_testing,
+    webhooks,
+)
+from outcry.web.account import page as account
+from outcry.web.alerts import page as alerts
+from outcry.web.guide import glossary, reference
+from outcry.web.guide import page as guide
+from outcry.web.levels import page as levels
+from outcry.web.operator import data as operator_data
+from outcry.web.operator import page as operator
+from outcry.web.page_context import Page
+from outcry.web.sign_in import links, openid, passkeys, second_factor, security
+from outcry.web.sign_in import page as signin
+from outcry.web.symbol import downloads
+from outcry.web.symbol import page as symbol
+
+MODULES = (
+    levels,
+    symbol,
+    downloads,
+    alerts,
+    signin,
+    links,
+    passkeys,
+    openid,
+    security,
+    second_factor,
+    log,
+    account,
+    keys,
+    webhooks,
+    webhook_confirming,
+    webhook_secrets,
+    webhook_testing,
+    resending,
+    sink,
+    mail_consent,
+    brokers,
+    broker_page,
+    broker_renewing,
+    broker_checking,
+    operator,
+    operator_data,
+    guide,
+    reference,
+    glossary,
+    settings,
+)
+
+
+def all_pages() -> Iterator[Page]:
+    """Return all pages."""
+    for module in MODULES:
+        yield from module.PAGES

@@ -1,0 +1,183 @@
+"""Passkeys: what the browser's script and the service say to each other. A browser speaks of passkeys only to scripts,
+so these are the only pages that need one.
+
+Rules kept: a script's message is taken under the rules of a form; where it leads is said in the answer, and is a page
+of ours; a refusal is worded here, in the reader's language.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
+
+import msgspec
+from starlette.responses import Response
+
+from outcry.people.refusals import Reason, Refused
+from outcry.web.entrance import (
+    faults_of,
+    guarded,
+    host_of,
+    let_in,
+    next_of,
+    origin_of,
+    renew,
+    site_of,
+    with_next,
+)
+from outcry.web.form_input import FormRefused
+from outcry.web.page_context import Desk, Handler, NotConfirmed, NotSignedIn, Page, Visit
+
+SECURITY = "/account/security"
+ADDING = "/account/security/passkeys"
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What a browser answers: `ticket` as given with the options, `answer` as the passkey gave it."""
+
+    ticket: str
+    answer: msgspec.Raw
+    label: str = ""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a browser is to ask a passkey. `options`: JSON of WebAuthn."""
+
+    ticket: str
+    options: msgspec.Raw
+
+
+class Onward(msgspec.Struct, frozen=True):
+    """Where to go now."""
+
+    to: str
+
+
+class Complaint(msgspec.Struct, frozen=True):
+    """Why not, in words. `to`: where to go to do something about it."""
+
+    message: str
+    to: str = ""
+
+
+def _json(desk: Desk, visit: Visit, value: msgspec.Struct, status: int = 200) -> Response:
+    response = Response(msgspec.json.encode(value), status, media_type="application/json")
+    return desk.dressed(visit, response, secret=True)
+
+
+def _spoken(handler: Handler) -> Handler:
+    """Answer a script, whatever happens, with something it can show or go to."""
+
+    @wraps(handler)
+    async def answer(desk: Desk, visit: Visit) -> Response:
+        try:
+            return await handler(desk, visit)
+        except Refused as refusal:
+            status = 429 if refusal.reason is Reason.TOO_OFTEN else 422
+            return _json(desk, visit, Complaint(" ".join(faults_of(visit, refusal).values())), status)
+        except NotSignedIn:
+            return _json(desk, visit, Complaint("", with_next("/sign-in", SECURITY)), 401)
+        except NotConfirmed:
+            return _json(desk, visit, Complaint("", with_next("/confirm", ADDING)), 401)
+        except FormRefused:
+            old = visit.words("This page has expired. Reload it.")
+            return _json(desk, visit, Complaint(old), 400)
+
+    return guarded(answer)
+
+
+async def _answered(desk: Desk, visit: Visit) -> Answered:
+    message = await desk.message(visit)
+    try:
+        # As text first: what is passed on unread, `answer`, is not looked at by the decoder.
+        return msgspec.json.decode(message.decode(), type=Answered)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise FormRefused from None
+
+
+# -- coming in
+
+
+async def sign_in_options(desk: Desk, visit: Visit) -> Response:
+    """What to ask a passkey to sign in with it."""
+    await desk.message(visit)
+    options, ticket = await desk.ask(desk.services.identity.passkey_options, host_of(visit))
+    return _json(desk, visit, Options(ticket, msgspec.Raw(options.encode())))
+
+
+async def sign_in(desk: Desk, visit: Visit) -> Response:
+    """Sign in with what it answered."""
+    given = await _answered(desk, visit)
+    came = await desk.ask(
+        desk.services.identity.passkey_sign_in,
+        given.ticket,
+        bytes(given.answer).decode(),
+        host_of(visit),
+        site_of(visit),
+        origin_of(visit),
+    )
+    onward = _json(desk, visit, Onward(next_of(visit)))
+    return await let_in(desk, visit, came, response=onward)
+
+
+# -- proving it anew
+
+
+async def confirm_options(desk: Desk, visit: Visit) -> Response:
+    """What to ask a passkey of this user's."""
+    desk.user(visit)
+    return await sign_in_options(desk, visit)
+
+
+async def confirm(desk: Desk, visit: Visit) -> Response:
+    """Take what it answered for a proof."""
+    desk.user(visit)
+    assert visit.session is not None
+    given = await _answered(desk, visit)
+    token = await desk.ask(
+        desk.services.identity.passkey_confirm,
+        visit.session,
+        given.ticket,
+        bytes(given.answer).decode(),
+        host_of(visit),
+        site_of(visit),
+        origin_of(visit),
+    )
+    return renew(desk, visit, token, _json(desk, visit, Onward(next_of(visit))))
+
+
+# -- a new one
+
+
+async def new_options(desk: Desk, visit: Visit) -> Response:
+    """What to ask a browser to make a passkey."""
+    user = desk.confirmed(visit)
+    await desk.message(visit)
+    options, ticket = await desk.ask(desk.services.identity.new_passkey_options, user, host_of(visit))
+    return _json(desk, visit, Options(ticket, msgspec.Raw(options.encode())))
+
+
+async def add(desk: Desk, visit: Visit) -> Response:
+    """Keep the one it made."""
+    user = desk.confirmed(visit)
+    given = await _answered(desk, visit)
+    await desk.ask(
+        desk.services.identity.add_passkey,
+        user,
+        given.ticket,
+        bytes(given.answer).decode(),
+        given.label.strip()[:60],
+        host_of(visit),
+        site_of(visit),
+        origin_of(visit),
+    )
+    return _json(desk, visit, Onward(ADDING))
+
+
+_TALK: Sequence[tuple[str, Callable[[Desk, Visit], Awaitable[Response]]]] = (
+    ("/sign-in/passkey/options", sign_in_options),
+    ("/sign-in/passkey", sign_in),
+    ("/confirm/passkey/options", confirm_options),
+    ("/confirm/passkey", confirm),
+    ("/account/security/passkeys/options", new_options),
+    ("/account/security/passkeys/new", add),
+)
+PAGES: Sequence[Page] = tuple((path, ("POST",), _spoken(handler)) for path, handler in _TALK)

@@ -1,0 +1,165 @@
+"""The ladder of levels beside the chart: all levels of the answers by price, highest first, with the last price among
+them.
+
+Each level has its own rung. A level of an earlier session shows its date and its age in sessions. Names are translated;
+prices are not changed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from outcry.web.language import Words
+from outcry.web.number_format import hour_text, instant_ns
+from outcry.web.symbol.outlook import Outlook
+from outcry.wire.answers import DatedLevel, SessionLevels
+
+#: Returns the age of a level in sessions, given its date.
+Age = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One level. `kind` is its style (`poc`, `va`, `vpoc`, `ib`, `extension`, `overnight`, `prior`, `naked`, `poor`,
+    `extreme`, `single`).
+
+    `date` and `age` (in sessions) are set for levels of earlier sessions. `naked` and `poor` mark levels that are both.
+    `repaired`: poor until today. `touched`: when a POC that was naked until today traded. `last` marks the last price
+    itself.
+    """
+
+    price: float
+    kind: str
+    name: str
+    date: str = ""
+    age: int = 0
+    naked: bool = False
+    poor: bool = False
+    repaired: bool = False
+    touched: str = ""
+    last: bool = False
+
+
+def rungs(outlook: Outlook, words: Words, age: Age) -> list[Rung]:
+    """Return all rungs by price, highest first; the last price comes before levels at the same price."""
+    session = outlook.session
+    found = [
+        *(_developing(outlook, words) if outlook.live else _completed(session, words)),
+        *(_balance(outlook, words) if outlook.regular else ()),
+        *_overnight(outlook, words),
+        *(_prior(outlook, words) if outlook.live else ()),
+        *_naked(outlook, words, age),
+        *_poor(outlook, words, age),
+        Rung(outlook.reference, "last", words("Last") if outlook.live else words("Closing price"), last=True),
+    ]
+    return sorted(found, key=lambda rung: (-rung.price, not rung.last))
+
+
+def _developing(outlook: Outlook, words: Words) -> Iterator[Rung]:
+    """Yield the developing value area; its names start with `d`."""
+    session = outlook.session
+    yield Rung(session.poc, "poc", "dPOC")
+    yield Rung(session.vah, "va", "dVAH")
+    yield Rung(session.val, "va", "dVAL")
+    yield Rung(session.vpoc, "vpoc", "dVPOC")
+    if outlook.regular:
+        yield Rung(session.high, "extreme", words("High so far"), poor=session.poor_high)
+        yield Rung(session.low, "extreme", words("Low so far"), poor=session.poor_low)
+
+
+def _completed(session: SessionLevels, words: Words) -> Iterator[Rung]:
+    """Yield the value area of the completed session that a delayed answer describes."""
+    yield Rung(session.poc, "poc", "POC")
+    yield Rung(session.vah, "va", "VAH")
+    yield Rung(session.val, "va", "VAL")
+    yield Rung(session.vpoc, "vpoc", "VPOC")
+    yield Rung(session.high, "extreme", words("Session high"), poor=session.poor_high)
+    yield Rung(session.low, "extreme", words("Session low"), poor=session.poor_low)
+
+
+def _balance(outlook: Outlook, words: Words) -> Iterator[Rung]:
+    """Yield the initial balance and, once it is complete, the reached extensions and the next one on each side."""
+    session = outlook.session
+    whole = session.ib_complete or session.final
+    yield Rung(session.ib_high, "ib", "IBH" if whole else words("IBH so far"))
+    yield Rung(session.ib_low, "ib", "IBL" if whole else words("IBL so far"))
+    if not whole or session.ib_high == session.ib_low:
+        return
+    for upwards in (True, False):
+        for extension in outlook.context.ib_extensions:
+            price = extension.up if upwards else extension.down
+            name = words("IB %(percent)s%% up") if upwards else words("IB %(percent)s%% down")
+            yield Rung(price, "extension", name % {"percent": extension.percent})
+            if not (extension.up_reached if upwards else extension.down_reached):
+                break
+
+
+def _overnight(outlook: Outlook, words: Words) -> Iterator[Rung]:
+    overnight = outlook.context.overnight
+    if overnight is None:
+        return
+    so_far = outlook.live and not outlook.regular
+    yield Rung(overnight.high, "overnight", words("ONH so far") if so_far else "ONH")
+    yield Rung(overnight.low, "overnight", words("ONL so far") if so_far else "ONL")
+
+
+def _prior(outlook: Outlook, words: Words) -> Iterator[Rung]:
+    """Yield the prior session's levels (`p`), including whether they are naked or poor."""
+    levels, prior = outlook.levels, outlook.prior
+    made_on = prior.date if prior is not None else ""
+    touched = _touches(outlook, words).get(made_on, "")
+    naked = any(level.date == made_on for level in levels.naked_pocs) and not touched
+    yield Rung(levels.prior.poc, "prior", "pPOC", naked=naked, touched=touched)
+    yield Rung(levels.prior.vah, "prior", "pVAH")
+    yield Rung(levels.prior.val, "prior", "pVAL")
+    if prior is not None:
+        chart = outlook.chart
+        for price, name, poor, repaired in (
+            (prior.high, words("Prior high"), levels.poor_highs, chart.repaired_highs),
+            (prior.low, words("Prior low"), levels.poor_lows, chart.repaired_lows),
+        ):
+            mended = _has(repaired, made_on)
+            yield Rung(price, "prior", name, poor=_has(poor, made_on) and not mended, repaired=mended)
+        yield Rung(prior.close_price, "prior", words("Prior close"))
+
+
+def _naked(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
+    """Yield POCs of earlier sessions: those still naked, and those naked until today."""
+    touches = _touches(outlook, words)
+    for level in _earlier(outlook.levels.naked_pocs, outlook):
+        touched = touches.get(level.date, "")
+        kind, name = ("prior", "POC") if touched else ("naked", words("Naked POC"))
+        yield Rung(level.price, kind, name, level.date, age(level.date), touched=touched)
+
+
+def _poor(outlook: Outlook, words: Words, age: Age) -> Iterator[Rung]:
+    """Yield poor highs and lows of earlier sessions, and whether today repaired them."""
+    levels, chart = outlook.levels, outlook.chart
+    for name, poor, repaired in (
+        (words("Poor high"), levels.poor_highs, chart.repaired_highs),
+        (words("Poor low"), levels.poor_lows, chart.repaired_lows),
+    ):
+        for level in _earlier(poor, outlook):
+            mended = _has(repaired, level.date)
+            yield Rung(level.price, "poor", name, level.date, age(level.date), repaired=mended)
+
+
+def _touches(outlook: Outlook, words: Words) -> dict[str, str]:
+    """Return when a naked POC first traded in the open session, in exchange time, by the date of its session."""
+    zone = outlook.product.zone
+    return {
+        poc.date: words("touched %(time)s", time=hour_text(instant_ns(poc.at), zone))
+        if poc.at
+        else words("touched today")
+        for poc in outlook.chart.touched_pocs
+    }
+
+
+def _has(levels: Sequence[DatedLevel], made_on: str) -> bool:
+    return any(level.date == made_on for level in levels)
+
+
+def _earlier(levels: Sequence[DatedLevel], outlook: Outlook) -> Iterator[DatedLevel]:
+    """Return levels of earlier sessions, without the session whose own rungs already show them."""
+    prior = outlook.prior
+    said = (prior.date if prior else "") if outlook.live else outlook.session.date
+    return (level for level in levels if level.date != said)

@@ -1,0 +1,151 @@
+"""All data of a symbol page at one point in time, read from the API's answers.
+
+The page shows what the API returns to the same user; no profile is computed here.
+"""
+
+from dataclasses import dataclass
+from datetime import date
+
+from outcry.access.licences import Scope
+from outcry.answers.query import Query
+from outcry.answers.symbol_resolver import utc_date
+from outcry.answers.value_relation import ValuePlace, tpos_around, value_place
+from outcry.market.instruments import Product, Universe
+from outcry.sessions.opening_hours import Hours, OpeningHours
+from outcry.web.number_format import instant_ns
+from outcry.wire.answers import ContextAnswer, LevelsAnswer, ProfileAnswer, SessionLevels
+from outcry.wire.chart import ChartAnswer
+
+#: Attempts to read two answers from the same feed; a feed that connects or disconnects takes a second one.
+_MOST_ASKED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The current data of a symbol. `profile` is that of the described session, which is the open session if live.
+    `at_ns` is the time of the feed's newest event, or now. `named`: a contract was requested. `heard`: time of the last
+    data of a feed that went silent.
+    """
+
+    product: Product
+    levels: LevelsAnswer
+    context: ContextAnswer
+    heard: str | None
+    profile: ProfileAnswer
+    chart: ChartAnswer
+    hours: Hours
+    at_ns: int
+    named: bool
+
+    @property
+    def symbol(self) -> str:
+        """The page's symbol: the ticker, or the contract if one was requested."""
+        return self.context.contract if self.named else self.product.root
+
+    @property
+    def session(self) -> SessionLevels:
+        """The session described."""
+        return self.context.session
+
+    @property
+    def live(self) -> bool:
+        """Whether the described session is open."""
+        return self.levels.live
+
+    @property
+    def regular(self) -> bool:
+        """Whether the described session is regular."""
+        return self.session.session == "rth"
+
+    @property
+    def prior(self) -> SessionLevels | None:
+        """The last completed regular session before it."""
+        return next(
+            (
+                drawn.levels
+                for drawn in reversed(self.chart.sessions)
+                if drawn.levels is not None and drawn.levels.final and drawn.date < self.session.date
+            ),
+            None,
+        )
+
+    @property
+    def reference(self) -> float:
+        """The price that distances are measured from: the last price, or the close."""
+        last = self.levels.last_price
+        return self.session.close_price if last is None else last
+
+    @property
+    def change(self) -> float | None:
+        """The change from the prior close."""
+        return self.reference - self.prior.close_price if self.prior else None
+
+    @property
+    def change_percent(self) -> float | None:
+        """The change in percent; None if the prior close is not above 0."""
+        prior, change = self.prior, self.change
+        return (
+            100 * change / prior.close_price
+            if prior and change is not None and prior.close_price > 0
+            else None
+        )
+
+    @property
+    def range(self) -> float:
+        """The distance from low to high."""
+        return self.session.high - self.session.low
+
+    @property
+    def range_share(self) -> float | None:
+        """The range as a multiple of the average daily range."""
+        average = self.chart.average_range
+        return self.range / average if average else None
+
+    @property
+    def tpos(self) -> tuple[int, int]:
+        """TPOs above and below the POC."""
+        return tpos_around(self.session.poc, self.profile.rows)
+
+    @property
+    def value_place(self) -> ValuePlace | None:
+        """Position of the value area relative to the prior session's."""
+        prior, now = self.prior, self.session
+        return value_place(now.vah, now.val, prior.vah, prior.val) if prior else None
+
+
+@dataclass(frozen=True, slots=True)
+class Gatherer:
+    """Reads the data of a symbol. Calls may block."""
+
+    query: Query
+    universe: Universe
+    hours: OpeningHours
+
+    def outlook(self, scope: Scope, symbol: str, sessions: int, now_ns: int) -> Outlook:
+        """Read all data of a symbol. Raises `UnknownSymbol`, `NoLicensedSource`."""
+        context, levels = self._both(scope, symbol, now_ns)
+        at_ns = instant_ns(levels.updated_at) if levels.updated_at else now_ns
+        return Outlook(
+            product=self.universe.products[context.symbol],
+            levels=levels,
+            context=context,
+            heard=None if context.live else self.query.heard(scope, context.symbol),
+            profile=self.query.profile(scope, symbol, None, now_ns).answer,
+            chart=self.query.chart(scope, symbol, max(sessions, 2), now_ns).answer,
+            hours=self.hours.at(context.symbol, at_ns),
+            at_ns=at_ns,
+            named=self.universe.resolve(symbol, utc_date(now_ns)).contract is not None,
+        )
+
+    def _both(self, scope: Scope, symbol: str, now_ns: int) -> tuple[ContextAnswer, LevelsAnswer]:
+        """Read the levels and their context; repeated if the feed changed between the two reads."""
+        for _ in range(_MOST_ASKED):
+            context = self.query.context(scope, symbol, now_ns).answer
+            levels = self.query.levels(scope, symbol, now_ns).answer
+            if levels.live == context.live and levels.data_source == context.data_source:
+                return context, levels
+        raise RuntimeError(f"context and levels of {symbol} are of different feeds, however often asked")
+
+    def age(self, root: str, made_on: str, today: str) -> int:
+        """Return the age of a level in regular sessions."""
+        return self.hours.sessions_since(root, date.fromisoformat(made_on), date.fromisoformat(today))

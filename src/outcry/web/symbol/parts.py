@@ -1,0 +1,294 @@
+"""Values for the parts of a symbol's page: head, rail, playbook, chart, table and the script's data.
+
+The page and the script's updates use the same values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from outcry.answers.alerts import AlertEntry
+from outcry.answers.symbol_resolver import utc_date
+from outcry.market.calendar import SessionKind
+from outcry.web.alerts.lines import alert_lines
+from outcry.web.formatter import Clock, Pen, iso, left
+from outcry.web.language import Words
+from outcry.web.number_format import age_text, instant_ns, price_text
+from outcry.web.page_context import Desk, Visit
+from outcry.web.status_labels import State, state_of
+from outcry.web.symbol import phrases, playbook_words
+from outcry.web.symbol.chart_view import PARTS, ROWS, SESSIONS, ChartView
+from outcry.web.symbol.ladder import Age, rungs
+from outcry.web.symbol.outlook import Gatherer, Outlook
+from outcry.web.symbol.session_table import listed_sessions, marks
+from outcry.wire.answers import ProfileAnswer
+
+#: Levels within this fraction of the average daily range are highlighted.
+NEAR = 0.05
+#: States that a feed of the user's own or a grant would fix.
+_NEEDS_FEED = {"no_connection", "not_front", "unsubscribed"}
+#: States in which a live feed has stopped; its data is dimmed.
+_PAUSED = {"stale_link", "stale_market", "disconnected", "degraded", "log_stalled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The chosen view. `view` is the chart's view, `table` replaces the chart, and `date` is the session in the table
+    (empty: the newest).
+    """
+
+    view: ChartView
+    table: bool
+    date: str
+
+    def entries(self, **changed: Any) -> list[tuple[str, str]]:
+        """Return the view as query parameters, without defaults."""
+        wanted = replace(self, **changed)
+        usual, view = ChartView(), wanted.view
+        found = [
+            ("layout", view.layout if view.layout != usual.layout else ""),
+            ("letters", view.letters if view.letters != usual.letters else ""),
+            ("row", str(view.row) if view.row else ""),
+            ("sessions", str(view.sessions) if view.sessions != usual.sessions else ""),
+            ("date", wanted.date),
+            ("view", "table" if wanted.table else ""),
+        ]
+        if view.show != usual.show:
+            found += [("parts", "1"), *(("show", part) for part in PARTS if part in view.show)]
+        if view.span is not None:
+            found += [("from", str(view.span[0])), ("to", str(view.span[1]))]
+        return [(name, value) for name, value in found if value]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The data of a page, read in one visit to the store. `follows`: whether the ticker's current answer is for this
+    contract.
+    """
+
+    outlook: Outlook
+    profile: ProfileAnswer
+    alerts: Sequence[AlertEntry]
+    follows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source of the data: a `live` feed, or the source of a completed session. `at` is the time of its newest
+    event, `day` and `told` the same in words, with the day only if it differs from the open session's. `age` is empty
+    if no new data is expected.
+    """
+
+    name: str
+    live: bool
+    at: str
+    day: str
+    told: str
+    age: str
+
+
+def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict[str, Any]:
+    """Return the values for the templates of the page and its parts."""
+    outlook, words, pen = found.outlook, visit.words, pen_of(visit, found.outlook)
+    context, now_ns = outlook.context, desk.services.market_clock.now_ns()
+    return {
+        "outlook": outlook, "pen": pen, "symbol_tab": outlook.symbol, "invented": context.invented,
+        "state": _state(outlook, words, now_ns), "source": _source(outlook, pen, now_ns),
+        "paused": context.state in _PAUSED, "needs_feed": context.state in _NEEDS_FEED,
+        "links": _links(outlook, looked, found.profile), "table": looked.table,
+        "page_keys": _page_keys(words, table=looked.table),
+        "page_data": _page_data(outlook, visit, follows=found.follows),
+        **_head(outlook, pen), **_rail(desk, outlook, pen, found.alerts),
+        **_table(outlook, looked, found.profile, words),  # also replaces the chart without scripts
+        **({} if looked.table else _chart(outlook, looked)),
+    }  # fmt: skip
+
+
+def _head(outlook: Outlook, pen: Pen) -> dict[str, Any]:
+    words, session, place = pen.clock.words, outlook.session, outlook.value_place
+    return {
+        "clock": session_clock(outlook, pen),
+        "day_type": phrases.named(phrases.DAY_TYPES, session.day_type, words),
+        "open_type": phrases.named(phrases.OPEN_TYPES, session.open_type, words),
+        "value_place": words(phrases.VALUE_PLACES[place]) if place else "",
+        "missing_sessions": _missing(outlook, pen),
+    }
+
+
+def _missing(outlook: Outlook, pen: Pen) -> list[tuple[str, str]]:
+    """Return the incomplete sessions of the look-back: day and gaps in exchange time, empty if not recorded."""
+
+    def clock(instant: str) -> str:
+        return pen.clock.time(instant_ns(instant), seconds=False)
+
+    return [
+        (pen.day(one.date), ", ".join(f"{clock(hole.from_)}–{clock(hole.to)}" for hole in one.holes))
+        for one in reversed(outlook.context.completeness.missing)
+    ]
+
+
+def _rail(desk: Desk, outlook: Outlook, pen: Pen, alerts: Sequence[AlertEntry]) -> dict[str, Any]:
+    services, words, votes = desk.services, pen.clock.words, outlook.context.bias_votes
+    gatherer = Gatherer(services.query, services.universe, services.hours)
+    playbook, root = outlook.levels.playbook, outlook.product.root
+
+    def age(made_on: str) -> int:
+        return gatherer.age(root, made_on, outlook.session.date)
+
+    return {
+        "bias": phrases.named(phrases.BIASES, outlook.context.bias, words),
+        "reasons": phrases.reasons(votes, words) if votes else [],
+        "doubt": _doubt(outlook, words),
+        "rungs": rungs(outlook, words, age),
+        "dated": _dated(outlook, age),
+        "near_points": NEAR * (outlook.chart.average_range or 0),
+        "cards": playbook_words.cards(playbook.scenarios, words, pen.price, pen.day) if playbook else [],
+        "alerts": alert_lines(alerts, lambda _: pen, {root: outlook.levels}),
+    }
+
+
+def _doubt(outlook: Outlook, words: Words) -> str:
+    """Return the note about the last 30-minute close; empty if both sides of the IB are broken, which alone decides the
+    bias.
+    """
+    session, votes = outlook.session, outlook.context.bias_votes
+    both = session.ib_complete and session.high > session.ib_high and session.low < session.ib_low
+    return "" if votes is None or both else phrases.doubt(outlook.context.bias, votes, words)
+
+
+def _dated(outlook: Outlook, age: Age) -> dict[str, int]:
+    """Return label and age in sessions of the dates of listed levels."""
+    levels = outlook.levels
+    every = (*levels.naked_pocs, *levels.poor_highs, *levels.poor_lows)
+    return {level.date: age(level.date) for level in every}
+
+
+def _chart(outlook: Outlook, looked: Looked) -> dict[str, Any]:
+    """Return the values for `symbol/chart.html`."""
+    tick, notation = outlook.chart.tick_size, outlook.chart.notation
+    return {
+        "answer": outlook.chart,
+        "chart_year": utc_date(outlook.at_ns).year,
+        "chart_view": looked.view,
+        "chart_rows": [(ticks, price_text(ticks * tick, notation)) for ticks in ROWS],
+        "chart_action": path_of(outlook.symbol),
+        "chart_kept": [("date", looked.date)] if looked.date else [],
+        "chart_table": path_of(outlook.symbol, looked.entries(table=True)),
+    }
+
+
+def _table(outlook: Outlook, looked: Looked, profile: ProfileAnswer, words: Words) -> dict[str, Any]:
+    def href(date: str) -> str:
+        return path_of(outlook.symbol, looked.entries(table=True, date=date))
+
+    return {
+        "profile": profile,
+        "marks": marks(
+            profile.levels,
+            next((drawn for drawn in outlook.chart.sessions if drawn.date == profile.levels.date), None),
+            words,
+        ),
+        "sessions": listed_sessions(outlook, words, href),
+        "session_counts": SESSIONS,
+        "chart_view": looked.view,
+        "table_kept": [(name, value) for name, value in looked.entries() if name not in {"sessions", "view"}],
+    }
+
+
+def pen_of(visit: Visit, outlook: Outlook) -> Pen:
+    """Return the formatter of a symbol for a reader."""
+    year = utc_date(outlook.at_ns).year
+    clock = Clock(visit.words, outlook.product.zone, visit.preferences.time_zone, year)
+    return Pen(outlook.chart.notation, clock)
+
+
+def _state(outlook: Outlook, words: Words, now_ns: int) -> State:
+    levels, hours = outlook.levels, outlook.hours
+    return state_of(
+        words, outlook.context.state, updated_at=levels.updated_at or outlook.heard, as_of=levels.as_of, now_ns=now_ns,
+        opens_ns=hours.opens_ns, zone=outlook.product.zone,
+    )  # fmt: skip
+
+
+def _source(outlook: Outlook, pen: Pen, now_ns: int) -> Source:
+    data, awaited = outlook.session.data, outlook.levels.updated_at or outlook.heard
+    at = awaited or data.last
+    at_ns = instant_ns(at)
+    return Source(
+        name=outlook.context.feed or data.source,
+        live=outlook.live,
+        at=at,
+        day="" if outlook.live else pen.clock.day(pen.clock.date(at_ns)),
+        told=pen.clock.time(at_ns),
+        age=age_text(now_ns - at_ns) if awaited else "",
+    )
+
+
+def session_clock(outlook: Outlook, pen: Pen) -> dict[str, str | bool]:
+    """Return the session countdown, the next opening if there is none, and whether regular hours are open by the
+    calendar.
+    """
+    hours, now_ns = outlook.hours, outlook.at_ns
+    until_ns = hours.bracket_ends_ns if outlook.live and outlook.regular else hours.regular_ns
+    opens = ""
+    if hours.opens_ns is not None:
+        opens = pen.clock.words(
+            "Closed, opens %(day)s %(time)s",
+            day=pen.clock.weekday(hours.opens_ns),
+            time=pen.clock.time(hours.opens_ns, seconds=False),
+        )
+    return {
+        "until": iso(until_ns) if until_ns else "", "left": left(until_ns - now_ns) if until_ns else "",
+        "opens": opens, "open_now": hours.session is not None and hours.session.kind is SessionKind.RTH,
+    }  # fmt: skip
+
+
+def _links(outlook: Outlook, looked: Looked, profile: ProfileAnswer) -> dict[str, str]:
+    """Return links to the other views and to the downloads."""
+    path, date = path_of(outlook.symbol), profile.levels.date
+    known = [drawn.date for drawn in outlook.chart.sessions if drawn.levels is not None]
+    earlier = max((day for day in known if day < date), default="")
+    later = min((day for day in known if day > date), default="")
+    table = looked.entries(table=True)
+    return {
+        "self": path, "chart": path_of(outlook.symbol, looked.entries(table=False)),
+        "table": path_of(outlook.symbol, table),
+        "json": f"{path}/levels.json", "csv": f"{path}/levels.csv",
+        "profile": f"{path}/profile.csv" + (f"?date={date}" if profile.levels.final else ""),
+        "earlier": path_of(outlook.symbol, looked.entries(table=True, date=earlier)) if earlier else "",
+        "later": path_of(outlook.symbol, looked.entries(table=True, date=later)) if later else "",
+    }  # fmt: skip
+
+
+def _page_keys(words: Words, *, table: bool) -> list[tuple[str, str]]:
+    """Return the page's keyboard shortcuts."""
+    both = [("t", words("Chart or table")), ("[]", words("Previous or next session"))]
+    drawn = [
+        ("s", words("Collapsed, split or candles")), ("b", words("Letters or blocks")), ("v", words("Volume")),
+        ("p", words("POC and value area path")), ("+-", words("Zoom in or out")), ("0", words("Show all sessions")),
+    ]  # fmt: skip
+    return both if table else both + drawn
+
+
+def _page_data(outlook: Outlook, visit: Visit, *, follows: bool) -> dict[str, Any]:
+    """Return the script's data. follows: whether the stream's updates are for this contract."""
+    notation = outlook.chart.notation
+    return {
+        "symbol": outlook.symbol, "root": outlook.product.root, "live": outlook.live,
+        "follow": follows, "lastPrice": outlook.levels.last_price, "zone": outlook.product.zone,
+        "notation": {"kind": notation.kind, "decimals": notation.decimals, "parts": notation.parts},
+        "updatedAt": outlook.levels.updated_at,
+        "words": {
+            "lost": visit.words("Connection to Outcry lost. Showing data as of %(time)s.", time="{time}"),
+            "chart_coming": visit.words("Loading the chart…"),
+            "chart_failed": visit.words("The chart could not be loaded. Retrying…"),
+            "copied": visit.words("Copied."),
+            "not_copied": visit.words("Your browser blocked copying. Use the download link instead."),
+        },
+    }  # fmt: skip
+
+
+def path_of(symbol: str, entries: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the URL of a symbol's page."""
+    return f"/s/{quote(symbol, safe='')}" + (f"?{urlencode(entries)}" if entries else "")

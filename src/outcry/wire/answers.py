@@ -1,0 +1,337 @@
+"""The answers, field for field as the interface gives them, ready for any encoder.
+
+Prices are JSON numbers with no more decimals than the tick needs: `number()` is the one place a price becomes a float.
+`/api/levels` carries exactly the fields of the interface; anything richer lives in the other answers.
+"""
+
+from typing import Literal
+
+import msgspec
+
+DataSource = Literal["personal", "shared", "delayed"]
+Bias = Literal["trend_up", "trend_down", "lean_up", "lean_down", "balanced", "neutral", "undetermined"]
+
+COMPLETE_RULE = (
+    "A session is complete if it has closed and has no gap longer than is usual for the product at that hour of the "
+    "week."
+)
+DISCLAIMER = "Educational context, not advice. Market data keeps its owner's licence."
+
+
+#: Prices are whole numbers of 10⁻⁹ inside.
+_PRICE_SCALE = 1_000_000_000
+
+
+def number(price_e9: int) -> float:
+    """The nearest double of a price, which prints as the price itself: 1655750000000 is 1655.75."""
+    return price_e9 / _PRICE_SCALE
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all answers: field names in camelCase on the wire."""
+
+
+class PriorLevels(Answer, frozen=True, kw_only=True):
+    """TPO point of control (`poc`) and value area (`vah`, `val`) of a completed session."""
+
+    poc: float
+    vah: float
+    val: float
+
+
+class DatedLevel(Answer, frozen=True, kw_only=True):
+    """A price level and the trade date of the session that made it."""
+
+    price: float
+    date: str
+
+
+class Developing(Answer, frozen=True, kw_only=True):
+    """Profile of the open session so far."""
+
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    ib_high: float
+    ib_low: float
+    high: float
+    low: float
+
+
+class Overnight(Answer, frozen=True, kw_only=True):
+    """Range of the overnight (ETH) session."""
+
+    high: float
+    low: float
+
+
+class PlaybookLevel(Answer, frozen=True, kw_only=True):
+    """A row of the playbook's level table."""
+
+    price: float
+    label: str
+    kind: str
+    side: str
+    distance_ticks: int
+
+
+class Scenario(Answer, frozen=True, kw_only=True):
+    """A scenario. Educational only: no entries, stops, sizes or odds."""
+
+    id: str
+    if_: str = msgspec.field(name="if")
+    then: str
+    reference: str
+    confirm: str
+    invalidate: str
+    status: Literal["pending", "active", "done", "void"]
+
+
+class Playbook(Answer, frozen=True, kw_only=True):
+    """Bias, levels (highest price first) and scenarios."""
+
+    bias: Bias
+    levels: list[PlaybookLevel]
+    scenarios: list[Scenario]
+
+
+class LevelsAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/levels`."""
+
+    symbol: str
+    data_source: DataSource
+    live: bool
+    as_of: str | None
+    updated_at: str | None
+    last_price: float | None
+    bias: Bias | None
+    developing: Developing | None
+    prior: PriorLevels
+    overnight: Overnight | None
+    naked_pocs: list[DatedLevel]
+    poor_highs: list[DatedLevel]
+    poor_lows: list[DatedLevel]
+    playbook: Playbook | None
+
+
+class SymbolState(Answer, frozen=True, kw_only=True):
+    """A product of the scan universe and the data this key can see.
+
+    `state`: `live`, or a stable code for why the product is not live. `invented`: true if the answers are computed from
+    simulated trades.
+    """
+
+    symbol: str
+    name: str
+    exchange: str
+    sector: str
+    tick_size: float
+    tick_value: float
+    months: str
+    micro: list[str]
+    rth: str
+    time_zone: str
+    contract: str | None
+    data_source: DataSource | None
+    live: bool
+    as_of: str | None
+    state: str
+    invented: bool
+
+
+class SymbolsAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/symbols`."""
+
+    count: int
+    symbols: list[SymbolState]
+
+
+class PriceRange(Answer, frozen=True, kw_only=True):
+    """A price range; both ends are included."""
+
+    low: float
+    high: float
+
+
+class ProfileRow(Answer, frozen=True, kw_only=True):
+    """A price of a profile: the letters of the brackets that traded it, and its volume in lots."""
+
+    price: float
+    tpos: int
+    letters: str
+    volume: int
+
+
+class Method(Answer, frozen=True, kw_only=True):
+    """How the levels were computed. With these values they can be recomputed elsewhere."""
+
+    preset: str
+    bracket_minutes: int
+    value_area: str
+    poc_tie: str
+    row_ticks: int
+    vpoc_source: Literal["trades", "bars"]
+
+
+class DataQuality(Answer, frozen=True, kw_only=True):
+    """The data a session was computed from. `invented`: true if the trades are simulated. Fields that are counted only
+    when a session completes are null until then."""
+
+    source: str
+    invented: bool
+    quality: Literal["ticks", "bars_1s", "bars_1m"] | None
+    complete: bool
+    rows: int | None
+    volume: int
+    off_tick: int | None
+    out_of_order: int | None
+    first: str
+    last: str
+
+
+class SessionLevels(Answer, frozen=True, kw_only=True):
+    """All values computed for one session. Times are ISO 8601 UTC; `open` is inclusive and `close` exclusive.
+
+    `final`: the session has completed; only a correction of the data can still change these values. `open_type_final`:
+    the second half-hour has completed, and the open type can no longer change.
+    """
+
+    contract: str
+    date: str
+    session: Literal["rth", "eth"]
+    final: bool
+    open: str
+    close: str
+    short_session: bool
+    poc: float
+    vah: float
+    val: float
+    vpoc: float
+    volume_vah: float
+    volume_val: float
+    high: float
+    low: float
+    open_price: float
+    close_price: float
+    ib_high: float
+    ib_low: float
+    ib_complete: bool
+    poc_candidates: list[float]
+    poor_high: bool
+    poor_low: bool
+    upper_tail_ticks: int
+    lower_tail_ticks: int
+    single_prints: list[PriceRange]
+    day_type: str | None
+    day_type_final: bool
+    open_type: str | None
+    open_type_final: bool
+    data: DataQuality
+
+
+class ProfileAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/profile`: the rows of one session, highest price first."""
+
+    symbol: str
+    tick_size: float
+    levels: SessionLevels
+    method: Method
+    rows: list[ProfileRow]
+
+
+class HistoryAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/history`: completed RTH sessions from `from` to `to` (both included), oldest first."""
+
+    symbol: str
+    from_: str = msgspec.field(name="from")
+    to: str
+    count: int
+    sessions: list[SessionLevels]
+
+
+class IbExtension(Answer, frozen=True, kw_only=True):
+    """Initial balance extension: the prices at `percent` of the range (150: half a range beyond each edge)."""
+
+    percent: int
+    up: float
+    down: float
+    up_reached: bool
+    down_reached: bool
+
+
+class BiasVotes(Answer, frozen=True, kw_only=True):
+    """The five votes of the bias (each −1, 0 or +1) at the latest bracket close, and their sum `total`."""
+
+    last: int
+    poc: int
+    value: int
+    extension: int
+    one_timeframing: int
+    total: int
+
+
+class DamagedData(Answer, frozen=True, kw_only=True):
+    """A stored session that does not match its checksum. No answer uses it. Import its recording again."""
+
+    contract: str
+    date: str
+    session: str
+
+
+class Hole(Answer, frozen=True, kw_only=True):
+    """A gap longer than usual for the product at that hour. `from` is inclusive, `to` exclusive."""
+
+    from_: str = msgspec.field(name="from")
+    to: str
+
+
+class MissingSession(Answer, frozen=True, kw_only=True):
+    """A regular session without a complete recording; it contributes no levels. `holes`: its gaps; empty if nothing is
+    recorded, or if the recording stops before the session closed."""
+
+    date: str
+    recorded: bool
+    holes: list[Hole]
+
+
+class Completeness(Answer, frozen=True, kw_only=True):
+    """Completeness of the sessions behind the levels. `rule`: when a session counts as complete. `missing`: regular
+    sessions of the look-back period without a complete recording, oldest first; they contribute no naked POC, poor high
+    or poor low."""
+
+    rule: str
+    missing: list[MissingSession]
+
+
+class ContextAnswer(Answer, frozen=True, kw_only=True):
+    """Answer of `GET /api/context`: the details behind a levels answer.
+
+    `state`: `live`, or a stable code for why the answer is delayed; `reason` is the same as text. `feed`: name of the
+    live feed. `invented`: true if computed from simulated trades. `damaged_sessions`: stored sessions of the product
+    that failed their checksum; no answer uses them.
+    """
+
+    symbol: str
+    data_source: DataSource
+    live: bool
+    as_of: str | None
+    updated_at: str | None
+    state: str
+    reason: str
+    feed: str | None
+    contract: str
+    rolled_from: str | None
+    invented: bool
+    disclaimer: str
+    method: Method
+    session: SessionLevels
+    overnight: Overnight | None
+    ib_extensions: list[IbExtension]
+    bias: Bias | None
+    bias_votes: BiasVotes | None
+    naked_pocs: list[DatedLevel]
+    poor_highs: list[DatedLevel]
+    poor_lows: list[DatedLevel]
+    damaged_sessions: list[DamagedData]
+    completeness: Completeness
