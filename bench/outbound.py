@@ -25,6 +25,7 @@ from outcry.delivery.address import read_rule
 from outcry.delivery.dispatcher import Dispatcher, Parts
 from outcry.delivery.egress import Egress
 from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.model import Target
 from outcry.delivery.names import NameService
 from outcry.delivery.outbox import SqlOutbox
@@ -99,7 +100,8 @@ class Worker:
         engine = open_engine(url or sqlite_url(folder))
         migrate(engine)
         self.database, self.clock = Database(engine), SystemClock()
-        self.live, self._seal = SqlLiveStore(self.database), Seal(b"a secret of the bench", "subscriptions")
+        self.live = SqlLiveStore(self.database, OutboxEntries())
+        self._seal = Seal(b"a secret of the bench", "subscriptions")
         self._user = SqlStore(self.database).ensure_user("ann@example.com", 1)
         admitted = ",".join(f"h{host}.{DOMAIN}:{there.port}" for host in range(hosts))
         refusing = f"h0.{DOMAIN}:1"  # where nobody listens

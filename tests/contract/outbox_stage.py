@@ -7,6 +7,7 @@ from itertools import count
 
 from outcry.access.licences import Audience
 from outcry.database.database import Database
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.model import AttemptRow, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import Done, EntryPhase, Parcel
@@ -43,7 +44,7 @@ class Stage:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
-        self.outbox, self.live = SqlOutbox(self.database), SqlLiveStore(self.database)
+        self.outbox, self.live = SqlOutbox(self.database), SqlLiveStore(self.database, OutboxEntries())
         self.subscriptions, self.people = SqlSubscriptionStore(self.database), SqlIdentityStore(self.database)
         for email in ("ann@example.com", "bob@example.com"):
             self.people.add_user(email, "member", "free", email.encode(), BEGIN_NS)

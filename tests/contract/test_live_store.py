@@ -8,6 +8,7 @@ import pytest
 from tests.contract.databases import Place
 
 from outcry.database.errors import StoreBusy
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.model import AlertRow, LiveStore, StreamKey
 from outcry.live.store import SqlLiveStore
 from outcry.market.alerts.machine import AlertType
@@ -30,14 +31,14 @@ ALERT = AlertRow(
 class Both:
     """A store of streams and the store of sessions it shares its place with."""
 
-    live: LiveStore
+    live: SqlLiveStore
     sessions: SessionStore
 
 
 @pytest.fixture
 def both(place: Place) -> Both:
     database = place.open()
-    return Both(SqlLiveStore(database), SqlStore(database))
+    return Both(SqlLiveStore(database, OutboxEntries()), SqlStore(database))
 
 
 @pytest.fixture
@@ -186,7 +187,7 @@ def test_a_forgotten_source_takes_its_streams_along_and_no_number_is_used_again(
     keep = ("0/demo_2/ESH2026", "0/d_mo/ESH2026", "0/replay/demo")
     both.live.record_alerts([], dict.fromkeys(keep, 6))
     both.live.save_snapshots([(stream, 6, b"6") for stream in (*keep, ES, "3/demo/ESH2026")])
-    assert both.sessions.forget_source("demo") == []
+    assert both.sessions.forget_source("demo", both.live.forget_feed) == []
     assert both.live.alerts([0, 3]) == [rows[0]]
     assert [both.live.position(stream) for stream in (*keep, ES, "3/demo/ESH2026")] == [6, 6, 6, 0, 0]
     assert [both.live.snapshot(stream) for stream in (ES, "3/demo/ESH2026")] == [None, None]

@@ -235,7 +235,7 @@ def forget_stream(stage: Stage) -> None:
 
 
 def forget_source(stage: Stage) -> None:
-    SqlStore(stage.database).forget_source("demo")
+    SqlStore(stage.database).forget_source("demo", stage.live.forget_feed)
 
 
 @pytest.mark.parametrize("forget", [forget_stream, forget_source])

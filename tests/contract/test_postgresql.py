@@ -19,6 +19,7 @@ from outcry.access.licences import Grant, resolve
 from outcry.database.database import Database, open_engine
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import NotUnicode, migrate
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import EntryPhase
 from outcry.live.model import AlertRow, FanOut
@@ -83,7 +84,7 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
     over, read = threading.Event(), list[AlertRow]()
 
     def record(number: int) -> None:
-        live = SqlLiveStore(place.open())
+        live = SqlLiveStore(place.open(), OutboxEntries())
         for n in range(30):
             rows = [replace(stage.alert(), key=f"{number}:{n}:{half}") for half in range(2)]
             assert len(live.record_alerts(rows, {f"{number}/demo/ES": n})) == 2
@@ -95,7 +96,7 @@ def test_whoever_reads_alerts_by_number_misses_none_however_many_record(place: P
             over.set()
 
     def reads() -> None:
-        live = SqlLiveStore(place.open())
+        live = SqlLiveStore(place.open(), OutboxEntries())
         ended = False
         while not ended:
             ended = over.is_set()  # before the last look
@@ -115,7 +116,7 @@ def test_workers_of_several_processes_deliver_each_message_once_and_never_two_of
     busy, sent = set[int](), Counter[tuple[int, str]]()
 
     def record() -> None:
-        live = SqlLiveStore(place.open())
+        live = SqlLiveStore(place.open(), OutboxEntries())
         for _ in range(30):
             rows = [stage.alert() for _ in range(2)]
             live.record_alerts(rows, {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
@@ -173,7 +174,7 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
             outbox.record([stage.done(parcel, EntryPhase.DEAD) for parcel in parcels])
 
     def fires() -> None:
-        live = SqlLiveStore(place.open())
+        live = SqlLiveStore(place.open(), OutboxEntries())
         for _ in range(20):
             live.record_alerts([stage.alert()], {}, FanOut(lambda _owner, _root: EVERYONE, BEGIN_NS))
 
@@ -189,9 +190,10 @@ def test_no_two_wait_for_each_other_whatever_is_done_to_the_same_lanes(place: Pl
             outbox.forget_old(BEGIN_NS + S)
 
     def forgets() -> None:
-        sessions = SqlStore(place.open())
+        database = place.open()
+        sessions, live = SqlStore(database), SqlLiveStore(database, OutboxEntries())
         for _ in range(4):
-            sessions.forget_source("demo")
+            sessions.forget_source("demo", live.forget_feed)
 
     def removes() -> None:
         for number in numbers[::3]:

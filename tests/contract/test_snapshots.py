@@ -11,6 +11,7 @@ from tests.contract.databases import KINDS, Places
 
 from outcry.cluster.nats.snapshots import JetStreamSnapshots
 from outcry.cluster.nats.thread import LinkThread
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.model import Snapshots
 from outcry.live.recorder import say_nothing
 from outcry.live.store import SqlLiveStore
@@ -36,7 +37,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     else:
         places: Places = request.getfixturevalue("places")
         with places.place(request.param, tmp_path) as place:
-            yield lambda: nullcontext(SqlLiveStore(place.open()))
+            yield lambda: nullcontext(SqlLiveStore(place.open(), OutboxEntries()))
 
 
 @pytest.fixture

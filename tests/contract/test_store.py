@@ -19,6 +19,7 @@ from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.database.errors import StoreBusy
 from outcry.database.schema import metadata
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.store import SqlLiveStore
 from outcry.market.calendar import SessionKind
 from outcry.people.store import SqlIdentityStore
@@ -282,11 +283,14 @@ def test_a_forgotten_source_leaves_what_others_brought(store: SqlStore) -> None:
     store.commit_import(0, "1", "a", [RECORDING, theirs], [SESSION, invented], 7)
     store.commit_import(3, "2", "a", [mine], [replace(invented, owner=3)], 7)
     before = store.revision()
-    assert sorted(store.forget_source("demo")) == ["operator/ES/b.dbn.zst", "user-3/ES/c.dbn.zst"]
+    assert sorted(store.forget_source("demo", lambda *_: None)) == [
+        "operator/ES/b.dbn.zst",
+        "user-3/ES/c.dbn.zst",
+    ]
     assert store.revision() == before + 1
     assert store.all_recordings() == [RECORDING]
     assert store.sessions([0, 3], "ES") == [SESSION]
-    assert store.forget_source("demo") == []
+    assert store.forget_source("demo", lambda *_: None) == []
 
 
 def test_grants_are_in_force_until_revoked(store: SqlStore) -> None:
@@ -387,7 +391,7 @@ def test_when_an_alert_of_before_was_recorded_is_not_known(empty_place: Place) -
             )
         )
     assert migration.migrate(engine)
-    (alert,) = SqlLiveStore(Database(engine)).alerts([0])
+    (alert,) = SqlLiveStore(Database(engine), OutboxEntries()).alerts([0])
     assert (alert.key, alert.recorded_ns) == ("k", None)
 
 

@@ -36,6 +36,7 @@ from outcry.delivery.address import read_rule
 from outcry.delivery.dispatcher import Dispatcher, Notices, Parts
 from outcry.delivery.egress import Egress
 from outcry.delivery.endpoint import HttpsSender
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.model import SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.names import NameService
 from outcry.delivery.outbox import SqlOutbox
@@ -123,7 +124,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
 
 
 async def _fire(play: Play, database: Database, clock: FastClock, dispatcher: Dispatcher) -> None:
-    live = SqlLiveStore(database)
+    live = SqlLiveStore(database, OutboxEntries())
     at = live.position(STREAM)
     while at < play.alerts:
         rows = [alert(number) for number in range(at, min(at + BATCH, play.alerts))]

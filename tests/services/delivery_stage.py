@@ -14,6 +14,7 @@ from outcry.base.encryption import Seal
 from outcry.database import migrate as migration
 from outcry.database.database import Database, open_engine, sqlite_url
 from outcry.delivery.dispatcher import Dispatcher, Parts
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.model import AttemptRow, Severity, SubscriptionPhase, SubscriptionRow, Target
 from outcry.delivery.outbox import SqlOutbox
 from outcry.delivery.outbox_model import Parcel
@@ -77,7 +78,7 @@ class Stage:
 
     def __init__(self, database: Database) -> None:
         self.database, self.clock = database, HandClock()
-        self.people, self.live = SqlStore(database), SqlLiveStore(database)
+        self.people, self.live = SqlStore(database), SqlLiveStore(database, OutboxEntries())
         self.subscriptions, self.outbox = SqlSubscriptionStore(database), SqlOutbox(database)
         self.seal = Seal(b"a secret of the tests", "subscriptions")
         self.sender, self.told = Answering(self.clock), Told()

@@ -12,6 +12,7 @@ from tests.within import within
 
 from outcry.access.licences import Grant, resolve
 from outcry.app import House
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.archive import Archive
 from outcry.live.background_log import BackgroundLog
 from outcry.live.engine import Engine, Market, Stores
@@ -111,7 +112,7 @@ class Stage:
 def stage(house: House, board: Board | None = None, log: BackgroundLog | None = None) -> Stage:
     """Build an engine; times between attempts are a thousand times shorter than usual."""
     log = log or BackgroundLog(FileLog(house.settings.folder / "live"))
-    live = SqlLiveStore(house.database)
+    live = SqlLiveStore(house.database, OutboxEntries())
     board = board or Board()
     told: list[str] = []
 

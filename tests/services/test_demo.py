@@ -101,7 +101,7 @@ def test_it_can_be_forgotten_by_its_name_and_written_again(
     store: SqlStore, reference: Reference, past: Past
 ) -> None:
     write(store, reference, past, HE)
-    assert store.forget_source("simulator") == []
+    assert store.forget_source("simulator", lambda *_: None) == []
     assert store.sessions([0], "HE") == []
     assert write(store, reference, past, HE) == Written(20, ())
 

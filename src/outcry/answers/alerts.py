@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime
 from typing import Literal, cast
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.answers import describe
 from outcry.answers.live_answers import Found, Living
 from outcry.answers.wording import message
 from outcry.base.errors import InvalidParameter
+from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
 from outcry.live.registry import Board, Channel, LiveSource, sees
 from outcry.market.instruments import Contract, Resolution, Universe, UnknownName
@@ -107,10 +107,10 @@ def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
     """An alert with everything known of it."""
     return AlertEntry(
         symbol=row.symbol, type=row.type.value, severity=row.severity, price=number(row.price_e9), ref=row.ref,
-        message=message(row), key=row.key, seq=row.seq, at=describe.instant(row.at_ns), session=row.session.value,
+        message=message(row), key=row.key, seq=row.seq, at=iso_timestamp(row.at_ns), session=row.session.value,
         contract=row.contract, trade_date=str(row.trade_date), data_source=source, invented=row.invented,
         params=params(row.params),
-        recorded_at=None if row.recorded_ns is None else describe.instant(row.recorded_ns),
+        recorded_at=None if row.recorded_ns is None else iso_timestamp(row.recorded_ns),
     )  # fmt: skip
 
 
@@ -218,7 +218,7 @@ class AlertAnswers:
 
         def make(now_ns: int) -> AlertsAnswer:
             found = [alert(row) for row in self._board.alerts_of(channels)]
-            return AlertsAnswer(updated_at=describe.instant(now_ns), count=len(found), alerts=found)
+            return AlertsAnswer(updated_at=iso_timestamp(now_ns), count=len(found), alerts=found)
 
         with self._lock:
             if generation != self._generation:  # channels that are gone are let go

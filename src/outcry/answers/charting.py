@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from outcry.answers import describe
+from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
 from outcry.live.registry import Seen
 from outcry.market.calendar import Calendar, SessionKind
@@ -94,7 +95,7 @@ class Charts:
         )
         return ChartSession(
             date=str(row.trade_date), contract=stored.contract.key,
-            open=describe.instant(row.open_ns), close=describe.instant(row.close_ns), final=True,
+            open=iso_timestamp(row.open_ns), close=iso_timestamp(row.close_ns), final=True,
             levels=describe.session(place, night, tick), **drawn,
             ib_extensions=describe.ib_extensions(stored.profile, tick),
             overnight=self._completed_night(product, night) if night else None,
@@ -114,7 +115,7 @@ class Charts:
             )
             return ChartSession(
                 date=str(opening.trade_date), contract=opening.contract,
-                open=describe.instant(opens), close=describe.instant(closes), final=False, levels=None, brackets=[],
+                open=iso_timestamp(opens), close=iso_timestamp(closes), final=False, levels=None, brackets=[],
                 low=None, volumes=[], path=[], ib_extensions=[],
                 overnight=self._night(product, opening.trade_date, view.ladder),
             )  # fmt: skip
@@ -123,7 +124,7 @@ class Charts:
             night = self._night(product, opening.trade_date, view.night)
         return ChartSession(
             date=str(opening.trade_date), contract=opening.contract,
-            open=describe.instant(opening.open_ns), close=describe.instant(opening.close_ns), final=False,
+            open=iso_timestamp(opening.open_ns), close=iso_timestamp(opening.close_ns), final=False,
             levels=describe.open_session(view, feed, tick), **self._drawn(product, opening.trade_date, view.ladder),
             ib_extensions=describe.ib_extensions(view.profile, tick), overnight=night,
         )  # fmt: skip
@@ -148,7 +149,7 @@ class Charts:
         return [
             ChartBracket(
                 # hours that were corrected since it was folded may have fewer brackets
-                start=describe.instant(windows[b.index][0] if b.index < len(windows) else b.first_ns),
+                start=iso_timestamp(windows[b.index][0] if b.index < len(windows) else b.first_ns),
                 letter=letter(b.index), open=number(b.open_ticks * tick), high=number(b.high_ticks * tick),
                 low=number(b.low_ticks * tick), close=number(b.close_ticks * tick),
             )
@@ -195,7 +196,7 @@ def _live_part(view: LiveView, seen: Seen, fired: Sequence[AlertRow], tick: int)
     touched, repaired_highs, repaired_lows = describe.spent(view, fired, tick)
     prior, average = opening.prior, opening.average_range
     return {
-        "data_source": seen.source, "live": True, "as_of": None, "updated_at": describe.instant(view.last_ns),
+        "data_source": seen.source, "live": True, "as_of": None, "updated_at": iso_timestamp(view.last_ns),
         "state": "live", "invented": seen.channel.invented, "last_price": number(view.last_ticks * tick),
         "average_range": number(average * tick) if average is not None else None,
         "prior": describe.value(prior.poc, prior.vah, prior.val, tick) if prior else None,

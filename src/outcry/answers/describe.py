@@ -1,10 +1,11 @@
 """Turns what the core computed into the parts of answers: ticks into prices, instants into text."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypedDict
 from zoneinfo import ZoneInfo
 
+from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import AlertRow
 from outcry.market import levels as core_levels
 from outcry.market.alerts.machine import AlertType
@@ -17,7 +18,7 @@ from outcry.market.methods import DALTON
 from outcry.market.opening import Missed
 from outcry.market.playbook import ScenarioState
 from outcry.market.profile import SessionProfile
-from outcry.market.units import NANOS_PER_MS, NANOS_PER_SECOND
+from outcry.market.units import NANOS_PER_SECOND
 from outcry.sessions.completed_sessions import Place, StoredSession
 from outcry.trades.feed import INVENTED_SOURCES
 from outcry.wire.answers import (
@@ -45,12 +46,6 @@ from outcry.wire.answers import (
 from outcry.wire.chart import TouchedPoc
 
 
-def instant(at_ns: int) -> str:
-    """An instant as `2026-01-02T15:04:05.123Z`."""
-    whole = datetime.fromtimestamp(at_ns // NANOS_PER_SECOND, UTC)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}.{at_ns % NANOS_PER_SECOND // NANOS_PER_MS:03d}Z"
-
-
 def carried(
     levels: core_levels.Carried, tick_e9: int
 ) -> tuple[list[DatedLevel], list[DatedLevel], list[DatedLevel]]:
@@ -73,7 +68,7 @@ def spent(
     if opening.kind is not SessionKind.RTH:
         return [], [], []
     times = {
-        row.ref: instant(row.at_ns)
+        row.ref: iso_timestamp(row.at_ns)
         for row in fired
         if row.type is AlertType.NAKED_POC and row.trade_date == opening.trade_date
     }
@@ -94,7 +89,7 @@ def completeness(found: Iterable[Missed]) -> Completeness:
     missing = [
         MissingSession(
             date=str(one.trade_date), recorded=one.recorded,
-            holes=[Hole(from_=instant(first), to=instant(last)) for first, last in one.holes],
+            holes=[Hole(from_=iso_timestamp(first), to=iso_timestamp(last)) for first, last in one.holes],
         )
         for one in found
     ]  # fmt: skip
@@ -211,7 +206,7 @@ def session(place: Place, night: StoredSession | None, tick_e9: int) -> SessionL
     opened = open_type(ladder, known, (prior.low, prior.high) if prior else None)
     return SessionLevels(
         contract=stored.contract.key, date=str(row.trade_date), session=row.kind.value,
-        open=instant(row.open_ns), close=instant(row.close_ns), short_session=row.short,
+        open=iso_timestamp(row.open_ns), close=iso_timestamp(row.close_ns), short_session=row.short,
         final=True, ib_complete=row.complete, day_type_final=True,
         day_type=day_type(profile, place.average_range_ticks()).value,
         open_type=opened.value if opened else None, open_type_final=True, data=quality(stored),
@@ -232,7 +227,7 @@ def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
         )
     return SessionLevels(
         contract=opening.contract, date=str(opening.trade_date), session=opening.kind.value,
-        open=instant(opening.open_ns), close=instant(opening.close_ns), short_session=opening.short,
+        open=iso_timestamp(opening.open_ns), close=iso_timestamp(opening.close_ns), short_session=opening.short,
         final=False, ib_complete=view.ib_complete, day_type_final=False,
         day_type=day, open_type=opened.value if opened else None,
         open_type_final=opening.kind is SessionKind.RTH and view.ib_complete,  # bracket B ends with the first hour
@@ -240,7 +235,7 @@ def open_session(view: LiveView, feed: str, tick_e9: int) -> SessionLevels:
             source=feed, invented=feed in INVENTED_SOURCES,
             quality="ticks" if ladder.source == "trades" else None, complete=False, rows=None,
             volume=sum(ladder.volume), off_tick=None, out_of_order=None,
-            first=instant(ladder.brackets[0].first_ns), last=instant(view.last_ns),
+            first=iso_timestamp(ladder.brackets[0].first_ns), last=iso_timestamp(view.last_ns),
         ),
         **_prices(profile, tick_e9),
     )  # fmt: skip
@@ -292,7 +287,8 @@ def quality(stored: StoredSession) -> DataQuality:
     return DataQuality(
         source=row.source, invented=row.source in INVENTED_SOURCES, quality=row.quality.value,
         complete=row.complete, rows=row.rows, volume=row.volume,
-        off_tick=row.off_tick, out_of_order=row.out_of_order, first=instant(row.first_ns), last=instant(row.last_ns),
+        off_tick=row.off_tick, out_of_order=row.out_of_order,
+        first=iso_timestamp(row.first_ns), last=iso_timestamp(row.last_ns),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from outcry.answers import describe
 from outcry.answers.wording import state_text
+from outcry.base.timestamps import iso_timestamp
 from outcry.live.registry import Channel, LiveSource, Seen
 from outcry.market.instruments import Universe
 from outcry.market.live_session import LiveView
@@ -119,7 +120,7 @@ def levels_answer(channel: Channel, source: LiveSource, tick_e9: int) -> LevelsA
     pocs, highs, lows = describe.carried(view.opening.carried, tick_e9)
     return LevelsAnswer(
         symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
-        updated_at=describe.instant(view.last_ns), last_price=number(view.last_ticks * tick_e9),
+        updated_at=iso_timestamp(view.last_ns), last_price=number(view.last_ticks * tick_e9),
         bias=view.bias.bias.value, developing=describe.developing(view.profile, tick_e9),
         prior=describe.value(prior.poc, prior.vah, prior.val, tick_e9),
         overnight=describe.high_low(view.overnight, tick_e9),
@@ -137,7 +138,7 @@ def context_answer(channel: Channel, source: LiveSource, tick_e9: int) -> Contex
     pocs, highs, lows = describe.carried(opening.carried, tick_e9)
     return ContextAnswer(
         symbol=channel.key.contract.root, data_source=source, live=True, as_of=None,
-        updated_at=describe.instant(view.last_ns), state="live", reason=state_text("live"), feed=channel.key.feed,
+        updated_at=iso_timestamp(view.last_ns), state="live", reason=state_text("live"), feed=channel.key.feed,
         contract=channel.key.contract.key, rolled_from=opening.rolled_from, invented=channel.invented,
         disclaimer=DISCLAIMER, method=describe.method(view.ladder),
         session=describe.open_session(view, channel.key.feed, tick_e9),

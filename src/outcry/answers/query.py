@@ -19,6 +19,7 @@ from outcry.answers.scanning import ScanRow
 from outcry.answers.symbol_resolver import Meaning, Named, utc_date
 from outcry.answers.wording import state_text
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
+from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import LiveStore
 from outcry.live.registry import Board, Seen
 from outcry.market.calendar import Calendar, SessionKind
@@ -290,7 +291,7 @@ class Query:
             for seen in self._board.channels(scope, root)
             if seen.channel.standing.reason in _SILENT and (view := seen.channel.view()) is not None
         ]
-        return describe.instant(max(silent)) if silent else None
+        return iso_timestamp(max(silent)) if silent else None
 
     def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
         seen, state = self._meaning.live(scope, Named(product.root, product, None))
@@ -328,7 +329,7 @@ class Query:
         if not shelf.places(contract):
             state = self._meaning.live(scope, named)[1]  # nothing is live, or this would not be asked
             reasons, until_ns = self._shelves.why_nothing(scope, named.product, contract, now_ns)
-            details = {} if until_ns is None else {"embargo_until": describe.instant(until_ns)}
+            details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
         return _Asked(named.product, contract, shelf, fresh)
 

@@ -14,7 +14,6 @@ from outcry.access.licences import Scope
 from outcry.access.limiter import Verdict
 from outcry.access.tiers import streams_allowed
 from outcry.answers.alerts import AlertEntry, entry
-from outcry.answers.describe import instant
 from outcry.answers.streaming import (
     Asked,
     Missed,
@@ -31,6 +30,7 @@ from outcry.api.parameters import read_query, symbol_of
 from outcry.api.tickets import LIFETIME_S
 from outcry.base.errors import InvalidParameter, ServiceError
 from outcry.base.redaction import holds_key
+from outcry.base.timestamps import iso_timestamp
 from outcry.database.errors import StoreBusy
 from outcry.http.auth import PAGE_STREAMS, VISITOR_STREAMS, Caller, anonymous
 from outcry.http.edge import Edge, Headers, Reply
@@ -203,7 +203,7 @@ class Streams:
                     levels.append(msgspec.Raw(said.answer))
                 states.append(slot.tell(said))
         whole = Snapshot(
-            updated_at=instant(self._edge.clock.now_ns()), resumed=missed is not None,
+            updated_at=iso_timestamp(self._edge.clock.now_ns()), resumed=missed is not None,
             missed=missed is not None and not missed.whole, levels=levels, states=states, alerts=alerts,
         )  # fmt: skip
         return msgspec.json.encode(whole)

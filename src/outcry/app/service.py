@@ -29,6 +29,7 @@ from outcry.database.database import DATABASE_FILE, Database, open_engine, sqlit
 from outcry.database.disk import Disk, bytes_in
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import migrate
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.sink import Sink
 from outcry.live.model import FanOut, Snapshots, TradeLog
 from outcry.live.registry import Board
@@ -290,7 +291,7 @@ def open_house(
     engine = _engine(settings)
     disk = Disk(folder, settings.disk_reserve_mib * 2**20)
     database = Database(engine, lambda: disk.stalled)
-    store, alerts, board = SqlStore(database), SqlLiveStore(database), Board()
+    store, alerts, board = SqlStore(database), SqlLiveStore(database, OutboxEntries()), Board()
     clock = clock or SystemClock()
     try:
         _prepare(engine)

@@ -113,7 +113,7 @@ def _refuse_real_data(house: House) -> None:
 
 def _clear(house: House) -> None:
     """Delete the simulated data of earlier starts."""
-    for path in house.store.forget_source(SOURCE):
+    for path in house.store.forget_source(SOURCE, house.alerts.forget_feed):
         house.tape.remove(path)
     for key in house.log.keys():  # noqa: SIM118 - no mapping
         if key.split("/")[1] == SOURCE:

@@ -13,6 +13,7 @@ from outcry.cli.vaulting import told
 from outcry.database.errors import StoreBusy
 from outcry.database.migrate import HEAD, SchemaTooNew
 from outcry.database.schema import metadata
+from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.entries import decode
 from outcry.live.log_inspection import look_at, set_aside
 from outcry.live.store import SqlLiveStore
@@ -103,9 +104,13 @@ def _database(found: Inspection) -> Iterator[str]:
             connection.execute(select(table).limit(0))
 
 
+def _live_store(found: Inspection) -> SqlLiveStore:
+    return SqlLiveStore(found.database, OutboxEntries())
+
+
 def _rows(found: Inspection) -> Iterator[str]:
     """Yield faults of rows with wrong checksums and of unreadable profiles."""
-    for row in found.store.damaged():
+    for row in (*found.store.damaged(), *_live_store(found).damaged()):
         yield f"{_FAULT}{row.text()}"
     for session in found.store.all_sessions():
         try:
@@ -142,7 +147,7 @@ def _tape(found: Inspection) -> Iterator[str]:
 def _live(found: Inspection) -> Iterator[str]:
     folder = found.settings.folder / LOG_FOLDER
     snapshots: dict[str, int] = {}
-    for stream, position, data in SqlLiveStore(found.database).all_snapshots():
+    for stream, position, data in _live_store(found).all_snapshots():
         snapshots[stream] = position
         try:
             unsealed(stream, position, data)

@@ -8,9 +8,9 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from outcry.answers.describe import instant
 from outcry.app import House, open_house
 from outcry.app.settings import read_settings
+from outcry.base.timestamps import iso_timestamp
 from outcry.cli.reading_options import AS_IT_SAYS, Reading
 from outcry.database.errors import StoreBusy
 from outcry.market.calendar import SessionKind
@@ -124,7 +124,7 @@ def tell(report: FileReport, console: Console) -> None:
             session.trade_date, session.kind.value, session.contract, session.quality.value, session.rows,
             session.volume, session.off_tick, session.duplicates, session.out_of_order,
             "yes" if session.complete else "no", session.kept,
-            " ".join(f"{instant(first)}/{instant(last)}" for first, last in session.holes),
+            " ".join(f"{iso_timestamp(first)}/{iso_timestamp(last)}" for first, last in session.holes),
         )  # fmt: skip
         print("\t".join(str(value) for value in values), flush=True)
     _tell_holes(report, console)
@@ -187,7 +187,7 @@ def refold(*, data: str | None = None) -> int:
             for fault in done.faults:
                 print(f"fault: {fault}", file=sys.stderr, flush=True)
             faults += len(done.faults)
-        for row in house.store.damaged():
+        for row in (*house.store.damaged(), *house.alerts.damaged()):
             print(f"fault: {row.text()}", file=sys.stderr, flush=True)
             faults += 1
     return 1 if faults else 0

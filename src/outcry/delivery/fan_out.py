@@ -43,6 +43,18 @@ _COLUMNS = (
 _RANKS = {"info": 0, "warn": 1, "critical": 2}
 
 
+class OutboxEntries:
+    """The entries that alerts have in the outbox. Implements `AlertEntries`."""
+
+    def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
+        """See `AlertEntries`."""
+        enter_alerts(connection, alerts, whom)
+
+    def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
+        """See `AlertEntries`."""
+        forget_alerts(connection, *which)
+
+
 def enter_alerts(connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
     """Enter alerts just recorded in the outbox of everyone they are for."""
     alerts = [alert for alert in alerts if alert.at_ns >= whom.since_ns]

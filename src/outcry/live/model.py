@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Protocol
 
+from sqlalchemy import ColumnElement, Connection
+
 from outcry.access.licences import Audience
 from outcry.market.alerts.machine import AlertType, Severity
 from outcry.market.calendar import SessionKind
@@ -186,6 +188,18 @@ class FanOut:
     audience: Callable[[int, str], Audience]
     now_ns: int
     since_ns: int = 0
+
+
+class AlertEntries(Protocol):
+    """Entries in the outbox, which change in the transaction that changes their alerts."""
+
+    def enter(self, connection: Connection, alerts: Sequence[AlertRow], whom: FanOut) -> None:
+        """Enter alerts just recorded for every subscription they are for."""
+        ...
+
+    def forget_alerts(self, connection: Connection, *which: ColumnElement[bool]) -> None:
+        """Remove alerts; their entries stay and are not sent any more."""
+        ...
 
 
 class Snapshots(Protocol):

@@ -17,8 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from outcry.database import checksums, schema
 from outcry.database.database import Database
 from outcry.database.turns import to_record
-from outcry.delivery.fan_out import enter_alerts, forget_alerts
-from outcry.live.model import AlertRow, FanOut, StreamKey
+from outcry.live.model import AlertEntries, AlertRow, FanOut, StreamKey
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 
@@ -29,10 +28,10 @@ ALERT_COLUMNS = tuple(schema.alerts.c[name] for name in _ALERT_FIELDS)
 
 
 class SqlLiveStore:
-    """Implements `ports.live.LiveStore` and `Snapshots`."""
+    """Implements `LiveStore` and `Snapshots`. `entries`: the outbox's, which alerts are recorded and removed with."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, entries: AlertEntries) -> None:
+        self._database, self._entries = database, entries
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
         """See `Snapshots`."""
@@ -82,7 +81,21 @@ class SqlLiveStore:
         table = schema.alerts
         mine = (table.c.owner == key.owner, table.c.feed == key.feed, table.c.contract == key.contract.key)
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
-            forget_alerts(connection, *mine)
+            self._entries.forget_alerts(connection, *mine)
+
+    def forget_feed(self, connection: Connection, feed: str) -> None:
+        """Remove the alerts, snapshots and positions of the feed of that name, whoever owns it, in a transaction."""
+        self._entries.forget_alerts(connection, schema.alerts.c.feed == feed)
+        for table in (schema.snapshots, schema.positions):
+            streams = connection.execute(select(table.c.stream)).scalars()
+            gone = [stream for stream in streams if stream.split("/")[1] == feed]
+            connection.execute(table.delete().where(table.c.stream.in_(gone)))
+
+    def damaged(self) -> list[checksums.Damaged]:
+        """Alerts that do not match their checksums."""
+        with self._database.reading() as connection:
+            alerts = checksums.read(connection, schema.alerts, lambda query: query)
+        return checksums.built(alerts, schema.alerts.name, read_alert)[1]
 
     def record_alerts(
         self, alerts: Sequence[AlertRow], positions: Mapping[str, int], fan_out: FanOut | None = None
@@ -94,7 +107,7 @@ class SqlLiveStore:
         with self._database.write(moves="nothing", patience_s=_PATIENCE_S) as connection:
             recorded = _record(connection, alerts, fan_out.now_ns if fan_out else None) if alerts else []
             if fan_out is not None:
-                enter_alerts(connection, recorded, fan_out)
+                self._entries.enter(connection, recorded, fan_out)
             _advance(connection, schema.positions, reached)
         return recorded
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from outcry.answers.describe import instant
+from outcry.base.timestamps import iso_timestamp
 from outcry.market.calendar import Calendar, Session, SessionKind
 from outcry.market.instruments import Contract, Universe
 from outcry.market.ladder import RangeTooWide
@@ -331,7 +331,7 @@ class _Intake:
             self._check_life(batch, date(1970, 1, 1) + timedelta(seconds=at_ns // NANOS_PER_SECOND))
         if last_ns > self._latest_possible_ns:
             raise FileRefused(
-                self._reading.path, batch.place, f"the timestamp {instant(last_ns)} is in the future",
+                self._reading.path, batch.place, f"the timestamp {iso_timestamp(last_ns)} is in the future",
                 "check the dates, the time zone (--tz) and this machine's clock",
             )  # fmt: skip
         begin_ns = day_ns(self._parts.begin(contract.root))

@@ -17,8 +17,6 @@ from outcry.access.key_store import SqlKeys
 from outcry.database import checksums, schema
 from outcry.database.checksums import Damaged, with_checksum
 from outcry.database.database import new_id
-from outcry.delivery.fan_out import forget_alerts
-from outcry.live.store import read_alert
 from outcry.market.calendar import SessionKind
 from outcry.sessions.store_model import (
     DamagedSession,
@@ -115,15 +113,8 @@ class SqlStore(SqlKeys, SqlGrants):
         return checksums.built(found, schema.sessions.name, _session)
 
     def damaged(self) -> list[Damaged]:
-        """Recordings, sessions and alerts that do not match their checksums."""
-        with self._database.reading() as connection:
-            alerts = checksums.read(connection, schema.alerts, lambda query: query)
-        whole = [
-            self._recordings(_all)[1],
-            self._sessions(_all)[1],
-            checksums.built(alerts, "alerts", read_alert)[1],
-        ]
-        return [row for rows in whole for row in rows]
+        """Recordings and sessions that do not match their checksums."""
+        return [*self._recordings(_all)[1], *self._sessions(_all)[1]]
 
     def add_digest(self, recording: RecordingRow, digest: str) -> None:
         """See `SessionStore`."""
@@ -185,18 +176,14 @@ class SqlStore(SqlKeys, SqlGrants):
             connection.execute(table.delete().where(table.c.owner == owner, table.c.contract == contract))
             _replace(connection, table, [_plain(row) for row in sessions])
 
-    def forget_source(self, source: str) -> list[str]:
+    def forget_source(self, source: str, also: Callable[[Connection, str], None]) -> list[str]:
         """See `SessionStore`."""
         with self._database.write(patience_s=_PATIENCE_S) as connection:
             named = schema.recordings.c.source == source
             paths = list(connection.execute(select(schema.recordings.c.path).where(named)).scalars())
             connection.execute(schema.recordings.delete().where(named))
             connection.execute(schema.sessions.delete().where(schema.sessions.c.source == source))
-            forget_alerts(connection, schema.alerts.c.feed == source)
-            for table in (schema.snapshots, schema.positions):
-                streams = connection.execute(select(table.c.stream)).scalars()
-                gone = [stream for stream in streams if stream.split("/")[1] == source]
-                connection.execute(table.delete().where(table.c.stream.in_(gone)))
+            also(connection, source)
             return paths
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:

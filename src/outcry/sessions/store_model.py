@@ -4,10 +4,12 @@ Every method may raise `StoreBusy`. `revision()` grows with every committed chan
 whichever process, and is cheap enough to ask several times a second: caches of what the store holds are keyed by it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
+
+from sqlalchemy import Connection
 
 from outcry.market.calendar import SessionKind
 from outcry.sessions.tape_model import TapeFile
@@ -201,10 +203,10 @@ class SessionStore(Protocol):
         to be taken in again."""
         ...
 
-    def forget_source(self, source: str) -> list[str]:
-        """Remove everything a source brought, whoever owns it, in one transaction: recordings and sessions, and the
-        alerts, snapshots and positions of the feed of that name. Return the tape files that nothing names any more,
-        to be removed after this. For feeds: a file that was imported stays remembered as such."""
+    def forget_source(self, source: str, also: Callable[[Connection, str], None]) -> list[str]:
+        """Remove everything a source brought, whoever owns it, in one transaction: recordings and sessions, and what
+        `also` removes of the source. Return the tape files that nothing names any more, to be removed after this. For
+        feeds: an imported file stays known as such."""
         ...
 
     def sessions(self, owners: Sequence[int], root: str) -> Sequence[SessionRow]:

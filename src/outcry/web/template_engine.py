@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from outcry import __version__
-from outcry.answers.describe import instant
+from outcry.base.timestamps import iso_timestamp
 from outcry.web.language import Words
 from outcry.web.static import StaticFiles
 
@@ -37,7 +37,7 @@ class Templates:
             auto_reload=False,
         )
         environment.install_gettext_translations(words, newstyle=True)  # pyright: ignore[reportAttributeAccessIssue]
-        environment.filters["instant"] = instant
+        environment.filters["instant"] = iso_timestamp
         shared: dict[str, Any] = {"static": self._static.url, "version": __version__, **self._shared}
         environment.globals |= shared
         return environment
