@@ -228,7 +228,7 @@ def _cpu_s(pid: int) -> float:
 
 
 class _NoSnapshots:
-    """Implements `ports.live.Snapshots`, and keeps nothing: every log is read from its beginning."""
+    """Implements `Snapshots`, and keeps nothing: every log is read from its beginning."""
 
     def save_snapshots(self, rows: Sequence[tuple[str, int, bytes]]) -> None:
         """See `Snapshots`."""
@@ -354,7 +354,7 @@ def _ends_s(times: Sequence[float], killed_s: float) -> float:
 
 
 class _Closing:
-    """Implements `ports.clock.Clock`: it stands at the end of the tape's day, for nothing from ahead is taken."""
+    """Implements `Clock`: it stands at the end of the tape's day, for nothing from ahead is taken."""
 
     def now_ns(self) -> int:
         """See `Clock`."""

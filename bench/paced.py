@@ -46,7 +46,7 @@ class PacedFeed:
     """Sends each contract `rows_a_beat` trades every `beat_ms`, streams one after the other within the beat.
 
     The first hour of the rows comes at once; the prices of the rest follow one another, forwards and backwards. A feed
-    that comes late sends all that is due at once. Implements `ports.feed.Feed`.
+    that comes late sends all that is due at once. Implements `Feed`.
     """
 
     def __init__(

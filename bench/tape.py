@@ -102,7 +102,7 @@ class Gate:
 class TapeFeed:
     """Sends each contract's rows in events of `batch` rows, as fast as they are taken; the first hour before the gate.
 
-    Implements `ports.feed.Feed`. After `turn` events other streams have their turn, for `pace_s`, as they have when a
+    Implements `Feed`. After `turn` events other streams have their turn, for `pace_s`, as they have when a
     feed reads from a socket.
     """
 

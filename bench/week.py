@@ -71,7 +71,7 @@ def _list(values: list[float]) -> str:
 
 @dataclass
 class Stepped:
-    """A clock that goes on by a step once every stream waits for it. Implements `ports.clock.Clock`."""
+    """A clock that goes on by a step once every stream waits for it. Implements `Clock`."""
 
     at_ns: int
     streams: int

@@ -10,7 +10,7 @@ from outcry.trades.records import Batch
 
 @dataclass
 class MemoryRecording:
-    """A recording in memory. Implements `ports.files.Reading`."""
+    """A recording in memory. Implements `Reading`."""
 
     source: str
     kept: list[Batch]

@@ -71,7 +71,7 @@ class Feed:
 
 @dataclass
 class _Answers:
-    """Stands in for `services.living.Living`: what a channel answers, made anew each time."""
+    """Stands in for `Living`: what a channel answers, made anew each time."""
 
     feed: Feed
     source: str

@@ -167,6 +167,17 @@ def test_links_to_a_heading_name_one(path: Path) -> None:
     assert missing == []
 
 
+def test_every_path_named_in_the_recipes_exists() -> None:
+    """Paths in backticks. One with `<…>` is a file to create: its folder exists, up to the first such part."""
+    named = re.findall(
+        r"`((?:src|tests|docs|deploy|requirements)/[^`\s]*)`", (ROOT / "CONTRIBUTING.md").read_text()
+    )
+    missing = [name for name in named if not (ROOT / name.partition("<")[0].rpartition("/")[0]).exists()]
+    missing += [name for name in named if "<" not in name and not (ROOT / name).exists()]
+    assert len(named) > 50
+    assert missing == []
+
+
 def headings(path: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     prose = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)

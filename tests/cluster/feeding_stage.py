@@ -72,7 +72,7 @@ class Bus:
 
 
 class LocalCalls:
-    """Implements `ports.calls.Calls` between processes of one event loop. `cut`: as if the process were gone."""
+    """Implements `Calls` between processes of one event loop. `cut`: as if the process were gone."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -166,7 +166,7 @@ class WiredCalls:
 
 
 class Hand:
-    """All partitions in one hand, and who has them. Implements `ports.partitions.Partitions` for each who asks."""
+    """All partitions in one hand, and who has them. Implements `Partitions` for each who asks."""
 
     def __init__(self) -> None:
         self.holder: Seat | None = None

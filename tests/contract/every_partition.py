@@ -6,7 +6,7 @@ from outcry.live.partitions import PARTITIONS, Turn
 
 
 class EveryPartition:
-    """Implements `ports.partitions.Partitions`: has each from when it is run until that is cancelled."""
+    """Implements `Partitions`: has each from when it is run until that is cancelled."""
 
     def __init__(self, count: int = PARTITIONS) -> None:
         self._all = frozenset(range(count))

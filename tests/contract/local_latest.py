@@ -10,7 +10,7 @@ from outcry.cluster.latest import Latest, Order
 
 
 class LocalLatest:
-    """Implements `ports.latest.LatestStates`, for one event loop."""
+    """Implements `LatestStates`, for one event loop."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Latest] = {}

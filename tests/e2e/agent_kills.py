@@ -101,7 +101,7 @@ def tape(seed: int) -> Rows:
 
 
 class TapeFeed:
-    """A vendor with the whole tape, that hangs up now and then. Implements `ports.feed.Feed`."""
+    """A vendor with the whole tape, that hangs up now and then. Implements `Feed`."""
 
     caps = FeedCaps(10**6, False, True, Backfill.TICKS, 2**62, Resume.BY_TIME, False)
     name, run = "tape", ""

@@ -64,7 +64,7 @@ PATIENCE_S = 600.0
 
 
 class FastClock:
-    """Implements `ports.clock.Clock`, so many times as fast as the machine's."""
+    """Implements `Clock`, so many times as fast as the machine's."""
 
     def __init__(self, began_ns: int, speed: int) -> None:
         self._began_ns, self._speed = began_ns, speed

@@ -56,7 +56,7 @@ class PostBox:
 
 
 class MemoryIdentity:
-    """Implements `ports.identity.IdentityStore`."""
+    """Implements `IdentityStore`."""
 
     def __init__(self) -> None:
         self._lock = RLock()

@@ -40,7 +40,7 @@ TRADES, STEPS = 600, 60
 
 
 class Noon:
-    """Implements `ports.clock.Clock`."""
+    """Implements `Clock`."""
 
     def now_ns(self) -> int:
         return OPEN + 150 * MINUTE
@@ -75,7 +75,7 @@ class Tape:
 
 
 class TapeFeed:
-    """Implements `ports.feed.Feed`. Looks at the tape as it is opened, and whenever it is told to."""
+    """Implements `Feed`. Looks at the tape as it is opened, and whenever it is told to."""
 
     name, run, caps = "tape", "", CAPS
 
@@ -136,7 +136,7 @@ class Owners:
         self._begin()
 
     async def push(self, owner: int, feed: str, push: Push, origin: Origin) -> int:
-        """See `services.feeding.owners.Owners`."""
+        """See `Owners`."""
         fates = ["well"] * 6 + ["away", "dies", "dies after", "answer lost"]
         fate = "well" if self.trusty else self._chance.choice(fates)
         if fate == "away":

@@ -24,7 +24,7 @@ CAPS = replace(OWN_CLOCK, own_clock=False)
 
 
 class Noon:
-    """Implements `ports.clock.Clock`."""
+    """Implements `Clock`."""
 
     def now_ns(self) -> int:
         return OPEN + 150 * MINUTE

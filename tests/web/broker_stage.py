@@ -48,7 +48,7 @@ FOUND = (
 
 
 class ScriptedConnections:
-    """Implements `ports.connections.Connections`: refuses a password it does not know; a connection moves when told."""
+    """Implements `Connections`: refuses a password it does not know; a connection moves when told."""
 
     def __init__(self, brokers: Sequence[Broker] = (ACME, HOMELY, AWAY)) -> None:
         self._brokers = brokers

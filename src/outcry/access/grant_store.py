@@ -18,7 +18,7 @@ _GRANTS, _LOG = schema.grants, schema.grant_log
 
 
 class SqlGrants:
-    """The part of `ports.store.AccountStore` that keeps grants."""
+    """The part of `AccountStore` that keeps grants."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -24,7 +24,7 @@ _ELSEWHERE = ("email", "disabled_ns")  # what a row has of its user
 
 
 class SqlKeys:
-    """The part of `ports.store.AccountStore` that keeps keys."""
+    """The part of `AccountStore` that keeps keys."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -14,7 +14,7 @@ _PREPARED = len(PASSED)
 
 
 class SlidingLog:
-    """Implement `ports.limiter.PromptLimiter` for one event loop or thread. `now_ns`: a monotonic clock;
+    """Implement `PromptLimiter` for one event loop or thread. `now_ns`: a monotonic clock;
     `max_subjects`: see `Subjects`."""
 
     def __init__(self, now_ns: Callable[[], int] = monotonic_ns, *, max_subjects: int = 50_000) -> None:

@@ -59,7 +59,7 @@ LOG_FOLDER = "live"
 
 
 class SystemClock:
-    """The machine's clock. Implements `ports.clock.Clock`."""
+    """The machine's clock. Implements `Clock`."""
 
     def now_ns(self) -> int:
         """See `Clock`."""

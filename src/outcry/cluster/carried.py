@@ -37,7 +37,7 @@ _LINKS = {
 
 
 class CarriedStreams(Carrying):
-    """Implements `services.connections.streams.Streams`. board: what streams say, as their owners tell it; `complete`:
+    """Implements `Streams`. board: what streams say, as their owners tell it; `complete`:
     whether all that there are have been told of."""
 
     def __init__(

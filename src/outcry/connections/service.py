@@ -32,7 +32,7 @@ _SHORTEST_HINTED = 12
 
 
 class BrokerConnections:
-    """Implements `ports.connections.Connections`. `runs`: what runs those that are connected."""
+    """Implements `Connections`. `runs`: what runs those that are connected."""
 
     def __init__(self, parts: Parts, runs: Runs, board: Board) -> None:
         self._parts, self._runs = parts, runs

@@ -25,7 +25,7 @@ _CONNECTIONS, _CREDENTIALS = schema.connections, schema.credentials
 
 
 class SqlConnectionStore:
-    """Implements `ports.connections.ConnectionStore`."""
+    """Implements `ConnectionStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -18,7 +18,7 @@ _CONNECTIONS, _CREDENTIALS, _KEYS = schema.connections, schema.credentials, sche
 
 
 class SqlVaultStore:
-    """Implements `ports.vault.VaultStore`."""
+    """Implements `VaultStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

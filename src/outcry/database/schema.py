@@ -34,7 +34,7 @@ revision = Table(
 )
 
 #: `handle` has a default for the moment only in which a migration adds it; `totp_step`: the last one used;
-#: `credentials_version`: see `ports.identity.UserRow`.
+#: `credentials_version`: see `UserRow`.
 users = Table(
     "users",
     metadata,

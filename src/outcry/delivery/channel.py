@@ -28,7 +28,7 @@ _HEADERS = {"content-type": "application/json"}
 
 
 class ChatSender(ABC):
-    """Implements `ports.sender.Sender` for what a chat says of itself. `pages`: where the service's pages are."""
+    """Implements `Sender` for what a chat says of itself. `pages`: where the service's pages are."""
 
     target: ClassVar[Target]
 

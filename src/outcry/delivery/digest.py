@@ -31,7 +31,7 @@ _VERDICTS = {
 
 
 class MailSender:
-    """Implements `ports.sender.Sender` for e-mail. `mail_from`: the address mail comes from; `site`: what links begin
+    """Implements `Sender` for e-mail. `mail_from`: the address mail comes from; `site`: what links begin
     with; `unsubscribe`: makes the link that ends a subscription; `tell`: writes to the operator's log."""
 
     def __init__(

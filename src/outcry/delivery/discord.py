@@ -66,7 +66,7 @@ class Restraint:
 
 
 class DiscordSender(ChatSender):
-    """Implements `ports.sender.Sender` for Discord; one in a process, for its limits are those of a machine."""
+    """Implements `Sender` for Discord; one in a process, for its limits are those of a machine."""
 
     target = Target.DISCORD
 

@@ -20,7 +20,7 @@ WISH_HEADER = "webhook-delivery"
 
 
 class HttpsSender:
-    """Implements `ports.sender.Sender` for an endpoint of the subscriber's. `pages`: where the service's pages are."""
+    """Implements `Sender` for an endpoint of the subscriber's. `pages`: where the service's pages are."""
 
     def __init__(self, egress: Egress, pages: str, clock: Clock) -> None:
         self._egress, self._pages, self._clock = egress, pages, clock

@@ -33,7 +33,7 @@ _WHY: Mapping[str, Mapping[str, str]] = {
 
 
 class OwnerNotices:
-    """Implements `services.dispatch.dispatcher.Notices`. `mailer`: None where no mail is set up; `tell`: the operator's
+    """Implements `Notices`. `mailer`: None where no mail is set up; `tell`: the operator's
     log."""
 
     def __init__(

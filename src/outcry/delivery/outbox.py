@@ -44,7 +44,7 @@ _LATE_NS = NANOS_PER_MINUTE
 
 
 class SqlOutbox:
-    """Implements `ports.outbox.Outbox`."""
+    """Implements `Outbox`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -40,7 +40,7 @@ class Guarded(Protocol):
 
 
 class Delivery:
-    """Implements `ports.delivery.Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
+    """Implements `Deliverer`, and runs as long as the service does. `readers`: whose a subscription is;
     `admitted`: hosts that need not be public; `delivers`: whether this process delivers, or leaves that to others and
     sends tests only."""
 

@@ -34,7 +34,7 @@ _LONGEST_ESCAPE = len("&amp;")
 
 
 class SlackSender(ChatSender):
-    """Implements `ports.sender.Sender` for Slack."""
+    """Implements `Sender` for Slack."""
 
     target = Target.SLACK
 

@@ -24,7 +24,7 @@ from outcry.delivery.outbox_model import EntryPhase, Lane
 
 
 class SqlSubscriptionStore:
-    """Implements `ports.delivery.SubscriptionStore`."""
+    """Implements `SubscriptionStore`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

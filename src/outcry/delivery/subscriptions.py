@@ -55,7 +55,7 @@ class NoSubscription(Exception):
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a subscription shall be. `symbols`: roots of the universe, empty for all. `ordered`: of an `https` target;
-    `window` and `at_once`: of e-mail (`ports.delivery.SubscriptionRow`)."""
+    `window` and `at_once`: of e-mail (`SubscriptionRow`)."""
 
     target: Target
     address: str

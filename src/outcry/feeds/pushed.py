@@ -34,7 +34,7 @@ OnFeed = Callable[[int, "PushedFeed", Contract], object]
 
 
 class PushedFeed:
-    """One run of a pushed feed, with all its contracts. Implements `ports.feed.Feed`."""
+    """One run of a pushed feed, with all its contracts. Implements `Feed`."""
 
     def __init__(self, name: str, caps: FeedCaps, run: str) -> None:
         self.name, self.caps, self.run = name, caps, run
@@ -96,7 +96,7 @@ def _since(event: Event, since_ns: int) -> Event | None:
 
 
 class PushedFeeds:
-    """Every feed pushed into this service. Implements `services.pushing.Intake`.
+    """Every feed pushed into this service. Implements `Intake`.
 
     reserved: names that are the service's own feeds'. reserved_of: names of feeds that the service itself brings an
     owner, by a broker that is connected. streams_of: feeds and contracts that an owner has streams of, whether anything

@@ -70,7 +70,7 @@ class _Mark:
 
 
 class ReplayFeed:
-    """Implements `ports.feed.Feed` over files. It reads them through once, when first asked for anything.
+    """Implements `Feed` over files. It reads them through once, when first asked for anything.
 
     pace: `pace.pace_of(speed, clock)`, or a `Stepper`; of this feed alone. batch_rows: most rows of one event. run: see
     `Feed`. `caps` tells of bars once the files have been read.

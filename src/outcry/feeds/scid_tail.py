@@ -55,7 +55,7 @@ def tail_of(path: Path, universe: Universe, clock: Clock, today: date) -> "ScidT
 
 
 class ScidTail:
-    """Implements `ports.feed.Feed` for one file of one contract.
+    """Implements `Feed` for one file of one contract.
 
     poll_s: seconds between two looks at the file. flush_s: how late Sierra may write a trade; heartbeats are that far
     behind the clock, for until then earlier trades are still to come.

@@ -29,7 +29,7 @@ SessionAt = Callable[[str, int], Session | None]
 
 @dataclass(slots=True)
 class LogReading:
-    """A stream's log read as a recording. Implements `ports.files.Reading`."""
+    """A stream's log read as a recording. Implements `Reading`."""
 
     path: Path
     source: str

@@ -31,7 +31,7 @@ _MOST_ENTRIES = 2**32 - 1
 
 
 class BackgroundLog:
-    """Implements `ports.live.TradeLog` over files, inside `exclusively`. Safe to use from several threads.
+    """Implements `TradeLog` over files, inside `exclusively`. Safe to use from several threads.
 
     most_unwritten_bytes: `append` raises `OSError` rather than keep more in memory. now_s: a monotonic clock.
     """

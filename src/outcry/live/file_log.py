@@ -43,7 +43,7 @@ class _Stream:
 
 
 class FileLog:
-    """Implements `ports.live.TradeLog`, inside `exclusively`. Safe to use from several threads.
+    """Implements `TradeLog`, inside `exclusively`. Safe to use from several threads.
 
     segment_bytes: a file is not begun anew before it has grown so large, unless it is cut. most_open: files kept
     open, without it a quarter of those that this process may have open.

@@ -21,7 +21,7 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How far a stream is, for a feed that begins elsewhere. `latest_ns`: its newest row; `time_ns`: up to where
-    nothing is missing but what is known to; `barred_ns`: see `ports.feed.Cursor`; `begin_ns`: where the history of a
+    nothing is missing but what is known to; `barred_ns`: see `Cursor`; `begin_ns`: where the history of a
     stream without rows begins. ns UTC, 0 where there is none."""
 
     latest_ns: int

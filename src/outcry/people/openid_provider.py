@@ -37,7 +37,7 @@ _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "E
 
 
 class WebOpenIdProvider:
-    """Implements `ports.openid.OpenIdProvider`. An empty `secret` makes a public client, protected by PKCE alone."""
+    """Implements `OpenIdProvider`. An empty `secret` makes a public client, protected by PKCE alone."""
 
     def __init__(self, name: str, issuer: str, client_id: str, secret: str, clock: Clock) -> None:
         self.name = name

@@ -22,7 +22,7 @@ KEPT_NS = 100 * NANOS_PER_DAY
 
 
 class SqlProofs:
-    """The part of `ports.identity.IdentityStore` that keeps proofs."""
+    """The part of `IdentityStore` that keeps proofs."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -106,7 +106,7 @@ class HandedOver:
 
 
 class SmtpMailer:
-    """Implements `ports.mailer.Mailer`. `sender`: the address mail comes from. To be called from a thread."""
+    """Implements `Mailer`. `sender`: the address mail comes from. To be called from a thread."""
 
     def __init__(self, server: SmtpServer, sender: str, clock: Clock) -> None:
         self._server, self._sender, self._clock = server, sender, clock

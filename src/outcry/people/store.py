@@ -31,7 +31,7 @@ from outcry.people.proof_store import (
 
 
 class SqlIdentityStore(SqlProofs):
-    """Implements `ports.identity.IdentityStore`."""
+    """Implements `IdentityStore`."""
 
     def revision(self) -> int:
         """See `IdentityStore`."""

@@ -40,7 +40,7 @@ _MAX_WAITING = 8  # chunks a writer may be ahead of its compression: what keeps 
 
 
 class TapeFolder:
-    """Implements `ports.tape.Tape` in a folder."""
+    """Implements `Tape` in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -169,7 +169,7 @@ class _HashedFile(io.RawIOBase):
 
 
 class DbnWriter:
-    """Implements `ports.tape.TapeWriter`."""
+    """Implements `TapeWriter`."""
 
     def __init__(
         self, path: Path, relative: str, metadata: bytes, quality: Quality, thread: ThreadPoolExecutor

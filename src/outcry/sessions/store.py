@@ -34,7 +34,7 @@ HANDLE_BYTES = 32  # of what passkeys know a user by
 
 
 class SqlStore(SqlKeys, SqlGrants):
-    """Implements `ports.store.AccountStore` and `ports.store.SessionStore`."""
+    """Implements `AccountStore` and `SessionStore`."""
 
     def revision(self) -> int:
         """See `AccountStore`."""

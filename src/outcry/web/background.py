@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from outcry.base.errors import StoreUnavailable
 
-#: More than a test may take (`ports.delivery.Deliverer`), which says by itself that nothing was answered.
+#: More than a test may take (`Deliverer`), which says by itself that nothing was answered.
 PATIENCE_S = 23.0
 THREADS = 16
 #: At once, of one user; further ones wait, but no longer than this.

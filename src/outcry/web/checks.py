@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from outcry.connections.model import Finding
 
-#: More than a check takes by itself (`ports.connections.Connections.check`).
+#: More than a check takes by itself (`Connections.check`).
 PATIENCE_S = 45.0
 #: Under way at once, of one user; and connections whose newest check is kept.
 AT_ONCE, KEPT = 2, 1000

@@ -77,7 +77,7 @@ def _of(key: StreamKey) -> tuple[int, str, str]:
 
 @dataclass(slots=True)
 class PassedOn:
-    """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `services.pushing.Intake`."""
+    """Pushes that came over HTTP, passed on to whoever owns the stream. Implements `Intake`."""
 
     universe: Universe
     owners: Owners

@@ -51,7 +51,7 @@ _PREPARED = len(PASSED)
 
 
 class SharedLimiter:
-    """Implements `ports.limiter.Limiter` together with the owners of its subjects (`LimitOwner`); for one event loop,
+    """Implements `Limiter` together with the owners of its subjects (`LimitOwner`); for one event loop,
     while `run` does. `roles`: those of processes that let requests pass. `now_ns`: a clock that is never set."""
 
     def __init__(

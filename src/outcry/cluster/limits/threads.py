@@ -12,7 +12,7 @@ _PATIENCE_S = 5.0
 
 
 class LimiterFromThreads:
-    """Implements `ports.limiter.PromptLimiter`. `loop`: the one that `limiter` belongs to; never to be called there.
+    """Implements `PromptLimiter`. `loop`: the one that `limiter` belongs to; never to be called there.
 
     Raises `StoreBusy` where the loop stands still."""
 

@@ -28,7 +28,7 @@ class _Kind(StrEnum):
 
 
 class NatsCalls:
-    """Implements `ports.calls.Calls` over a link."""
+    """Implements `Calls` over a link."""
 
     def __init__(self, link: Link, tell: Tell) -> None:
         self._link, self._tell = link, tell

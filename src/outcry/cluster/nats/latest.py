@@ -38,7 +38,7 @@ _TOGETHER = 256
 
 
 class JetStreamLatest:
-    """Implements `ports.latest.LatestStates` over a link, for its event loop."""
+    """Implements `LatestStates` over a link, for its event loop."""
 
     def __init__(self, link: Link) -> None:
         self._link, self._kept = link, Kept(link, _CONFIG)

@@ -36,7 +36,7 @@ _PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class JetStreamLog:
-    """Implements `ports.live.TradeLog`, while the thread runs. Safe to use from several threads.
+    """Implements `TradeLog`, while the thread runs. Safe to use from several threads.
 
     most_unkept_bytes: `append` raises `OSError` rather than let more wait for the bus.
     """

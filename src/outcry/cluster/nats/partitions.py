@@ -42,7 +42,7 @@ _NS, _US = 1_000_000_000, 1_000_000
 
 
 class NatsPartitions:
-    """Implements `ports.partitions.Partitions` over a link.
+    """Implements `Partitions` over a link.
 
     name: of the set, and the role its processes are counted under, which `run` sees to.
     """

@@ -40,7 +40,7 @@ _BEAT = msgspec.json.Decoder(_Beat)
 
 
 class NatsPresence:
-    """Implements `ports.presence.Presence` over a link."""
+    """Implements `Presence` over a link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link

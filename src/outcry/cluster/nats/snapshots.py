@@ -32,7 +32,7 @@ _LEVEL = 1
 
 
 class JetStreamSnapshots:
-    """Implements `ports.live.Snapshots`, while the thread runs. Safe to use from several threads."""
+    """Implements `Snapshots`, while the thread runs. Safe to use from several threads."""
 
     def __init__(self, thread: LinkThread) -> None:
         self._thread = thread

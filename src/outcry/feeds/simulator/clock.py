@@ -24,7 +24,7 @@ _AHEAD = 35  # days worked out at a time
 
 
 class DemoClock:
-    """Market time for a demonstration. Implements `ports.clock.Clock`; safe to call from several threads.
+    """Market time for a demonstration. Implements `Clock`; safe to call from several threads.
 
     roots: the products shown; all have full regular hours on the trade date it begins. began_ns: when the real clock
     began (ns UTC), of an earlier run to go on with; None: now.

@@ -46,7 +46,7 @@ _CAPS = FeedCaps(
 
 
 class SimulatorFeed:
-    """Implements `ports.feed.Feed`. `run`: names this performance, where the clock does not go on from the last."""
+    """Implements `Feed`. `run`: names this performance, where the clock does not go on from the last."""
 
     def __init__(
         self, market: Market, universe: Universe, calendar: Calendar, clock: Clock, *,

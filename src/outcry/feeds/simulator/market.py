@@ -56,7 +56,7 @@ class Market:
         return tuple(self._traits)
 
     def trades(self, contract: Contract, session: Session) -> Rows:
-        """Return all trades of a session in order of time, dtype `ports.feed.LIVE_TRADE`.
+        """Return all trades of a session in order of time, dtype `LIVE_TRADE`.
 
         Every contract of a product trades alike. Raises `KeyError` for a product it does not invent.
         """

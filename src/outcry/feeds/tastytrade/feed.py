@@ -22,7 +22,7 @@ NAME = "tastytrade"
 
 
 class TastytradeFeed:
-    """`ports.feed.Feed`."""
+    """`Feed`."""
 
     name = NAME
     run = ""

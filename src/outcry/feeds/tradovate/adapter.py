@@ -34,7 +34,7 @@ FIELDS = (
 
 
 class Tradovate:
-    """Implements `ports.adapters.Adapter`."""
+    """Implements `Adapter`."""
 
     broker = Broker("tradovate", "Tradovate", FIELDS, hosted=True)
     caps = FeedCaps(

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class TradovateFeed:
-    """Implements `ports.feed.Feed`."""
+    """Implements `Feed`."""
 
     name = "tradovate"
     run = ""

@@ -1,4 +1,4 @@
-"""The library of files: tells what a file is and begins to read it (`ports.files.Library`).
+"""The library of files: tells what a file is and begins to read it (`Library`).
 
 Rule kept: content goes before name. A file is read by its first bytes whatever it is called, and a format the
 person names is refused where the bytes are those of another.
@@ -41,7 +41,7 @@ _PACKED = (ZSTD_MAGIC, GZIP_MAGIC)
 
 
 class FileLibrary:
-    """Implements `ports.files.Library`."""
+    """Implements `Library`."""
 
     def expand(self, path: Path) -> list[Path]:
         """The files below a folder that could hold market data, in order of name; the file itself for a file.
