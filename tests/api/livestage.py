@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-from tests.api.stage import FakeFound, FakeQuery, MemoryAccounts, Stage, build_stage
+from tests.api.stage import FakeQuery, FakeResult, MemoryAccounts, Stage, build_stage
 
 from outcry.access.licences import Scope
 from outcry.access.model import GrantRow
 from outcry.answers.live_answers import Rendered
-from outcry.answers.query import Watched
+from outcry.answers.query import SymbolStatus
 from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.live.model import AlertRow, StreamKey
@@ -71,7 +71,7 @@ class Feed:
 
 @dataclass
 class _Answers:
-    """Stands in for `Living`: what a channel answers, made anew each time."""
+    """Stands in for `LiveAnswer`: what a channel answers, made anew each time."""
 
     feed: Feed
     source: str
@@ -90,7 +90,7 @@ class BoardQuery(FakeQuery):
         self._board, self._universe = board, universe
         self.completed = {"ES", "CL"}
 
-    def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
+    def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
         try:
             meant = self._universe.resolve(symbol, DAY)
         except UnknownName as problem:
@@ -98,7 +98,7 @@ class BoardQuery(FakeQuery):
         root, contract = meant.product.root, meant.contract
         seen = self._board.find(scope, root, contract)
         reasons = [seen.channel.standing.reason for seen in self._board.channels(scope, root)]
-        return Watched(root, contract, seen, "live" if seen else (reasons or ["no_connection"])[0])
+        return SymbolStatus(root, contract, seen, "live" if seen else (reasons or ["no_connection"])[0])
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Any:
         self.calls.append(("levels", scope.user_id, symbol))
@@ -109,13 +109,13 @@ class BoardQuery(FakeQuery):
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[])
         whole: Any = ANSWERS["LevelsAnswer"]
         prior = msgspec.structs.replace(whole.prior, poc=self.poc)
-        return FakeFound(msgspec.structs.replace(whole, symbol=root, prior=prior), self.fresh_until_ns)
+        return FakeResult(msgspec.structs.replace(whole, symbol=root, prior=prior), self.fresh_until_ns)
 
     def symbols(self, scope: Scope, now_ns: int) -> Any:
         whole: Any = ANSWERS["SymbolsAnswer"]
         one = whole.symbols[0]
         states = [msgspec.structs.replace(one, symbol=root, data_source="delayed") for root in self.completed]
-        return FakeFound(msgspec.structs.replace(whole, symbols=states))
+        return FakeResult(msgspec.structs.replace(whole, symbols=states))
 
 
 class Archive:

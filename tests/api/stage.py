@@ -15,8 +15,8 @@ from outcry.access.keys import KeyRing, Licences
 from outcry.access.licences import Scope
 from outcry.access.local_limiter import SlidingLog
 from outcry.access.model import GrantRow, KeyRow, Role, Tier
-from outcry.answers.live_answers import Living
-from outcry.answers.query import Watched
+from outcry.answers.live_answers import LiveAnswer
+from outcry.answers.query import SymbolStatus
 from outcry.api.app import Application, Options, Services, create_app
 from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol
@@ -145,10 +145,10 @@ class MemoryAccounts:
 
 
 @dataclass(frozen=True)
-class FakeFound(Generic[A]):
+class FakeResult(Generic[A]):
     answer: A
     fresh_until_ns: int | None = None
-    living: Living[A] | None = None
+    live_answer: LiveAnswer[A] | None = None
 
 
 class FakeQuery:
@@ -185,11 +185,11 @@ class FakeQuery:
         assert isinstance(answer, LevelsAnswer)
         prior = type(answer.prior)(poc=self.poc, vah=6912.5, val=6889.75)
         fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
-        return FakeFound(LevelsAnswer(**{**fields, "prior": prior}), self.fresh_until_ns)
+        return FakeResult(LevelsAnswer(**{**fields, "prior": prior}), self.fresh_until_ns)
 
     def symbols(self, scope: Scope, now_ns: int) -> Any:
         self._ask("symbols", scope, None)
-        return FakeFound(ANSWERS["SymbolsAnswer"])
+        return FakeResult(ANSWERS["SymbolsAnswer"])
 
     def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Any:
         self._ask("profile", scope, symbol, date)
@@ -197,32 +197,32 @@ class FakeQuery:
         assert isinstance(answer, ProfileAnswer)
         if date not in (None, answer.levels.date):
             raise NotFound("not_found")
-        return FakeFound(answer)
+        return FakeResult(answer)
 
     def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Any:
         self._ask("chart", scope, symbol, sessions)
-        return FakeFound(ANSWERS["ChartAnswer"])
+        return FakeResult(ANSWERS["ChartAnswer"])
 
     def history(self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int) -> Any:
         self._ask("history", scope, symbol, from_, to)
-        return FakeFound(HistoryAnswer(symbol="ES", from_=from_ or "", to=to or "", count=0, sessions=[]))
+        return FakeResult(HistoryAnswer(symbol="ES", from_=from_ or "", to=to or "", count=0, sessions=[]))
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> Any:
         if symbol.upper() not in ("ES", "NQ"):
             raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=["ES"])
-        return Watched(symbol.upper(), None, None, "no_connection")
+        return SymbolStatus(symbol.upper(), None, None, "no_connection")
 
     def context(self, scope: Scope, symbol: str, now_ns: int) -> Any:
         self._ask("context", scope, symbol)
-        return FakeFound(ANSWERS["ContextAnswer"])
+        return FakeResult(ANSWERS["ContextAnswer"])
 
     def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> Any:
         self.calls.append(("alerts", scope.user_id, symbol))
-        return FakeFound(ANSWERS["AlertsAnswer"], self.fresh_until_ns)
+        return FakeResult(ANSWERS["AlertsAnswer"], self.fresh_until_ns)
 
     def alerts_history(self, scope: Scope, symbol: str | None, *more: Any) -> Any:
         self.calls.append(("alerts_history", scope.user_id, symbol, *more[:-1]))
-        return FakeFound(ANSWERS["AlertsHistoryAnswer"])
+        return FakeResult(ANSWERS["AlertsHistoryAnswer"])
 
 
 @dataclass

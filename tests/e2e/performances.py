@@ -19,7 +19,7 @@ import numpy as np
 from support.recordings import MemoryRecording
 
 from outcry.access.licences import Grant, Scope, resolve
-from outcry.answers.live_answers import PAUSE_NS
+from outcry.answers.live_answers import MIN_RENDER_INTERVAL_NS
 from outcry.app import House, open_house
 from outcry.app.settings import Settings
 from outcry.base.errors import ServiceError
@@ -208,7 +208,9 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
 
         async def ask(contract: Contract) -> None:
             await engine.drained()
-            await asyncio.sleep(2 * PAUSE_NS / 1e9)  # an answer may be a little older than what is newest
+            await asyncio.sleep(
+                2 * MIN_RENDER_INTERVAL_NS / 1e9
+            )  # an answer may be a little older than what is newest
             for question in (house.query.levels, house.query.context, house.query.alerts):
                 try:
                     answer = msgspec.json.encode(

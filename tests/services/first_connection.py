@@ -198,7 +198,10 @@ class Week:
         name = f"at {moment_ns}"
         shutil.copytree(self._folder / "base", self._folder / name)
         try:
-            with self._house(name, moment_ns) as house, patch.object(live_answers, "PAUSE_NS", 0):
+            with (
+                self._house(name, moment_ns) as house,
+                patch.object(live_answers, "MIN_RENDER_INTERVAL_NS", 0),
+            ):
                 return run(
                     house, lambda staged: self._followed(staged, house, feed_caps, list(at)), house.board
                 )

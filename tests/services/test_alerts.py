@@ -61,8 +61,8 @@ def test_a_feed_connected_later_tells_nobody_else_though_they_shared_a_list_befo
     Shown(board)
     asked = query(board)
     cid = Scope(3, ANN.grants)
-    first = asked.alerts(ANN, None, NOW_NS).living
-    assert asked.alerts(cid, None, NOW_NS).living is first
+    first = asked.alerts(ANN, None, NOW_NS).live_answer
+    assert asked.alerts(cid, None, NOW_NS).live_answer is first
     Shown(board, owner=1, feed="hers")
     posted(board, alert_row(1, owner=1, feed="hers"))
     assert asked.alerts(cid, None, NOW_NS).answer.count == 0
@@ -112,20 +112,20 @@ def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
     board = Board()
     Shown(board)
     asked = query(board)
-    living = asked.alerts(ANN, None, NOW_NS).living
-    assert living is not None
+    live_answer = asked.alerts(ANN, None, NOW_NS).live_answer
+    assert live_answer is not None
     now[0] += 3_000_000
-    assert living.current() is not None
+    assert live_answer.current() is not None
     posted(board, alert_row(1))
-    assert living.current() is None
-    made = living.render(NOW_NS + 1)
+    assert live_answer.current() is None
+    made = live_answer.render(NOW_NS + 1)
     assert made is not None
     assert made.answer.count == 1
     now[0] += 999_999_999
-    assert living.current() is made
+    assert live_answer.current() is made
     now[0] += 1
-    assert living.current() is None
-    again = living.render(NOW_NS + 10**9)
+    assert live_answer.current() is None
+    again = live_answer.render(NOW_NS + 10**9)
     assert again is not None
     assert again.answer.updated_at == "2026-01-06T20:15:01.000Z"
 
@@ -137,7 +137,7 @@ def test_lists_kept_for_feeds_that_are_gone_are_let_go() -> None:
         shown = Shown(board, owner=user, feed="own")
         asked.alerts(Scope(user, ()), None, NOW_NS)
         board.drop(shown.channel.key)
-    assert len(asked._alerts._living) <= 1  # pyright: ignore[reportPrivateUsage]
+    assert len(asked._alerts._live_answers) <= 1  # pyright: ignore[reportPrivateUsage]
 
 
 # -- alerts of the past

@@ -19,7 +19,7 @@ from outcry.access.keys import KeyRing, Licences
 from outcry.access.licences import Scope
 from outcry.access.model import KeyRow
 from outcry.answers.query import Query
-from outcry.answers.streaming import AlertTail, Wanted
+from outcry.answers.streaming import AlertFilter, AlertTail
 from outcry.base.errors import NoLicensedSource, NotFound
 
 USERS = 3
@@ -184,7 +184,7 @@ def ask_alerts_history(service: Service, key: KeyRow, root: str) -> Any:
 def ask_stream(service: Service, key: KeyRow, root: str) -> Any:
     """What a stream begins with, and what one that comes back is told of."""
     scope, world = service.scope(key), service.world
-    wanted = Wanted(REFERENCE.universe, scope, None)
+    wanted = AlertFilter(REFERENCE.universe, scope, None)
     rows, _ = service.tail.current(scope, wanted)
     assert [row.price_e9 // 10**9 for row in rows] == world.alerts_now(key)
     missed = service.tail.after(scope, wanted, 0)

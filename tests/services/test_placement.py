@@ -2,7 +2,7 @@
 
 import pytest
 
-from outcry.answers.value_relation import tpos_around, value_place
+from outcry.answers.value_relation import tpos_around, value_relation
 from outcry.wire.answers import ProfileRow
 
 
@@ -19,7 +19,7 @@ from outcry.wire.answers import ProfileRow
     ],
 )
 def test_where_value_lies(now: tuple[float, float], prior: tuple[float, float], place: str) -> None:
-    assert value_place(*now, *prior) == place
+    assert value_relation(*now, *prior) == place
 
 
 def test_prints_at_the_poc_are_on_neither_side() -> None:

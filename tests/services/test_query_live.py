@@ -30,7 +30,7 @@ from tests.live_views import (
 
 from outcry.access.licences import Grant, Scope
 from outcry.answers import wording
-from outcry.answers.live_answers import Encoder
+from outcry.answers.live_answers import LiveAnswers
 from outcry.answers.query import Query
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.live.registry import Board, Seen
@@ -184,7 +184,7 @@ def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
         board.stand(back.channel, standing)
         assert levels(asked, ANN).data_source == "delayed"
         assert levels(asked, ANN, "ESM6").live
-        assert Encoder(REFERENCE.universe).live_bytes(Seen(back.channel, "shared")) is not None
+        assert LiveAnswers(REFERENCE.universe).live_bytes(Seen(back.channel, "shared")) is not None
     Shown(board)
     assert levels(asked, ANN).live
     assert asked.context(ANN, "ES", NOW_NS).answer.contract == "ESH2026"
@@ -232,7 +232,7 @@ def test_one_answer_is_made_for_all_who_see_the_feed_alike() -> None:
         for symbol in ("ES", "mesh6")
     ]
     assert shown.peeks == 1
-    assert len({id(one.living) for one in found}) == 1
+    assert len({id(one.live_answer) for one in found}) == 1
     assert len({id(one.answer) for one in found}) == 1
 
 
@@ -243,20 +243,20 @@ def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
     monkeypatch.setattr("outcry.answers.live_answers.monotonic_ns", lambda: now[0])
     board = Board()
     shown = Shown(board)
-    living = query(board).levels(ANN, "ES", NOW_NS).living
-    assert living is not None
+    live_answer = query(board).levels(ANN, "ES", NOW_NS).live_answer
+    assert live_answer is not None
     shown.trade(27000)
     now[0] = 1_999_999
-    held = living.current()
+    held = live_answer.current()
     assert held is not None
     assert (held.answer.last_price, shown.peeks) == (6913.0, 1)
     now[0] = 2_000_000
-    assert living.current() is None
-    made = living.render(0)
+    assert live_answer.current() is None
+    made = live_answer.render(0)
     assert made is not None
     assert (made.answer.last_price, made.version, shown.peeks) == (6750.0, shown.channel.version, 2)
     now[0] = 10**18
-    assert living.current() is made, "nothing has moved: however long"
+    assert live_answer.current() is made, "nothing has moved: however long"
     assert shown.peeks == 2
 
 
@@ -270,7 +270,7 @@ def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
         return view
 
     shown.channel._peek = peek  # pyright: ignore[reportPrivateUsage]
-    made = Encoder(REFERENCE.universe).levels(Seen(shown.channel, "shared")).render(0)
+    made = LiveAnswers(REFERENCE.universe).levels(Seen(shown.channel, "shared")).render(0)
     assert made is not None
     assert made.version < shown.channel.version
 
@@ -296,13 +296,13 @@ def test_from_many_threads_it_is_made_once() -> None:
 def test_the_stream_gets_the_same_bytes() -> None:
     board = Board()
     shown = Shown(board)
-    encoder, seen = Encoder(REFERENCE.universe), Seen(shown.channel, "shared")
+    encoder, seen = LiveAnswers(REFERENCE.universe), Seen(shown.channel, "shared")
     found = encoder.live_bytes(seen)
     assert found is not None
     version, body, price, updated = found
     assert (version, price, updated) == (shown.channel.version, 6913.0, "2026-01-06T15:04:56.123Z")
     assert msgspec.json.decode(body, type=LevelsAnswer) == levels(query(board), ANN)
-    assert query(board).levels(ANN, "ES", NOW_NS).living is encoder.levels(seen)
+    assert query(board).levels(ANN, "ES", NOW_NS).live_answer is encoder.levels(seen)
     shown.stop("closed")
     assert encoder.live_bytes(seen) is None
 

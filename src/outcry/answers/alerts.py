@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Literal, cast
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.answers.live_answers import Found, Living
+from outcry.answers.live_answers import LiveAnswer, QueryResult
 from outcry.answers.wording import message
 from outcry.base.errors import InvalidParameter
 from outcry.base.timestamps import iso_timestamp
@@ -21,8 +21,8 @@ from outcry.market.instruments import Contract, Resolution, Universe, UnknownNam
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.wire.answers import Answer, number
 
-MOST_LISTED = 500
-USUALLY_LISTED = 100
+MAX_LISTED = 500
+DEFAULT_LISTED = 100
 _PAGE = 1000
 #: Pages of the store looked through for one answer; what is left is on the next page.
 _MOST_PAGES = 20
@@ -114,7 +114,9 @@ def entry(row: AlertRow, source: LiveSource) -> AlertEntry:
     )  # fmt: skip
 
 
-def means(universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None) -> bool:
+def symbol_matches(
+    universe: Universe, symbol: str, meant: Contract | None, actual: Contract, on: date | None
+) -> bool:
     """Whether a symbol names a contract that trades, or whichever does. `meant`: what it means today; a recording
     played back has its own day, `on`, and there a one-digit year may mean another."""
     if meant is None or meant == actual:
@@ -125,7 +127,7 @@ def means(universe: Universe, symbol: str, meant: Contract | None, actual: Contr
         return False
 
 
-class _Posted:
+class _AlertVersion:
     """The board's alerts as something to watch."""
 
     def __init__(self, board: Board) -> None:
@@ -142,26 +144,26 @@ class AlertAnswers:
 
     def __init__(self, board: Board, universe: Universe, store: LiveStore | None) -> None:
         self._board, self._universe, self._store = board, universe, store
-        self._watch = _Posted(board)
-        self._living: OrderedDict[tuple[StreamKey, ...], Living[AlertsAnswer]] = OrderedDict()
+        self._watch = _AlertVersion(board)
+        self._live_answers: OrderedDict[tuple[StreamKey, ...], LiveAnswer[AlertsAnswer]] = OrderedDict()
         self._generation = -1
         self._lock = threading.Lock()
 
-    def current(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[AlertsAnswer]:
+    def current(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
         """`GET /api/alerts`: of the trade date each visible feed stands in."""
         generation = self._board.generation  # before looking, for what is kept under it
-        living = self._of(self._channels(scope, symbol, now_ns), generation)
-        made = living.render(now_ns)
+        live_answer = self._of(self._channels(scope, symbol, now_ns), generation)
+        made = live_answer.render(now_ns)
         if made is None:
             raise RuntimeError("there is always a list, if only an empty one")
-        return Found(made.answer, (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY, living)
+        return QueryResult(made.answer, (now_ns // NANOS_PER_DAY + 1) * NANOS_PER_DAY, live_answer)
 
     def history(
         self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
         after: int | None, limit: int | None, now_ns: int,
-    ) -> Found[AlertsHistoryAnswer]:  # fmt: skip
+    ) -> QueryResult[AlertsHistoryAnswer]:  # fmt: skip
         """`GET /api/alerts/history`: between two trade dates, both included, and two `seq`, neither."""
-        wanted = min(limit or USUALLY_LISTED, MOST_LISTED)
+        wanted = min(limit or DEFAULT_LISTED, MAX_LISTED)
         first, last = _day(from_, "from"), _day(to, "to")
         meant = self._resolve(symbol, now_ns) if symbol else None
         found: list[AlertEntry] = []
@@ -193,7 +195,9 @@ class AlertAnswers:
             contract = self._universe.contract(row.contract)
         except UnknownName:  # no longer in the universe
             return None
-        named = meant is None or means(self._universe, symbol or "", meant.contract, contract, row.trade_date)
+        named = meant is None or symbol_matches(
+            self._universe, symbol or "", meant.contract, contract, row.trade_date
+        )
         return sees(scope, StreamKey(row.owner, row.feed, contract)) if named else None
 
     def _channels(self, scope: Scope, symbol: str | None, now_ns: int) -> list[Channel]:
@@ -206,12 +210,12 @@ class AlertAnswers:
         return [
             channel
             for channel in found
-            if means(
+            if symbol_matches(
                 self._universe, symbol, meant.contract, channel.key.contract, channel.standing.trade_date
             )
         ]
 
-    def _of(self, channels: Sequence[Channel], generation: int) -> Living[AlertsAnswer]:
+    def _of(self, channels: Sequence[Channel], generation: int) -> LiveAnswer[AlertsAnswer]:
         """One list for all who see the same feeds, whoever they are. It is made from the feeds, not for a caller:
         what it says cannot come to depend on who asked first."""
         names = tuple(channel.key for channel in channels)
@@ -222,15 +226,15 @@ class AlertAnswers:
 
         with self._lock:
             if generation != self._generation:  # channels that are gone are let go
-                self._living.clear()
+                self._live_answers.clear()
                 self._generation = generation
-            living = self._living.get(names)
-            if living is None:
-                living = self._living[names] = Living(self._watch, make, _LOOKED_AT_NS)
-            self._living.move_to_end(names)
-            while len(self._living) > _MOST_KEPT:
-                self._living.popitem(last=False)
-        return living
+            live_answer = self._live_answers.get(names)
+            if live_answer is None:
+                live_answer = self._live_answers[names] = LiveAnswer(self._watch, make, _LOOKED_AT_NS)
+            self._live_answers.move_to_end(names)
+            while len(self._live_answers) > _MOST_KEPT:
+                self._live_answers.popitem(last=False)
+        return live_answer
 
     def _resolve(self, symbol: str, now_ns: int) -> Resolution | None:
         try:
@@ -247,9 +251,9 @@ def _live_owners(scope: Scope) -> list[int]:
     return [scope.user_id, OPERATOR] if shared else [scope.user_id]
 
 
-def _page(found: list[AlertEntry], next_before: int | None) -> Found[AlertsHistoryAnswer]:
+def _page(found: list[AlertEntry], next_before: int | None) -> QueryResult[AlertsHistoryAnswer]:
     answer = AlertsHistoryAnswer(count=len(found), alerts=found, next_before=next_before)
-    return Found(answer, 0)  # alerts come without the store's revision moving: never kept
+    return QueryResult(answer, 0)  # alerts come without the store's revision moving: never kept
 
 
 def _day(text: str | None, parameter: str) -> date | None:

@@ -37,7 +37,7 @@ from outcry.wire.chart import (
 )
 
 #: As many sessions as are shown at most, and where nobody says.
-MOST_SESSIONS, USUAL_SESSIONS = 60, 5
+MAX_SESSIONS, DEFAULT_SESSIONS = 60, 5
 _POINT_32ND_E9 = 31_250_000
 
 

@@ -33,7 +33,7 @@ from outcry.wire.answers import (
 A_co = TypeVar("A_co", bound=Answer, covariant=True)
 
 #: An answer may be this much older than what is newest: 500 of them a second are enough for anyone.
-PAUSE_NS = 2 * NANOS_PER_MS
+MIN_RENDER_INTERVAL_NS = 2 * NANOS_PER_MS
 
 
 class Watch(Protocol):
@@ -55,7 +55,7 @@ class Rendered(Generic[A_co]):
     made_ns: int
 
 
-class Living(Generic[A_co]):
+class LiveAnswer(Generic[A_co]):
     """One answer as it changes. Safe from any thread; `make` is called by one at a time.
 
     make: takes the present (ns UTC); None where there is no such answer now. lasts_ns: for how long an answer is good
@@ -76,7 +76,7 @@ class Living(Generic[A_co]):
         if same and lasts_ns is None:
             return latest
         age_ns = monotonic_ns() - latest.made_ns
-        return latest if age_ns < PAUSE_NS or (same and age_ns < (lasts_ns or 0)) else None
+        return latest if age_ns < MIN_RENDER_INTERVAL_NS or (same and age_ns < (lasts_ns or 0)) else None
 
     def render(self, now_ns: int) -> Rendered[A_co] | None:
         """The answer as it may be given now, made if need be; None where there is none."""
@@ -92,15 +92,15 @@ class Living(Generic[A_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[A_co]):
+class QueryResult(Generic[A_co]):
     """An answer, and until when (ns UTC) it is the one to give while store and board do not change; None: always.
 
-    `living`: the answer moves by itself, and this is where its newest form is.
+    `live_answer`: the answer moves by itself, and this is where its newest form is.
     """
 
     answer: A_co
     fresh_until_ns: int | None
-    living: Living[A_co] | None = None
+    live_answer: LiveAnswer[A_co] | None = None
 
 
 def _answering(channel: Channel) -> tuple[LiveView, Prior] | None:
@@ -163,29 +163,29 @@ def profile_answer(channel: Channel, tick_e9: int) -> ProfileAnswer | None:
     )  # fmt: skip
 
 
-class Encoder:
+class LiveAnswers:
     """The live answers of channels. What it makes is kept with the channel, so that any encoder finds it."""
 
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
 
-    def levels(self, seen: Seen) -> Living[LevelsAnswer]:
+    def levels(self, seen: Seen) -> LiveAnswer[LevelsAnswer]:
         """The levels of a channel."""
         channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
-        living = Living(channel, lambda _: levels_answer(channel, source, tick_e9))
-        return cast("Living[LevelsAnswer]", channel.kept.setdefault(("levels", source), living))
+        live_answer = LiveAnswer(channel, lambda _: levels_answer(channel, source, tick_e9))
+        return cast("LiveAnswer[LevelsAnswer]", channel.kept.setdefault(("levels", source), live_answer))
 
-    def context(self, seen: Seen) -> Living[ContextAnswer]:
+    def context(self, seen: Seen) -> LiveAnswer[ContextAnswer]:
         """Everything behind them."""
         channel, source, tick_e9 = seen.channel, seen.source, self._tick_e9(seen)
-        living = Living(channel, lambda _: context_answer(channel, source, tick_e9))
-        return cast("Living[ContextAnswer]", channel.kept.setdefault(("context", source), living))
+        live_answer = LiveAnswer(channel, lambda _: context_answer(channel, source, tick_e9))
+        return cast("LiveAnswer[ContextAnswer]", channel.kept.setdefault(("context", source), live_answer))
 
-    def profile(self, seen: Seen) -> Living[ProfileAnswer]:
+    def profile(self, seen: Seen) -> LiveAnswer[ProfileAnswer]:
         """The rows of its open session, the same whatever the source is called."""
         channel, tick_e9 = seen.channel, self._tick_e9(seen)
-        living = Living(channel, lambda _: profile_answer(channel, tick_e9))
-        return cast("Living[ProfileAnswer]", channel.kept.setdefault(("profile",), living))
+        live_answer = LiveAnswer(channel, lambda _: profile_answer(channel, tick_e9))
+        return cast("LiveAnswer[ProfileAnswer]", channel.kept.setdefault(("profile",), live_answer))
 
     def live_bytes(self, seen: Seen) -> tuple[int, bytes, float, str] | None:
         """The version, the JSON of `GET /api/levels`, its last price and its time; None where it is not live."""

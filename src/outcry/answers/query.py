@@ -13,10 +13,10 @@ from typing import TypeVar
 from outcry.access.licences import OPERATOR, VISITOR, Grant, Scope
 from outcry.answers import describe
 from outcry.answers.alerts import AlertAnswers, AlertsAnswer, AlertsHistoryAnswer
-from outcry.answers.charting import USUAL_SESSIONS, Charts, notation_of
-from outcry.answers.live_answers import Encoder, Found, Living
+from outcry.answers.charting import DEFAULT_SESSIONS, Charts, notation_of
+from outcry.answers.live_answers import LiveAnswer, LiveAnswers, QueryResult
 from outcry.answers.scanning import ScanRow
-from outcry.answers.symbol_resolver import Meaning, Named, utc_date
+from outcry.answers.symbol_resolver import Named, SymbolResolver, utc_date
 from outcry.answers.wording import state_text
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
@@ -42,7 +42,7 @@ from outcry.wire.answers import (
 )
 from outcry.wire.chart import ChartAnswer
 
-__all__ = ["Found", "Query", "Watched"]
+__all__ = ["Query", "QueryResult", "SymbolStatus"]
 
 MAX_HISTORY = 500
 #: Sees every completed session of the operator; only for what is worked out beforehand.
@@ -53,7 +53,7 @@ A = TypeVar("A", bound=Answer)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class SymbolStatus:
     """What a symbol means, the channel that answers it live, and the state: `live`, or the code of why none does."""
 
     root: str
@@ -63,7 +63,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Selection:
     """What a caller may see of what was named, until `fresh_until_ns`."""
 
     product: Product
@@ -81,8 +81,8 @@ class Query:
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
         self._board = board or Board()
-        self._meaning = Meaning(universe, self._board)
-        self._encoder = Encoder(universe)
+        self._resolver = SymbolResolver(universe, self._board)
+        self._live_answers = LiveAnswers(universe)
         self._alerts = AlertAnswers(self._board, universe, alerts)
         #: The store's revision as a watcher has just read it; None where nothing watches.
         self.revision_seen: Callable[[], int | None] = lambda: None
@@ -102,17 +102,17 @@ class Query:
     def _is_frozen(self) -> bool:
         return self.frozen()
 
-    def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
+    def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
         """Which channel answers a symbol live, if any. Raises `UnknownSymbol`."""
-        named = self._meaning.of(symbol, now_ns)
-        seen, state = self._meaning.live(scope, named)
-        return Watched(named.product.root, named.contract, seen, state)
+        named = self._resolver.of(symbol, now_ns)
+        seen, state = self._resolver.live(scope, named)
+        return SymbolStatus(named.product.root, named.contract, seen, state)
 
-    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:
+    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[LevelsAnswer]:
         """`GET /api/levels`. Raises `MissingSymbol`, `UnknownSymbol`, `NoLicensedSource`."""
-        named = self._meaning.of(symbol, now_ns)
-        seen, _ = self._meaning.live(scope, named)
-        if seen and (live := _followed(self._encoder.levels(seen), now_ns)):
+        named = self._resolver.of(symbol, now_ns)
+        seen, _ = self._resolver.live(scope, named)
+        if seen and (live := _followed(self._live_answers.levels(seen), now_ns)):
             self._shelves.make_ready(scope, named.product)
             return live
         asked = self._ask(scope, named, now_ns)
@@ -126,13 +126,13 @@ class Query:
             prior=describe.value(profile.poc, profile.vah, profile.val, tick),
             overnight=None, naked_pocs=levels[0], poor_highs=levels[1], poor_lows=levels[2], playbook=None,
         )  # fmt: skip
-        return Found(answer, asked.fresh_until_ns)
+        return QueryResult(answer, asked.fresh_until_ns)
 
-    def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
+    def context(self, scope: Scope, symbol: str, now_ns: int) -> QueryResult[ContextAnswer]:
         """`GET /api/context`. Raises as `levels` does."""
-        named = self._meaning.of(symbol, now_ns)
-        seen, state = self._meaning.live(scope, named)
-        if seen and (live := _followed(self._encoder.context(seen), now_ns)):
+        named = self._resolver.of(symbol, now_ns)
+        seen, state = self._resolver.live(scope, named)
+        if seen and (live := _followed(self._live_answers.context(seen), now_ns)):
             self._shelves.make_ready(scope, named.product)
             return live
         asked = self._ask(scope, named, now_ns)
@@ -154,19 +154,19 @@ class Query:
             ),
             completeness=describe.completeness(self._missed(asked, place)),
         )  # fmt: skip
-        return Found(answer, asked.fresh_until_ns)
+        return QueryResult(answer, asked.fresh_until_ns)
 
-    def _missed(self, asked: _Asked, place: Place) -> Sequence[Missed]:
+    def _missed(self, asked: _Selection, place: Place) -> Sequence[Missed]:
         """Sessions of the look-back without a complete recording, those after the one described included."""
         past = asked.shelf.recorded(place.session.contract)
         return missed(past, self._calendar, asked.product.root, past.sessions[-1].row.trade_date)
 
-    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
+    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
         """`GET /api/profile`: without a date of the session open now, if it is live. Raises as `levels` does, and
         `NotFound` for a date without a completed session."""
-        named = self._meaning.of(symbol, now_ns)
-        seen, _ = self._meaning.live(scope, named) if date is None else (None, "")
-        if seen and (live := _followed(self._encoder.profile(seen), now_ns)):
+        named = self._resolver.of(symbol, now_ns)
+        seen, _ = self._resolver.live(scope, named) if date is None else (None, "")
+        if seen and (live := _followed(self._live_answers.profile(seen), now_ns)):
             return live
         asked = self._ask(scope, named, now_ns)
         place = self._newest(asked)
@@ -181,28 +181,30 @@ class Query:
             symbol=asked.product.root, tick_size=number(tick), levels=self._session(place, asked.shelf, tick),
             method=describe.method(place.session.ladder), rows=describe.rows(place.session.ladder, tick),
         )  # fmt: skip
-        return Found(answer, asked.fresh_until_ns)
+        return QueryResult(answer, asked.fresh_until_ns)
 
-    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Found[ChartAnswer]:
+    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
         """`GET /api/chart`: the newest sessions, at most 60, and the one open now if it is live. Raises as `levels`."""
-        named = self._meaning.of(symbol, now_ns)
-        seen, state = self._meaning.live(scope, named)
-        count, fired = sessions or USUAL_SESSIONS, self._board.alerts_of([seen.channel] if seen else [])
+        named = self._resolver.of(symbol, now_ns)
+        seen, state = self._resolver.live(scope, named)
+        count, fired = sessions or DEFAULT_SESSIONS, self._board.alerts_of([seen.channel] if seen else [])
         try:
             asked = self._ask(scope, named, now_ns)
         except NoLicensedSource:
             if seen is None or seen.channel.view() is None:
                 raise
-            return Found(self._charts.answer(named.product, [], None, seen, state, count, fired), now_ns)
+            return QueryResult(
+                self._charts.answer(named.product, [], None, seen, state, count, fired), now_ns
+            )
         places = asked.shelf.places(asked.contract)[-count:]
         answer = self._charts.answer(named.product, places, asked.shelf, seen, state, count, fired)
-        return Found(answer, now_ns if answer.live else asked.fresh_until_ns)
+        return QueryResult(answer, now_ns if answer.live else asked.fresh_until_ns)
 
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
-    ) -> Found[HistoryAnswer]:
+    ) -> QueryResult[HistoryAnswer]:
         """`GET /api/history`: at most the newest 500 sessions; none where `from` is after `to`. Raises as `levels`."""
-        asked = self._ask(scope, self._meaning.of(symbol, now_ns), now_ns)
+        asked = self._ask(scope, self._resolver.of(symbol, now_ns), now_ns)
         first = _day(from_, "from") if from_ else date.min
         last = _day(to, "to") if to else date.max
         places = [p for p in asked.shelf.places(asked.contract) if first <= p.session.row.trade_date <= last]
@@ -216,9 +218,9 @@ class Query:
             count=len(sessions),
             sessions=sessions,
         )
-        return Found(answer, asked.fresh_until_ns)
+        return QueryResult(answer, asked.fresh_until_ns)
 
-    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[AlertsAnswer]:
+    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
         """`GET /api/alerts`: of the current trade date, of every product where no symbol is given; none of an unknown
         one."""
         return self._alerts.current(scope, symbol, now_ns)
@@ -226,11 +228,11 @@ class Query:
     def alerts_history(
         self, scope: Scope, symbol: str | None, from_: str | None, to: str | None, before: int | None,
         after: int | None, limit: int | None, now_ns: int,
-    ) -> Found[AlertsHistoryAnswer]:  # fmt: skip
+    ) -> QueryResult[AlertsHistoryAnswer]:  # fmt: skip
         """`GET /api/alerts/history`: newest first, none of an unknown symbol."""
         return self._alerts.history(scope, symbol, from_, to, before, after, limit, now_ns)
 
-    def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
+    def symbols(self, scope: Scope, now_ns: int) -> QueryResult[SymbolsAnswer]:
         """`GET /api/symbols`: every full-size product, and what the caller would be answered of it now."""
         held = self._shelves.roots(scope)
         fresh = next_midnight(now_ns)
@@ -243,7 +245,7 @@ class Query:
                     fresh = min(fresh, until)
                     place = next(reversed(shelf.places(None)), None)
                 states.append(self._state(scope, product, place, now_ns))
-        return Found(SymbolsAnswer(count=len(states), symbols=states), fresh)
+        return QueryResult(SymbolsAnswer(count=len(states), symbols=states), fresh)
 
     def scan(self, scope: Scope, now_ns: int) -> list[ScanRow]:
         """The scan universe with the levels of each product, in the universe's order."""
@@ -280,7 +282,7 @@ class Query:
 
     def _touched(self, scope: Scope, product: Product) -> list[DatedLevel]:
         """The naked POCs that the open session of a product has traded at."""
-        seen, _ = self._meaning.live(scope, Named(product.root, product, None))
+        seen, _ = self._resolver.live(scope, Named(product.root, product, None))
         view = seen.channel.view() if seen else None
         return list(describe.spent(view, (), product.tick_e9)[0]) if view else []
 
@@ -294,7 +296,7 @@ class Query:
         return iso_timestamp(max(silent)) if silent else None
 
     def _state(self, scope: Scope, product: Product, place: Place | None, now_ns: int) -> SymbolState:
-        seen, state = self._meaning.live(scope, Named(product.root, product, None))
+        seen, state = self._resolver.live(scope, Named(product.root, product, None))
         contract = place.session.contract.key if place else None
         return SymbolState(
             symbol=product.root, name=product.name, exchange=product.exchange, sector=product.sector,
@@ -317,7 +319,7 @@ class Query:
             held = self._hours[product.root] = (day, describe.hours(regular, product.zone))
         return held[1]
 
-    def _ask(self, scope: Scope, named: Named, now_ns: int) -> _Asked:
+    def _ask(self, scope: Scope, named: Named, now_ns: int) -> _Selection:
         shelf, fresh = self._shelves.of(scope, named.product, now_ns)
         root, contract, today = named.product.root, named.contract, utc_date(now_ns)
         if contract is not None:
@@ -327,22 +329,22 @@ class Query:
                 raise UnknownSymbol("unknown_symbol", symbol=named.symbol, suggestions=near)
             contract = held or contract
         if not shelf.places(contract):
-            state = self._meaning.live(scope, named)[1]  # nothing is live, or this would not be asked
+            state = self._resolver.live(scope, named)[1]  # nothing is live, or this would not be asked
             reasons, until_ns = self._shelves.why_nothing(scope, named.product, contract, now_ns)
             details = {} if until_ns is None else {"embargo_until": iso_timestamp(until_ns)}
             raise NoLicensedSource("no_licensed_source", symbol=root, reasons=[state, *reasons], **details)
-        return _Asked(named.product, contract, shelf, fresh)
+        return _Selection(named.product, contract, shelf, fresh)
 
-    def _newest(self, asked: _Asked) -> Place:
+    def _newest(self, asked: _Selection) -> Place:
         return asked.shelf.places(asked.contract)[-1]
 
     def _session(self, place: Place, shelf: Shelf, tick_e9: int) -> describe.SessionLevels:
         return describe.session(place, shelf.overnight_of(place.session), tick_e9)
 
 
-def _followed(living: Living[A], now_ns: int) -> Found[A] | None:
-    made = living.render(now_ns)
-    return Found(made.answer, next_midnight(now_ns), living) if made else None
+def _followed(live_answer: LiveAnswer[A], now_ns: int) -> QueryResult[A] | None:
+    made = live_answer.render(now_ns)
+    return QueryResult(made.answer, next_midnight(now_ns), live_answer) if made else None
 
 
 def _day(text: str, parameter: str) -> date:

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import msgspec
 
 from outcry.access.licences import OPERATOR, Scope
-from outcry.answers.alerts import AlertEntry, entry, means
+from outcry.answers.alerts import AlertEntry, entry, symbol_matches
 from outcry.live.model import AlertRow, LiveStore, StreamKey
 from outcry.live.registry import Board, LiveSource, sees
 from outcry.market.instruments import Contract, Universe, UnknownName
 from outcry.wire.answers import Answer, DataSource, LevelsAnswer
 
 #: Alerts a reader that comes back is told of, at most; of more, the newest.
-MOST_MISSED = 1000
+MAX_MISSED = 1000
 
 #: Lists of today's alerts kept, one for all who see the same feeds.
 _MOST_TODAY = 256
@@ -75,7 +75,7 @@ class Snapshot(Answer, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SymbolEvents:
     """What a symbol says. `rest`: a digest of all but what follows from the last price alone; `quote`: the event of a
     live answer that only its price told apart. Without an answer (nothing is licensed) all are empty."""
 
@@ -87,10 +87,10 @@ class Said:
     quote: bytes
 
 
-NOTHING = Said(None, None, b"", b"", b"", b"")
+NO_EVENTS = SymbolEvents(None, None, b"", b"", b"", b"")
 
 
-def said_live(found: LiveBytes, source: LiveSource) -> Said:
+def live_events(found: LiveBytes, source: LiveSource) -> SymbolEvents:
     """Turn a live answer into its events."""
     _, answer, last_price, updated_at = found
     whole: dict[str, Any] = msgspec.json.decode(answer)
@@ -98,16 +98,16 @@ def said_live(found: LiveBytes, source: LiveSource) -> Said:
     del whole["lastPrice"], whole["updatedAt"]
     for line in (whole["playbook"] or {}).get("levels", ()):
         del line["side"], line["distanceTicks"]
-    return Said(
+    return SymbolEvents(
         source, None, answer, _digest(msgspec.json.encode(whole)), event("levels", answer),
         event("quote", msgspec.json.encode(quote)),
     )  # fmt: skip
 
 
-def said_delayed(found: LevelsAnswer) -> Said:
+def delayed_events(found: LevelsAnswer) -> SymbolEvents:
     """Turn the answer of a completed session into its event."""
     answer = msgspec.json.encode(found)
-    return Said(found.data_source, found.as_of, answer, _digest(answer), event("levels", answer), b"")
+    return SymbolEvents(found.data_source, found.as_of, answer, _digest(answer), event("levels", answer), b"")
 
 
 def source_of(row: AlertRow) -> LiveSource:
@@ -121,7 +121,7 @@ def alert_event(row: AlertRow) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedSymbol:
     """A symbol a reader asked for, and what it means: a product, and a contract if one was named."""
 
     symbol: str
@@ -129,10 +129,10 @@ class Asked:
     contract: Contract | None
 
 
-class Wanted:
+class AlertFilter:
     """The alerts a reader is told of: of what it asked for (None: everything) and its scope sees, row by row."""
 
-    def __init__(self, universe: Universe, scope: Scope, asked: Sequence[Asked] | None) -> None:
+    def __init__(self, universe: Universe, scope: Scope, asked: Sequence[RequestedSymbol] | None) -> None:
         self._universe, self._scope = universe, scope
         self._asked = None if asked is None else {each.root: each for each in asked}
 
@@ -147,13 +147,13 @@ class Wanted:
         if self._asked is None:
             return True
         asked = self._asked.get(contract.root)
-        return asked is not None and means(
+        return asked is not None and symbol_matches(
             self._universe, asked.symbol, asked.contract, contract, row.trade_date
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
+class MissedAlerts:
     """Alerts recorded since, oldest first; `whole` unless there were too many; `known`: nothing up to it is left."""
 
     rows: Sequence[AlertRow]
@@ -168,7 +168,9 @@ class AlertTail:
         self._board, self._store = board, store
         self._today: dict[tuple[StreamKey, ...], tuple[int, list[AlertRow]]] = {}
 
-    def current(self, scope: Scope, wanted: Wanted, upto: int | None = None) -> tuple[list[AlertRow], int]:
+    def current(
+        self, scope: Scope, wanted: AlertFilter, upto: int | None = None
+    ) -> tuple[list[AlertRow], int]:
         """Alerts of the trade date now, newest first, none after `upto`, and the newest alert's `seq` if that is not
         given."""
         upto = (
@@ -183,7 +185,7 @@ class AlertTail:
             held = self._today[names] = (moved, self._board.alerts_of(channels))
         return [row for row in held[1] if row.seq <= upto and wanted(row)], upto
 
-    def after(self, scope: Scope, wanted: Wanted, seq: int) -> Missed | None:
+    def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
         """Alerts since that one; None where it is not of this service: nothing so new was recorded."""
         known = self._board.alert_seq
         if seq > known and self._store is not None:
@@ -194,23 +196,25 @@ class AlertTail:
         if not reaches or (rows[0].seq if rows else known + 1) > seq + 1:
             return self._stored(scope, wanted, seq, known, rows)
         found = [row for row in rows if wanted(row)]
-        return Missed(
-            found[-MOST_MISSED:], len(found) <= MOST_MISSED, max(known, rows[-1].seq if rows else 0)
+        return MissedAlerts(
+            found[-MAX_MISSED:], len(found) <= MAX_MISSED, max(known, rows[-1].seq if rows else 0)
         )
 
-    def _stored(self, scope: Scope, wanted: Wanted, seq: int, known: int, rows: Sequence[AlertRow]) -> Missed:
+    def _stored(
+        self, scope: Scope, wanted: AlertFilter, seq: int, known: int, rows: Sequence[AlertRow]
+    ) -> MissedAlerts:
         if self._store is None:
-            return Missed([row for row in rows if wanted(row)][-MOST_MISSED:], whole=False, known=known)
+            return MissedAlerts([row for row in rows if wanted(row)][-MAX_MISSED:], whole=False, known=known)
         owners = [scope.user_id, OPERATOR]
         found: list[AlertRow] = []
         before: int | None = known + 1
-        while before is not None and len(found) <= MOST_MISSED:
+        while before is not None and len(found) <= MAX_MISSED:
             page = self._store.alerts(
-                owners, after_seq=seq, before_seq=before, limit=MOST_MISSED, newest_first=True
+                owners, after_seq=seq, before_seq=before, limit=MAX_MISSED, newest_first=True
             )
             found += [row for row in page if wanted(row)]
-            before = page[-1].seq if len(page) == MOST_MISSED else None
-        return Missed(found[:MOST_MISSED][::-1], len(found) <= MOST_MISSED, known)
+            before = page[-1].seq if len(page) == MAX_MISSED else None
+        return MissedAlerts(found[:MAX_MISSED][::-1], len(found) <= MAX_MISSED, known)
 
 
 def _digest(data: bytes) -> bytes:

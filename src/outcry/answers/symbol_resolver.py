@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from outcry.access.licences import Scope
-from outcry.answers.alerts import means
+from outcry.answers.alerts import symbol_matches
 from outcry.base.errors import MissingSymbol, UnknownSymbol
 from outcry.live.registry import Board, Channel, Seen
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
@@ -23,7 +23,7 @@ class Named:
     contract: Contract | None
 
 
-class Meaning:
+class SymbolResolver:
     """Understands symbols of a universe, and looks on the board for who answers them."""
 
     def __init__(self, universe: Universe, board: Board) -> None:
@@ -46,7 +46,9 @@ class Meaning:
         state = "no_connection"
         for seen in self._board.channels(scope, named.product.root):
             standing, contract = seen.channel.standing, seen.channel.key.contract
-            if not means(self._universe, named.symbol, named.contract, contract, standing.trade_date):
+            if not symbol_matches(
+                self._universe, named.symbol, named.contract, contract, standing.trade_date
+            ):
                 continue
             why = _why_not(seen.channel, named.contract)
             if why is None:

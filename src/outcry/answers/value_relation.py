@@ -8,12 +8,12 @@ from typing import Literal
 
 from outcry.wire.answers import ProfileRow
 
-ValuePlace = Literal[
+ValueRelation = Literal[
     "higher", "lower", "overlapping_higher", "overlapping_lower", "inside", "outside", "same"
 ]
 
 
-def value_place(vah: float, val: float, prior_vah: float, prior_val: float) -> ValuePlace:
+def value_relation(vah: float, val: float, prior_vah: float, prior_val: float) -> ValueRelation:
     """Return the position of the value area relative to the prior one."""
     if val > prior_vah:
         return "higher"

@@ -203,12 +203,12 @@ def _computation(query: Query, scope: Scope, ask: Ask, now_ns: int) -> Callable[
 
     def compute() -> Computed:
         found = ask(query, scope, now_ns)
-        living = found.living
-        if living is None:
+        live_answer = found.live_answer
+        if live_answer is None:
             return Computed(Encoded.of(msgspec.json.encode(found.answer)), found.fresh_until_ns)
-        rendered = living.render(now_ns)
+        rendered = live_answer.render(now_ns)
         if rendered is None:  # it ended this very moment: as it was, and asked anew next time
             return Computed(Encoded.of(msgspec.json.encode(found.answer)), now_ns)
-        return Computed(Moving(living, rendered), found.fresh_until_ns)
+        return Computed(Moving(live_answer, rendered), found.fresh_until_ns)
 
     return compute

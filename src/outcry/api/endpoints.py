@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from outcry.access.licences import Scope
-from outcry.answers.alerts import MOST_LISTED, USUALLY_LISTED, AlertsAnswer, AlertsHistoryAnswer
-from outcry.answers.charting import MOST_SESSIONS, USUAL_SESSIONS
+from outcry.answers.alerts import DEFAULT_LISTED, MAX_LISTED, AlertsAnswer, AlertsHistoryAnswer
+from outcry.answers.charting import DEFAULT_SESSIONS, MAX_SESSIONS
+from outcry.answers.live_answers import QueryResult
 from outcry.api.parameters import LARGEST_NUMBER, any_symbol_of, date_of, number_of, symbol_of
-from outcry.api.query import Found, Query
+from outcry.api.query import Query
 from outcry.wire.answers import (
     Answer,
     ContextAnswer,
@@ -22,7 +23,7 @@ from outcry.wire.answers import (
 )
 from outcry.wire.chart import ChartAnswer
 
-Ask = Callable[[Query, Scope, int], Found[Answer]]
+Ask = Callable[[Query, Scope, int], QueryResult[Answer]]
 Terms = tuple[str | int | None, ...]
 #: What tells answers apart, and the question.
 Prepared = tuple[Terms, Ask]
@@ -123,14 +124,14 @@ AFTER = Parameter(
     "after", "number", "Only alerts recorded after the alert with this `seq`.", most=LARGEST_NUMBER
 )
 LIMIT = Parameter(
-    "limit", "number", f"Maximum number of alerts; default {USUALLY_LISTED}.", least=1, most=MOST_LISTED
+    "limit", "number", f"Maximum number of alerts; default {DEFAULT_LISTED}.", least=1, most=MAX_LISTED
 )
 SESSIONS = Parameter(
     "sessions",
     "number",
-    f"Maximum number of sessions; default {USUAL_SESSIONS}.",
+    f"Maximum number of sessions; default {DEFAULT_SESSIONS}.",
     least=1,
-    most=MOST_SESSIONS,
+    most=MAX_SESSIONS,
 )
 _DATES = (
     Parameter("from", "date", "First trade date, inclusive."),

@@ -8,7 +8,15 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from time import monotonic
 
-from outcry.answers.streaming import NOTHING, Asked, Said, State, Wanted, event, state_event
+from outcry.answers.streaming import (
+    NO_EVENTS,
+    AlertFilter,
+    RequestedSymbol,
+    State,
+    SymbolEvents,
+    event,
+    state_event,
+)
 from outcry.http.auth import Caller
 from outcry.live.registry import Channel, LiveSource
 
@@ -22,7 +30,7 @@ class Line:
         self.channel = channel
         self.source: LiveSource = source
         self.version = -1
-        self.said: Said | None = None
+        self.said: SymbolEvents | None = None
         self.followers: set[Follower] = set()
 
 
@@ -35,15 +43,15 @@ class Slot:
 
     __slots__ = ("asked", "delayed", "line", "quote", "reason", "rest", "told")
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: RequestedSymbol) -> None:
         self.asked = asked
         self.line: Line | None = None
-        self.delayed: Said | None = None
+        self.delayed: SymbolEvents | None = None
         self.reason = "no_connection"
         self.told: State | None = None
         self.rest = self.quote = b""
 
-    def look(self) -> Said | None:
+    def look(self) -> SymbolEvents | None:
         """What there is to say; None: not known yet."""
         line = self.line
         live = line.said if line is not None and line.channel.standing.answers else None
@@ -52,7 +60,7 @@ class Slot:
         self.delayed = None  # its bytes are needed anew once it answers again
         return live
 
-    def state(self, said: Said) -> State:
+    def state(self, said: SymbolEvents) -> State:
         """Where that comes from."""
         live = said.source in {"personal", "shared"}
         reason = "live" if live else self.reason
@@ -61,7 +69,7 @@ class Slot:
             invented=self.line.channel.invented if live and self.line else None,
         )  # fmt: skip
 
-    def tell(self, said: Said) -> State:
+    def tell(self, said: SymbolEvents) -> State:
         """Note that the reader is being told all of it."""
         self.told, self.rest, self.quote = self.state(said), said.rest, said.quote
         self._let_go(said)
@@ -79,28 +87,28 @@ class Slot:
         if said.rest != self.rest:
             self.rest, self.quote = said.rest, said.quote
             self._let_go(said)
-            if said is not NOTHING:
+            if said is not NO_EVENTS:
                 yield "levels", said.levels
         elif said.quote != self.quote:
             self.quote = said.quote
             if said.quote:
                 yield "quote", said.quote
 
-    def _let_go(self, said: Said) -> None:
+    def _let_go(self, said: SymbolEvents) -> None:
         """Keep of a completed session's answer only what tells it from the next."""
-        if said is self.delayed and said is not NOTHING:
-            self.delayed = Said(said.source, said.as_of, b"", said.rest, b"", b"")
+        if said is self.delayed and said is not NO_EVENTS:
+            self.delayed = SymbolEvents(said.source, said.as_of, b"", said.rest, b"", b"")
 
 
 class Follower:
     """One open stream. `cursor`: it has been told of alerts up to that one. Everything here is for one event loop."""
 
-    def __init__(self, caller: Caller, asked: Sequence[Asked] | None) -> None:
+    def __init__(self, caller: Caller, asked: Sequence[RequestedSymbol] | None) -> None:
         self.caller = caller
         self.everything = asked is None
         self.slots = {each.root: Slot(each) for each in asked or ()}
         self.cursor = 0
-        self.wanted: Wanted | None = None
+        self.wanted: AlertFilter | None = None
         self.wake = asyncio.Event()
         #: Why it ends: `unauthorized`, `shutdown`, `gone`, `stalled`, `behind`; empty while it goes on.
         self.ended = ""

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from outcry.access.licences import Scope
-from outcry.answers.live_answers import Encoder
-from outcry.answers.streaming import NOTHING, Asked, Said, Wanted, said_delayed, said_live
+from outcry.answers.live_answers import LiveAnswers
+from outcry.answers.streaming import (
+    NO_EVENTS,
+    AlertFilter,
+    RequestedSymbol,
+    SymbolEvents,
+    delayed_events,
+    live_events,
+)
 from outcry.api.follower import Follower, Line, Slot
 from outcry.api.query import Query
 from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
@@ -43,9 +50,9 @@ class Lookup:
 
     def __init__(self, edge: Edge, query: Query, live: LiveSide, timeout_s: float) -> None:
         self._edge, self._query, self._live, self._timeout_s = edge, query, live, timeout_s
-        self._encoder = Encoder(live.universe)
+        self._live_answers = LiveAnswers(live.universe)
         self._lines: dict[tuple[Channel, LiveSource], Line] = {}
-        self._completed: OrderedDict[tuple[Scope, str], tuple[int, int, Said]] = OrderedDict()
+        self._completed: OrderedDict[tuple[Scope, str], tuple[int, int, SymbolEvents]] = OrderedDict()
         self._answered: OrderedDict[Scope, tuple[int, int, frozenset[str]]] = OrderedDict()
         self._board_thread = ThreadPoolExecutor(1, "outcry-board")
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, "outcry-stream")
@@ -76,13 +83,13 @@ class Lookup:
         """Whether a stream's symbols have to be looked up again."""
         return follower.looked_up != self.marker() or self._edge.clock.now_ns() >= follower.look_again_ns
 
-    async def mean(self, scope: Scope, symbols: Sequence[str]) -> list[Asked]:
+    async def mean(self, scope: Scope, symbols: Sequence[str]) -> list[RequestedSymbol]:
         """What these symbols mean. Raises `UnknownSymbol`."""
         now_ns = self._edge.clock.now_ns()
 
-        def resolve() -> list[Asked]:
+        def resolve() -> list[RequestedSymbol]:
             found = [(symbol, self._query.watch(scope, symbol, now_ns)) for symbol in symbols]
-            return [Asked(symbol, each.root, each.contract) for symbol, each in found]
+            return [RequestedSymbol(symbol, each.root, each.contract) for symbol, each in found]
 
         return await self.on_board(resolve)
 
@@ -105,7 +112,7 @@ class Lookup:
         scope = caller.scope
         if follower.everything:
             for root in await self._visible(scope, now_ns):
-                follower.slots.setdefault(root, Slot(Asked(root, root, None)))
+                follower.slots.setdefault(root, Slot(RequestedSymbol(root, root, None)))
         slots = list(follower.slots.values())
         found = await self.on_board(lambda: [self._watched(scope, slot.asked, now_ns) for slot in slots])
         if follower.ended:  # while we looked
@@ -124,10 +131,10 @@ class Lookup:
                 except UnknownSymbol:
                     if opening:
                         raise
-                    slot.delayed = NOTHING
+                    slot.delayed = NO_EVENTS
         follower.caller, follower.looked_up, follower.look_again_ns = caller, marker, again_ns
         asked = None if follower.everything else [slot.asked for slot in slots]
-        follower.wanted = Wanted(self._live.universe, scope, asked)
+        follower.wanted = AlertFilter(self._live.universe, scope, asked)
 
     async def _ask(self, lines: Sequence[Line]) -> set[Follower]:
         if not lines:
@@ -145,15 +152,15 @@ class Lookup:
                         follower.look_again_ns = 0
         return woken
 
-    def _said(self, seen: Seen, before: Said | None) -> tuple[int, Said | None]:
+    def _said(self, seen: Seen, before: SymbolEvents | None) -> tuple[int, SymbolEvents | None]:
         """In a thread."""
         version = seen.channel.version
-        found = self._encoder.live_bytes(seen)
+        found = self._live_answers.live_bytes(seen)
         if found is None:
             return version, None
         if before is not None and before.answer == found[1]:
             return found[0], before
-        return found[0], said_live(found, seen.source)
+        return found[0], live_events(found, seen.source)
 
     def _line(self, seen: Seen) -> Line:
         place = (seen.channel, seen.source)
@@ -175,7 +182,7 @@ class Lookup:
         live = {seen.channel.key.contract.root for seen in self._live.board.channels(scope)}
         return sorted(held[2] | live)
 
-    def _watched(self, scope: Scope, asked: Asked, now_ns: int) -> tuple[Seen | None, str]:
+    def _watched(self, scope: Scope, asked: RequestedSymbol, now_ns: int) -> tuple[Seen | None, str]:
         """In a thread: what answers a symbol live, or why nothing does."""
         try:
             found = self._query.watch(scope, asked.symbol, now_ns)
@@ -202,13 +209,13 @@ class Lookup:
             slot.delayed = held[2]
         return held[1]
 
-    def _newest(self, scope: Scope, symbol: str, now_ns: int) -> tuple[Said | None, int]:
+    def _newest(self, scope: Scope, symbol: str, now_ns: int) -> tuple[SymbolEvents | None, int]:
         """In a thread."""
         try:
             found = self._query.levels(scope, symbol, now_ns)
         except NoLicensedSource:
-            return NOTHING, now_ns + NANOS_PER_MINUTE  # an embargo may end
+            return NO_EVENTS, now_ns + NANOS_PER_MINUTE  # an embargo may end
         if found.answer.live:
             return None, now_ns + NANOS_PER_SECOND
         until_ns = found.fresh_until_ns
-        return said_delayed(found.answer), now_ns + NANOS_PER_MINUTE if until_ns is None else until_ns
+        return delayed_events(found.answer), now_ns + NANOS_PER_MINUTE if until_ns is None else until_ns

@@ -4,14 +4,13 @@ Rule kept: the endpoints hand over text as it came and the caller's scope, and t
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from outcry.access.licences import Scope
 from outcry.answers.alerts import AlertsAnswer, AlertsHistoryAnswer
-from outcry.answers.live_answers import Living
-from outcry.answers.query import Watched
+from outcry.answers.live_answers import QueryResult
+from outcry.answers.query import SymbolStatus
 from outcry.wire.answers import (
-    Answer,
     ContextAnswer,
     HistoryAnswer,
     LevelsAnswer,
@@ -19,27 +18,6 @@ from outcry.wire.answers import (
     SymbolsAnswer,
 )
 from outcry.wire.chart import ChartAnswer
-
-A_co = TypeVar("A_co", bound=Answer, covariant=True)
-
-
-class Found(Protocol[A_co]):
-    """An answer and the instant (ns UTC) it may go stale; None: not before the revision moves."""
-
-    @property
-    def answer(self) -> A_co:
-        """The answer."""
-        ...
-
-    @property
-    def fresh_until_ns(self) -> int | None:
-        """When to ask again."""
-        ...
-
-    @property
-    def living(self) -> Living[A_co] | None:
-        """Where the newest form of an answer is that moves by itself."""
-        ...
 
 
 class Query(Protocol):
@@ -55,37 +33,37 @@ class Query(Protocol):
         """The store's revision: while it stays, so do answers that do not go stale by themselves."""
         ...
 
-    def watch(self, scope: Scope, symbol: str, now_ns: int) -> Watched:
+    def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
         """What a symbol means, and which channel answers it live."""
         ...
 
-    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[LevelsAnswer]:
+    def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[LevelsAnswer]:
         """Key levels of one symbol."""
         ...
 
-    def symbols(self, scope: Scope, now_ns: int) -> Found[SymbolsAnswer]:
+    def symbols(self, scope: Scope, now_ns: int) -> QueryResult[SymbolsAnswer]:
         """The scan universe."""
         ...
 
-    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> Found[ProfileAnswer]:
+    def profile(self, scope: Scope, symbol: str, date: str | None, now_ns: int) -> QueryResult[ProfileAnswer]:
         """The rows of one completed session."""
         ...
 
     def history(
         self, scope: Scope, symbol: str, from_: str | None, to: str | None, now_ns: int
-    ) -> Found[HistoryAnswer]:
+    ) -> QueryResult[HistoryAnswer]:
         """The levels of past sessions."""
         ...
 
-    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> Found[ChartAnswer]:
+    def chart(self, scope: Scope, symbol: str, sessions: int | None, now_ns: int) -> QueryResult[ChartAnswer]:
         """What a market profile chart is drawn from."""
         ...
 
-    def context(self, scope: Scope, symbol: str, now_ns: int) -> Found[ContextAnswer]:
+    def context(self, scope: Scope, symbol: str, now_ns: int) -> QueryResult[ContextAnswer]:
         """Everything behind a levels answer."""
         ...
 
-    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> Found[AlertsAnswer]:
+    def alerts(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
         """Alerts of the current trade date."""
         ...
 
@@ -99,6 +77,6 @@ class Query(Protocol):
         after: int | None,
         limit: int | None,
         now_ns: int,
-    ) -> Found[AlertsHistoryAnswer]:
+    ) -> QueryResult[AlertsHistoryAnswer]:
         """Alerts of past and present."""
         ...

@@ -15,11 +15,11 @@ from outcry.access.limiter import Verdict
 from outcry.access.tiers import streams_allowed
 from outcry.answers.alerts import AlertEntry, entry
 from outcry.answers.streaming import (
-    Asked,
-    Missed,
+    AlertFilter,
+    MissedAlerts,
+    RequestedSymbol,
     Snapshot,
     State,
-    Wanted,
     alert_event,
     event,
     source_of,
@@ -179,8 +179,8 @@ class Streams:
         return [_RETRY, *told, event("snapshot", snapshot, known)]
 
     def _alerts(
-        self, scope: Scope, wanted: Wanted, last_id: int | None
-    ) -> tuple[Missed | None, list[AlertRow], int]:
+        self, scope: Scope, wanted: AlertFilter, last_id: int | None
+    ) -> tuple[MissedAlerts | None, list[AlertRow], int]:
         """In a thread: alerts since the last one seen, if there was one; today's, if that does not tell them; and
         the newest `seq` told of."""
         tail = self._hub.tail
@@ -193,7 +193,7 @@ class Streams:
         current, _ = tail.current(scope, wanted, missed.known)
         return missed, [row for row in current if row.seq not in told], missed.known
 
-    def _snapshot(self, follower: Follower, missed: Missed | None, alerts: list[AlertEntry]) -> bytes:
+    def _snapshot(self, follower: Follower, missed: MissedAlerts | None, alerts: list[AlertEntry]) -> bytes:
         levels: list[msgspec.Raw] = []
         states: list[State] = []
         for slot in follower.slots.values():
@@ -236,10 +236,10 @@ def _names(given: Mapping[str, str]) -> list[str]:
     return [symbol_of({"symbol": name}) for name in names]
 
 
-def _one_a_product(asked: Sequence[Asked]) -> list[Asked]:
+def _one_a_product(asked: Sequence[RequestedSymbol]) -> list[RequestedSymbol]:
     """Spellings of the same once; raises `InvalidParameter` for two contracts of a product, whose events could not
     be told apart."""
-    found: dict[str, Asked] = {}
+    found: dict[str, RequestedSymbol] = {}
     for each in asked:
         if found.setdefault(each.root, each).contract != each.contract:
             raise InvalidParameter("invalid_parameter.contracts", parameter="symbols")

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
-from outcry.answers.live_answers import Living, Rendered
+from outcry.answers.live_answers import LiveAnswer, Rendered
 from outcry.base.errors import StoreUnavailable
 from outcry.http.limits import Headers, written
 from outcry.http.patience import Workers
@@ -51,16 +51,16 @@ class Encoded:
 class Shown:
     """An answer that moves by itself, as sent: encoded once each time it has moved. For one event loop."""
 
-    __slots__ = ("__weakref__", "_encoded", "_rendered", "living")
+    __slots__ = ("__weakref__", "_encoded", "_rendered", "live_answer")
 
-    def __init__(self, living: Living[Answer], rendered: Rendered[Answer]) -> None:
-        self.living = living
+    def __init__(self, live_answer: LiveAnswer[Answer], rendered: Rendered[Answer]) -> None:
+        self.live_answer = live_answer
         self._rendered = rendered
         self._encoded = Encoded.of(rendered.body)
 
     def current(self) -> Encoded | None:
         """Its newest form, unless that has to be made first."""
-        rendered = self.living.current()
+        rendered = self.live_answer.current()
         return self.encoded(rendered) if rendered is not None else None
 
     def encoded(self, rendered: Rendered[Answer]) -> Encoded:
@@ -73,7 +73,7 @@ class Shown:
 class Moving(NamedTuple):
     """An answer that moves by itself, and its form just now."""
 
-    living: Living[Answer]
+    live_answer: LiveAnswer[Answer]
     rendered: Rendered[Answer]
 
 
@@ -118,9 +118,9 @@ class AnswerCache:
 
     def __init__(self, timeout_s: float) -> None:
         self._kept: OrderedDict[Hashable, Kept] = OrderedDict()
-        self._shown = WeakValueDictionary[Living[Answer], Shown]()
+        self._shown = WeakValueDictionary[LiveAnswer[Answer], Shown]()
         self._asking: dict[tuple[Hashable, int], asyncio.Future[Computed]] = {}
-        self._making: dict[Living[Answer], asyncio.Future[Rendered[Answer] | None]] = {}
+        self._making: dict[LiveAnswer[Answer], asyncio.Future[Rendered[Answer] | None]] = {}
         self._workers = Workers(THREADS, "outcry-query", timeout_s)
         self.size_bytes = 0
 
@@ -165,11 +165,11 @@ class AnswerCache:
         shown = kept.content
         if isinstance(shown, Encoded):
             return shown
-        living = shown.living
-        flight = self._making.get(living)
+        live_answer = shown.live_answer
+        flight = self._making.get(live_answer)
         if flight is None:
-            flight = self._making[living] = self._start(lambda: living.render(now_ns))
-            flight.add_done_callback(lambda done: self._made(living, done))
+            flight = self._making[live_answer] = self._start(lambda: live_answer.render(now_ns))
+            flight.add_done_callback(lambda done: self._made(live_answer, done))
         rendered = await self._workers.wait(flight)
         return shown.encoded(rendered) if rendered is not None else None
 
@@ -184,9 +184,9 @@ class AnswerCache:
         return self._workers.start(work)
 
     def _show(self, moving: Moving) -> Shown:
-        shown = self._shown.get(moving.living)
+        shown = self._shown.get(moving.live_answer)
         if shown is None:
-            shown = self._shown[moving.living] = Shown(moving.living, moving.rendered)
+            shown = self._shown[moving.live_answer] = Shown(moving.live_answer, moving.rendered)
         return shown
 
     def _land(self, place: Hashable, revision: int, flight: asyncio.Future[Computed]) -> None:
@@ -205,8 +205,8 @@ class AnswerCache:
         while self.size_bytes > _MOST_BYTES or len(self._kept) > _MOST_ENTRIES:
             self._drop(next(iter(self._kept)))
 
-    def _made(self, living: Living[Answer], flight: asyncio.Future[Rendered[Answer] | None]) -> None:
-        del self._making[living]
+    def _made(self, live_answer: LiveAnswer[Answer], flight: asyncio.Future[Rendered[Answer] | None]) -> None:
+        del self._making[live_answer]
         if not flight.cancelled():
             flight.exception()  # seen, even where everyone who waited has gone
 

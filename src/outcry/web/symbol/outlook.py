@@ -9,7 +9,7 @@ from datetime import date
 from outcry.access.licences import Scope
 from outcry.answers.query import Query
 from outcry.answers.symbol_resolver import utc_date
-from outcry.answers.value_relation import ValuePlace, tpos_around, value_place
+from outcry.answers.value_relation import ValueRelation, tpos_around, value_relation
 from outcry.market.instruments import Product, Universe
 from outcry.sessions.opening_hours import Hours, OpeningHours
 from outcry.web.number_format import instant_ns
@@ -107,10 +107,10 @@ class Outlook:
         return tpos_around(self.session.poc, self.profile.rows)
 
     @property
-    def value_place(self) -> ValuePlace | None:
+    def value_relation(self) -> ValueRelation | None:
         """Position of the value area relative to the prior session's."""
         prior, now = self.prior, self.session
-        return value_place(now.vah, now.val, prior.vah, prior.val) if prior else None
+        return value_relation(now.vah, now.val, prior.vah, prior.val) if prior else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def values_of(desk: Desk, visit: Visit, looked: Looked, found: Gathered) -> dict
 
 
 def _head(outlook: Outlook, pen: Pen) -> dict[str, Any]:
-    words, session, place = pen.clock.words, outlook.session, outlook.value_place
+    words, session, place = pen.clock.words, outlook.session, outlook.value_relation
     return {
         "clock": session_clock(outlook, pen),
         "day_type": phrases.named(phrases.DAY_TYPES, session.day_type, words),
