@@ -64,7 +64,7 @@ from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
 from outcry.live.model import StreamKey
 from outcry.live.recorder import say_nothing
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.market.instruments import Contract
 from outcry.trades.feed import CaughtUp, Event, Trades
 from outcry.trades.push_format import Origin, Push, write_push
@@ -278,7 +278,7 @@ def _engine(house: House, log: JetStreamLog) -> Engine:
     archive = Archive(lambda: house.importer, house.reference.calendar.session_at)
     stores = Stores(log, _NoSnapshots(), house.alerts, house.store, archive)
     market = Market(house.reference.universe, house.reference.calendar, house.clock, house.licences.of_user)
-    return Engine(stores, market, house.board, _say)
+    return Engine(stores, market, house.registry, _say)
 
 
 async def _filled(engine: Engine, house: House, count: int) -> tuple[float, int, int]:
@@ -366,7 +366,7 @@ async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
     reference = load_reference()
     market = carrying.Market(reference.universe, reference.calendar, _Closing())
     with TemporaryDirectory(prefix="outcry-bench-") as place, own_spool(Path(place)) as spool:
-        streams = CarriedStreams(spool, Owners(calls), market, Board(), lambda: False, say_nothing)
+        streams = CarriedStreams(spool, Owners(calls), market, Registry(), lambda: False, say_nothing)
         streams.attach(0, feed)
         await streams.run()
 

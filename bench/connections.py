@@ -142,7 +142,7 @@ async def _measured(
     nowhere = {name: f"{scheme}127.0.0.1:{port}" for name, scheme in _PLACES[other].items()}
     engine, parts = _parts(house, clock, {vendor: said["places"], other: nowhere})
     supervisor = Supervisor(engine, parts)
-    connections = BrokerConnections(parts, supervisor, house.board)
+    connections = BrokerConnections(parts, supervisor, house.registry)
     watch = Watch(clock)
     await engine.start()
     await supervisor.start()
@@ -196,7 +196,7 @@ def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tup
     )  # fmt: skip
     archive = Archive(lambda: house.importer, reference.calendar.session_at)
     stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
-    engine = Engine(stores, market, house.board, _tell)
+    engine = Engine(stores, market, house.registry, _tell)
     store = SqlConnectionStore(house.database)
     return engine, Parts(store, house.vault, adapters(), reference.universe, clock, places)
 

@@ -139,7 +139,7 @@ def _figures(
     yield Figure("processor time of the service, polled meanwhile", 100 * share, "%", more)
     yield from _disk(folder)
     yield from _late("handed over after it was due", events[:, 1], events[:, 2] - events[:, 1])
-    yield from _late("handed over → applied, on the board", events[:, 1], events[:, 3] - events[:, 2])
+    yield from _late("handed over → applied, in the registry", events[:, 1], events[:, 3] - events[:, 2])
     asked: Longs = notes["asked"]
     yield from _late("handed over → answered, asked in process", asked[:, 0], asked[:, 1] - asked[:, 0])
     names = list(notes["names"])
@@ -160,7 +160,9 @@ def _figures(
             waited.append((fired_ns, posted_ns - int(mine[place, 2])))
     fired = np.array(waited, np.int64).reshape(-1, 2)
     more = f"{len(fired)} alerts"
-    yield from _late("handed over → its alert recorded, on the board", fired[:, 0], fired[:, 1], 10.0, more)
+    yield from _late(
+        "handed over → its alert recorded, in the registry", fired[:, 0], fired[:, 1], 10.0, more
+    )
 
 
 def _settled(events: Longs, zero_ns: int) -> Longs:

@@ -1,4 +1,4 @@
-"""The live engine: trades a second through feed, log, fold and board; then how late an answer is, and a week's memory.
+"""The live engine: trades a second through feed, log, fold and registry; the delay of answers; a week's memory.
 
 What is timed is the engine as it serves: a log on disk, alerts recorded in the database, snapshots and syncs going on.
 Beside it, with the same rows: a loop that only decodes and writes them to files, and the core's fold alone.
@@ -132,7 +132,7 @@ async def _played(
     await gate.all_there.wait()
     await engine.drained()
     log = house.settings.folder / "live"
-    before, alerts = _size(log), house.board.alert_seq
+    before, alerts = _size(log), house.registry.alert_seq
     around()
     began, used = perf_counter(), process_time()
     gate.opened.set()
@@ -151,7 +151,7 @@ async def _played(
     logged = _size(log) - before
     await engine.stop()
     count = len(FEEDS) * sent(list(rows.values()))
-    return Played(count, wall_s, cpu_s, logged, house.board.alert_seq - alerts, openings)
+    return Played(count, wall_s, cpu_s, logged, house.registry.alert_seq - alerts, openings)
 
 
 def _size(folder: Path) -> int:

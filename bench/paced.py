@@ -22,7 +22,7 @@ from outcry.trades.records import Quality, Rows
 BASE_NS = 1_715_788_860 * NANOS_PER_SECOND
 _SOON_NS = NANOS_PER_SECOND // 2
 
-#: What became of a feed's event due at an instant: handed over; taken, applied, on the board (ns, monotonic).
+#: What became of a feed's event due at an instant: handed over; taken, applied, in the registry (ns, monotonic).
 Noted = Callable[[str, Contract, int, int, int], None]
 
 

@@ -64,10 +64,10 @@ class Notes:
             self.asked.append((sent_ns, monotonic_ns()))
 
     def alerted(self) -> None:
-        """Alerts are on the board."""
+        """Alerts are in the registry."""
         assert self.house is not None
         posted_ns = monotonic_ns()
-        rows, _ = self.house.board.alerts_after(self._seq)
+        rows, _ = self.house.registry.alerts_after(self._seq)
         self._seq = rows[-1].seq if rows else self._seq
         for row in rows:
             number = self._numbers.get(f"{row.feed}/{row.symbol}")
@@ -98,7 +98,7 @@ def main() -> None:
             uvloop.run(_drained(feeds, task.bare))
         else:
             notes.house = house
-            house.board.on_alerts(notes.alerted)
+            house.registry.on_alerts(notes.alerted)
             serve(
                 house.application([(0, feed) for feed in feeds]),
                 Binding(port=0),

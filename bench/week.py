@@ -119,7 +119,9 @@ async def _played(house: House, days: int, roots: Sequence[str]) -> None:
         house.store,
         Archive(lambda: house.importer, house.reference.calendar.session_at),
     )
-    engine = Engine(stores, Market(universe, calendar, clock, house.licences.of_user), house.board, rush=RUSH)
+    engine = Engine(
+        stores, Market(universe, calendar, clock, house.licences.of_user), house.registry, rush=RUSH
+    )
     said: list[str] = []
 
     def tell(event: str, **details: object) -> None:

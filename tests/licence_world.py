@@ -34,7 +34,7 @@ from tests.live_views import (
 
 from outcry.access.model import GrantRow, KeyRow
 from outcry.live.model import AlertRow
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract
 from outcry.market.ladder import Bracket, Ladder
@@ -97,7 +97,7 @@ class Live:
         self.shown.view = None if standing == "no_trades" else _view(self.root, self.price)
         self.shown.channel.version += 1
         if standing in {"live", "no_trades"}:
-            self.shown.board.stand(self.shown.channel, LIVE)
+            self.shown.registry.stand(self.shown.channel, LIVE)
         else:
             self.shown.stop(standing)
 
@@ -107,7 +107,7 @@ class World:
     """Everything there is, and what of it each key may see. `now_ns` moves."""
 
     accounts: MemoryAccounts = field(default_factory=MemoryAccounts)
-    board: Board = field(default_factory=Board)
+    registry: Registry = field(default_factory=Registry)
     recordings: list[Recording] = field(default_factory=list)
     feeds: list[Live] = field(default_factory=list)
     archive: MemoryAlerts = field(default_factory=MemoryAlerts)
@@ -139,15 +139,15 @@ class World:
             seq, owner=owner, feed=name, contract=contract.key, symbol=root, price_e9=price * 10**9,
             key=f"{name}:{seq}", params={"vah": price * 10**9, "tolTicks": 2},
         )  # fmt: skip
-        made = Live(owner, root, price, standing, row, Shown(self.board, owner, contract, name))
+        made = Live(owner, root, price, standing, row, Shown(self.registry, owner, contract, name))
         self.archive.rows.append(row)
-        self.board.post([row])
+        self.registry.post([row])
         self.feeds.append(made)
         made.stand(standing)
         return made
 
     def disconnect(self, feed: Live) -> None:
-        self.board.drop(feed.shown.channel.key)
+        self.registry.drop(feed.shown.channel.key)
         self.feeds.remove(feed)
 
     def grant(self, grantee: str, scope: Any, roots: Sequence[str], hours: int, first: date | None) -> int:

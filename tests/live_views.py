@@ -12,7 +12,7 @@ from typing import Any
 from outcry.access.licences import Grant, Scope
 from outcry.answers.query import Query
 from outcry.live.model import AlertRow, StreamKey
-from outcry.live.registry import Board, Channel, Standing
+from outcry.live.registry import Channel, Registry, Standing
 from outcry.market.alerts.machine import AlertType
 from outcry.market.bias import Bias, BiasReading, Votes
 from outcry.market.calendar import SessionKind
@@ -97,17 +97,17 @@ def eth(view: LiveView = VIEW) -> LiveView:
 
 
 class Shown:
-    """A channel on a board, and the view it shows; counts how often that was worked out."""
+    """A channel in a registry, and the view it shows; counts how often that was worked out."""
 
     def __init__(
-        self, board: Board, owner: int = 0, contract: Contract = ESH26, feed: str = "demo",
+        self, registry: Registry, owner: int = 0, contract: Contract = ESH26, feed: str = "demo",
         view: LiveView | None = VIEW, *, invented: bool = False, standing: Standing = LIVE,
     ) -> None:  # fmt: skip
-        self.view, self.peeks, self.board = view, 0, board
+        self.view, self.peeks, self.registry = view, 0, registry
         self.channel = Channel(StreamKey(owner, feed, contract), invented=invented, peek=self._peek)
         self.channel.version = 1
-        board.put(self.channel)
-        board.stand(self.channel, standing)
+        registry.put(self.channel)
+        registry.stand(self.channel, standing)
 
     def _peek(self) -> LiveView | None:
         self.peeks += 1
@@ -120,7 +120,7 @@ class Shown:
         self.channel.version += 1
 
     def stop(self, reason: str) -> None:
-        self.board.stand(self.channel, replace(LIVE, live=False, reason=reason))
+        self.registry.stand(self.channel, replace(LIVE, live=False, reason=reason))
 
 
 def alert_row(seq: int, **more: Any) -> AlertRow:
@@ -180,10 +180,10 @@ class MemorySessions:
         return sorted({row.root for row in self.rows if row.owner in owners})
 
 
-def query(board: Board, store: Any = None, alerts: Any = None) -> Query:
-    """The query service over a board, one completed session of the operator's, and alerts of the past."""
+def query(registry: Registry, store: Any = None, alerts: Any = None) -> Query:
+    """The query service over a registry, one completed session of the operator's, and alerts of the past."""
     kept: Any = store or MemorySessions(0)
-    return Query(kept, REFERENCE.universe, REFERENCE.calendar, board, alerts)
+    return Query(kept, REFERENCE.universe, REFERENCE.calendar, registry, alerts)
 
 
 def completed(owner: int, source: str) -> SessionRow:

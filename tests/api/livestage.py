@@ -19,7 +19,7 @@ from outcry.answers.query import SymbolStatus
 from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
 from outcry.live.model import AlertRow, StreamKey
-from outcry.live.registry import Board, Channel, Standing
+from outcry.live.registry import Channel, Registry, Standing
 from outcry.market.alerts.machine import AlertType
 from outcry.market.calendar import SessionKind
 from outcry.market.instruments import Contract, Universe, UnknownName
@@ -36,18 +36,18 @@ AT_NS = 1_767_366_245_000_000_000
 class Feed:
     """One channel: its price, its developing POC, and how long its list of naked POCs is."""
 
-    def __init__(self, board: Board, owner: int, root: str, feed: str = "demo") -> None:
+    def __init__(self, registry: Registry, owner: int, root: str, feed: str = "demo") -> None:
         contract = Contract(root, 2026, 3)
         self.channel = Channel(StreamKey(owner, feed, contract), invented=True, peek=lambda: None)
         self.price, self.poc, self.at_ms, self.pocs = 6900.0, 6890.0, 0, 1
         for source in ("personal", "shared"):
             self.channel.kept["levels", source] = _Answers(self, source)
-        self._board = board
-        board.put(self.channel)
+        self._registry = registry
+        registry.put(self.channel)
         self.stand(LIVE)
 
     def stand(self, standing: Standing) -> None:
-        self._board.stand(self.channel, standing)
+        self._registry.stand(self.channel, standing)
 
     def move(self, *, price: float | None = None, poc: float | None = None) -> None:
         """A trade: the price is that, and the profile perhaps another."""
@@ -83,11 +83,11 @@ class _Answers:
 
 
 class BoardQuery(FakeQuery):
-    """Answers live from a board, else `delayed` of ES and CL; knows the whole universe."""
+    """Answers live from a registry, else `delayed` of ES and CL; knows the whole universe."""
 
-    def __init__(self, accounts: MemoryAccounts, board: Board, universe: Universe = UNIVERSE) -> None:
+    def __init__(self, accounts: MemoryAccounts, registry: Registry, universe: Universe = UNIVERSE) -> None:
         super().__init__(accounts)
-        self._board, self._universe = board, universe
+        self._registry, self._universe = registry, universe
         self.completed = {"ES", "CL"}
 
     def watch(self, scope: Scope, symbol: str, now_ns: int) -> SymbolStatus:
@@ -96,8 +96,8 @@ class BoardQuery(FakeQuery):
         except UnknownName as problem:
             raise UnknownSymbol("unknown_symbol", symbol=symbol, suggestions=[]) from problem
         root, contract = meant.product.root, meant.contract
-        seen = self._board.find(scope, root, contract)
-        reasons = [seen.channel.standing.reason for seen in self._board.channels(scope, root)]
+        seen = self._registry.find(scope, root, contract)
+        reasons = [seen.channel.standing.reason for seen in self._registry.channels(scope, root)]
         return SymbolStatus(root, contract, seen, "live" if seen else (reasons or ["no_connection"])[0])
 
     def levels(self, scope: Scope, symbol: str | None, now_ns: int) -> Any:
@@ -140,21 +140,21 @@ class Archive:
 
 
 class Market:
-    """A board, a stage around it, and a hand that moves both."""
+    """A registry, a stage around it, and a hand that moves both."""
 
     def __init__(self, parts: dict[str, Any] | None = None, **options: Any) -> None:
-        self.board = Board()
+        self.registry = Registry()
         self.archive = Archive()
         self.stage: Stage = build_stage(
-            lambda accounts: BoardQuery(accounts, self.board),
-            self.board,
+            lambda accounts: BoardQuery(accounts, self.registry),
+            self.registry,
             {"universe": UNIVERSE, "alerts": self.archive} | (parts or {}),
             **options,
         )
         self._lock = threading.Lock()
 
     def feed(self, root: str, owner: int = 0, feed: str = "demo") -> Feed:
-        return Feed(self.board, owner, root, feed)
+        return Feed(self.registry, owner, root, feed)
 
     def grant(self, *roots: str) -> int:
         """Let everyone see the operator's live feed of these products."""
@@ -165,7 +165,7 @@ class Market:
         with self._lock:
             row = make_alert(root, self.archive.last_seq() + 1, owner, feed, **more)
             self.archive.rows.append(row)
-            self.board.post([row])
+            self.registry.post([row])
         return row
 
     def ear(self, key: str | None, path: str = "/api/stream", **headers: str) -> "Ear":

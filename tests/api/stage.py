@@ -22,7 +22,7 @@ from outcry.api.examples import ANSWERS
 from outcry.base.errors import NoLicensedSource, NotFound, UnknownSymbol
 from outcry.database.errors import StoreBusy
 from outcry.http.server import Binding, build_server
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.wire.answers import Answer, HistoryAnswer, LevelsAnswer, ProfileAnswer
 
 SECOND = 1_000_000_000
@@ -271,7 +271,7 @@ class Got:
 
 def build_stage(
     make_query: Callable[[MemoryAccounts], Any] = FakeQuery,
-    board: Board | None = None,
+    registry: Registry | None = None,
     parts: dict[str, Any] | None = None,
     **options: Any,
 ) -> Stage:
@@ -280,7 +280,9 @@ def build_stage(
     query = make_query(accounts)
     keys = KeyRing(accounts, SERVER_SECRET, clock)
     limiter = SlidingLog(steady.now_ns)
-    services = Services(query, keys, Licences(accounts), limiter, clock, board or Board(), **parts or {})
+    services = Services(
+        query, keys, Licences(accounts), limiter, clock, registry or Registry(), **parts or {}
+    )
     return Stage(create_app(services, Options(log=log, **options)), accounts, query, keys, clock, log, steady)
 
 

@@ -18,7 +18,7 @@ from tests.within import seconds_until
 
 from outcry.access.model import GrantRow
 from outcry.answers.query import Query
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 
 LEVELS = "/api/levels?symbol=ES"
 PAUSE_S = 0.01  # five times as long as an answer may be old
@@ -36,18 +36,18 @@ class Sessions(MemorySessions):
 
 
 class Market:
-    """A stage with a board, on which the operator's feed is granted to everyone."""
+    """A stage with a registry, on which the operator's feed is granted to everyone."""
 
     def __init__(self, **options: Any) -> None:
-        self.board, self.alerts = Board(), MemoryAlerts()
+        self.registry, self.alerts = Registry(), MemoryAlerts()
         self.queries: list[Query] = []
 
         def make(accounts: MemoryAccounts) -> Query:
             sessions: Any = Sessions(accounts)
             kept: Any = self.alerts
-            return Query(sessions, REFERENCE.universe, REFERENCE.calendar, self.board, kept)
+            return Query(sessions, REFERENCE.universe, REFERENCE.calendar, self.registry, kept)
 
-        self.stage: Stage = build_stage(make, self.board, **options)
+        self.stage: Stage = build_stage(make, self.registry, **options)
         self.stage.clock.at_ns = START_NS + 4 * 86_400 * 10**9  # Tuesday 2026-01-06
         for scope in ("completed", "live"):
             self.stage.accounts.add_grant(GrantRow(0, "everyone", scope, (), None, None, 0, None), 0)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def price(response: bytes) -> float:
 
 
 def test_the_next_request_sees_the_trade(market: Market) -> None:
-    shown, key = Shown(market.board), market.key()
+    shown, key = Shown(market.registry), market.key()
     assert (market.levels(key)["live"], market.levels(key)["lastPrice"]) == (True, 6913.0)
     for ticks in range(27653, 27663):
         shown.trade(ticks)
@@ -96,7 +96,7 @@ def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -
     with Wire(market.stage) as wire:
         for _ in range(2):
             assert b'"dataSource":"delayed"' in wire.ask(plain(key))
-        shown = Shown(market.board)
+        shown = Shown(market.registry)
         for _ in range(5):
             assert b'"dataSource":"shared"' in wire.ask(plain(key))
             assert b'"dataSource":"shared"' in wire.ask(plain(key))
@@ -104,24 +104,24 @@ def test_a_feed_that_comes_or_stops_changes_the_answer_at_once(market: Market) -
             gone = wire.ask(plain(key))
             assert b'"dataSource":"delayed"' in gone
             assert b'"lastPrice":null' in gone
-            market.board.stand(shown.channel, LIVE)
-        market.board.drop(shown.channel.key)
+            market.registry.stand(shown.channel, LIVE)
+        market.registry.drop(shown.channel.key)
         assert b'"dataSource":"delayed"' in wire.ask(plain(key))
 
 
 def test_symbols_and_context_follow_at_once_too(market: Market) -> None:
-    shown, key = Shown(market.board), market.key()
+    shown, key = Shown(market.registry), market.key()
     for path, live in (("/api/symbols", b'"live":true'), ("/api/context?symbol=ES", b'"state":"live"')):
         assert live in market.stage.get(path, key).body
         shown.stop("catching_up")
         got = market.stage.get(path, key).body
         assert live not in got
         assert b'"catching_up"' in got
-        market.board.stand(shown.channel, LIVE)
+        market.registry.stand(shown.channel, LIVE)
 
 
 def test_tags_tell_versions_apart(market: Market) -> None:
-    shown, key = Shown(market.board), market.key()
+    shown, key = Shown(market.registry), market.key()
     tag = market.stage.get(LEVELS, key).headers["etag"]
     assert market.stage.get(LEVELS, key, headers={"If-None-Match": tag}).status == 304
     shown.trade(27000)
@@ -131,7 +131,7 @@ def test_tags_tell_versions_apart(market: Market) -> None:
 
 
 def test_a_view_that_ends_before_anyone_was_told_is_answered_by_the_past(market: Market) -> None:
-    shown, key = Shown(market.board), market.key()
+    shown, key = Shown(market.registry), market.key()
     with Wire(market.stage) as wire:
         for _ in range(3):
             assert b'"live":true' in wire.ask(plain(key))
@@ -143,7 +143,7 @@ def test_a_view_that_ends_before_anyone_was_told_is_answered_by_the_past(market:
 
 
 def test_a_grant_taken_back_ends_the_live_answer_within_a_second(market: Market) -> None:
-    Shown(market.board)
+    Shown(market.registry)
     key = market.key()
     with Wire(market.stage) as wire:
         assert b'"dataSource":"shared"' in wire.ask(plain(key))
@@ -160,7 +160,7 @@ def test_a_grant_taken_back_ends_the_live_answer_within_a_second(market: Market)
 
 
 def test_a_version_is_made_once_however_many_ask(market: Market) -> None:
-    shown = Shown(market.board)
+    shown = Shown(market.registry)
     keys = [market.key(f"user{number}") for number in range(20)]
     for ticks in (27652, 27653, 27654):
         shown.trade(ticks)
@@ -175,7 +175,7 @@ def test_the_fast_path_gives_the_newest_form_whoever_it_was_made_for(
     market: Market, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ann's request is known. After each trade it is Bob who has the answer made; Ann gets it from memory."""
-    shown = Shown(market.board)
+    shown = Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
     served_hot: list[bool] = []
     serve = market.stage.app.hot.serve
@@ -204,8 +204,8 @@ def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
     answers: dict[bool, list[bytes]] = {}
     for fastpath in (True, False):
         with open_market(fastpath=fastpath) as market, Wire(market.stage) as wire:
-            shown = Shown(market.board)
-            market.board.post([alert_row(1)])
+            shown = Shown(market.registry)
+            market.registry.post([alert_row(1)])
             request = plain(market.stage.key(tier), path)  # type: ignore[arg-type]
             said: list[bytes] = []
             for ticks in (27652, 27653, 27654):
@@ -219,12 +219,12 @@ def test_byte_for_byte_what_the_application_sends(path: str, tier: str) -> None:
 
 
 def test_ones_own_live_answer_is_never_anothers(market: Market) -> None:
-    Shown(market.board)
+    Shown(market.registry)
     ann, bob = market.key("ann"), market.key("bob")
     with Wire(market.stage) as wire:
         for _ in range(3):
             assert price(wire.ask(plain(ann))) == price(wire.ask(plain(bob))) == 6913.0
-        own = Shown(market.board, owner=1, feed="hers", view=replace(VIEW, last_ticks=27000))
+        own = Shown(market.registry, owner=1, feed="hers", view=replace(VIEW, last_ticks=27000))
         for ticks in (27001, 27002, 27003):
             own.trade(ticks)
             time.sleep(PAUSE_S)
@@ -238,7 +238,7 @@ def test_ones_own_live_answer_is_never_anothers(market: Market) -> None:
 
 def test_prices_never_go_back_under_load(market: Market) -> None:
     """A feed trades a thousand times a second while four clients ask without pause: each sees it only go up."""
-    shown, key = Shown(market.board), market.key()
+    shown, key = Shown(market.registry), market.key()
     ended = threading.Event()
     wrong: list[tuple[float, float]] = []
     asked: list[int] = []
@@ -272,7 +272,7 @@ def test_prices_never_go_back_under_load(market: Market) -> None:
 
 def test_a_feed_that_hangs_is_a_502_and_holds_up_nobody_else() -> None:
     with open_market(query_timeout_s=0.2) as market:
-        shown, key = Shown(market.board), market.key()
+        shown, key = Shown(market.registry), market.key()
         gate = threading.Event()
 
         def hang() -> Any:
@@ -291,7 +291,7 @@ def test_a_feed_that_hangs_is_a_502_and_holds_up_nobody_else() -> None:
 
 
 def test_an_alert_is_there_as_soon_as_it_is_posted(market: Market) -> None:
-    Shown(market.board)
+    Shown(market.registry)
     key = market.key()
     with Wire(market.stage) as wire:
         request = plain(key, "/api/alerts?symbol=ES")
@@ -299,14 +299,14 @@ def test_an_alert_is_there_as_soon_as_it_is_posted(market: Market) -> None:
             body = json.loads(wire.ask(request).partition(b"\r\n\r\n")[2])
             assert list(body) == ["updatedAt", "count", "alerts"]
             assert (body["count"], len(body["alerts"])) == (count, count)
-            market.board.post([alert_row(count + 1)])
+            market.registry.post([alert_row(count + 1)])
             time.sleep(PAUSE_S)
     assert list(body["alerts"][0]) == ["symbol", "type", "severity", "price", "ref", "message"]
 
 
 def test_an_unknown_symbol_has_no_alerts(market: Market) -> None:
-    Shown(market.board)
-    market.board.post([alert_row(1)])
+    Shown(market.registry)
+    market.registry.post([alert_row(1)])
     for symbol in ("ZZZ", "E%00S", "A" * 3000, "%F0%9F%8C%B5"):
         got = market.stage.get(f"/api/alerts?symbol={symbol}", market.key())
         assert (got.status, json.loads(got.body)["count"]) == (200, 0)
@@ -314,8 +314,8 @@ def test_an_unknown_symbol_has_no_alerts(market: Market) -> None:
 
 
 def test_a_key_without_a_live_feed_gets_an_empty_list(market: Market) -> None:
-    Shown(market.board, owner=7, feed="his")
-    market.board.post([alert_row(1, owner=7, feed="his")])
+    Shown(market.registry, owner=7, feed="his")
+    market.registry.post([alert_row(1, owner=7, feed="his")])
     assert json.loads(market.stage.get("/api/alerts", market.key()).body)["alerts"] == []
 
 

@@ -295,8 +295,8 @@ def test_random_disconnects_lose_and_repeat_nothing(market: Market) -> None:
     assert told == wanted
 
 
-def test_what_the_board_forgot_is_told_from_the_store() -> None:
-    """A service that has just started: its board holds alert 8 only, 1 to 7 are in the store; 4 is another's."""
+def test_what_the_registry_forgot_is_told_from_the_store() -> None:
+    """A service that has just started: its registry holds alert 8 only, 1 to 7 are in the store; 4 is another's."""
     market = Market()
     market.grant("ES")
     market.feed("ES")
@@ -312,7 +312,7 @@ def test_what_the_board_forgot_is_told_from_the_store() -> None:
     ]
 
 
-def test_a_board_without_any_alert_asks_the_store_too() -> None:
+def test_a_registry_without_any_alert_asks_the_store_too() -> None:
     market = Market()
     market.grant("ES")
     market.feed("ES")
@@ -332,7 +332,7 @@ def test_of_too_many_the_newest_thousand_are_told(stored: bool) -> None:
     market.feed("ES")
     rows = [make_alert("ES", seq) for seq in range(1, 1206)]
     market.archive.rows += rows
-    market.board.post(rows[1000:] if stored else rows)
+    market.registry.post(rows[1000:] if stored else rows)
     with served(market.stage), market.ear(market.stage.key(), Last_Event_ID="0") as ear:
         told = [ear.next() for _ in range(1001)]
     assert [event.seq for event in told[:1000]] == list(range(206, 1206))

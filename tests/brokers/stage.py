@@ -337,7 +337,7 @@ def _stage(
     archive = Archive(lambda: house.importer, reference.calendar.session_at)
     stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
     engine = Engine(
-        stores, market, house.board, lambda event, **details: told.append(f"{event} {details}"), rush=RUSH
+        stores, market, house.registry, lambda event, **details: told.append(f"{event} {details}"), rush=RUSH
     )
     broker = peer.adapter.broker.id
     parts = Parts(
@@ -345,7 +345,7 @@ def _stage(
         clock, {broker: peer.places}, Rules(local=True), RUSH,
     )  # fmt: skip
     supervisor = Supervisor(engine, parts)
-    connections = BrokerConnections(parts, supervisor, house.board)
+    connections = BrokerConnections(parts, supervisor, house.registry)
     user = house.store.ensure_user("ann@example.com", clock.now_ns())
     return Stage(house, peer, clock, engine, connections, user, told, tapes), supervisor
 

@@ -172,7 +172,7 @@ def test_other_products_are_brought_and_those_given_up_are_not(tmp_path: Path) -
         key = f"{stage.user}/memory/{Contract('NQ', 2026, 12).key}"
         await stage.until(lambda: key in stage.engine._streams, "NQ followed")
         await stage.until_phase(LIVE)
-        shown = {channel.channel.key.contract.root for channel in stage.house.board.channels(stage.scope)}
+        shown = {channel.channel.key.contract.root for channel in stage.house.registry.channels(stage.scope)}
         assert shown == {"NQ"}
 
     run(tmp_path, work)

@@ -241,7 +241,7 @@ class FeedsProcess:
         self.spool = self._held.enter_context(own_spool(spools, 1 << 30))
         self.streams = CarriedStreams(
             self.spool, Owners(calls), Traded(house.reference.universe, house.reference.calendar, house.clock),
-            house.board, lambda: True, lambda event, **details: told.append(f"{event} {details}"), rush,
+            house.registry, lambda: True, lambda event, **details: told.append(f"{event} {details}"), rush,
         )  # fmt: skip
         self.supervisor = Supervisor(self.streams, parts, several=True)
         self._tasks: list[asyncio.Task[None]] = []
@@ -298,7 +298,7 @@ class Cluster(brokers.Stage):
         self.engine = Engine(
             stores,
             market,
-            house.board,
+            house.registry,
             lambda event, **details: self.told.append(f"{event} {details}"),
             rush=RUSH,
         )
@@ -350,7 +350,7 @@ async def clustered(folder: Path, peer: PunctualPeer | None = None, urls: str = 
         stage.urls = urls
         stage.web = await stage.calls()
         web = DistantConnections(stage.web)  # type: ignore[arg-type]
-        stage.connections = BrokerConnections(stage.parts, web, house.board)  # type: ignore[arg-type]
+        stage.connections = BrokerConnections(stage.parts, web, house.registry)  # type: ignore[arg-type]
         await stage.begin_engine()
         for _ in range(2):
             await stage.begin_feeds()

@@ -147,7 +147,7 @@ def test_what_a_person_does_on_a_page_reaches_the_process_that_runs_the_connecti
         stage.connect(["ES"])
         await stage.until_phase(LIVE)
         assert stage.connections.choose(stage.user, stage.id, ["NQ"], "other")
-        shown = stage.house.board
+        shown = stage.house.registry
         await stage.until(
             lambda: [key.contract for key in shown.keys(stage.user)] == [NQ], "NQ alone is shown"
         )
@@ -209,9 +209,9 @@ def test_a_contract_that_is_gone_while_nobody_ran_the_connection_is_retired_by_w
         await victim.kill()
         assert stage.connections.disconnect(stage.user, stage.id, stage.clock.now_ns())
         stage.id = 0
-        assert len(stage.house.board.keys(stage.user)) == 2
+        assert len(stage.house.registry.keys(stage.user)) == 2
         await stage.hand.give(stage.feeds[0].seat)
-        await stage.until(lambda: not stage.house.board.keys(stage.user), "nothing is shown")
+        await stage.until(lambda: not stage.house.registry.keys(stage.user), "nothing is shown")
 
     run(tmp_path, work)
 

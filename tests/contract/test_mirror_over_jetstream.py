@@ -20,7 +20,7 @@ from outcry.cluster.nats.link import Link
 from outcry.cluster.replica import Mirror
 from outcry.cluster.state_publisher import Publisher
 from outcry.live.recorder import say_nothing
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 
 
 @asynccontextmanager
@@ -29,22 +29,22 @@ async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[N
     async with Link(server.urls, say_nothing) as link:
         await within(link.up(), 60)
         latest, calls = JetStreamLatest(link), NatsCalls(link, say_nothing)
-        out = Publisher(staged.board, staged.engine.runners, staged.log, latest, calls, name)
+        out = Publisher(staged.registry, staged.engine.runners, staged.log, latest, calls, name)
         await out.take_up(PARTITION)
         async with running(out.run()):
             for runner in staged.engine.runners.values():
-                staged.board.put(runner.channel)
+                staged.registry.put(runner.channel)
             yield
 
 
 @asynccontextmanager
-async def answering(server: JetStream) -> AsyncIterator[Board]:
-    """The board of a process that answers."""
-    board = Board()
+async def answering(server: JetStream) -> AsyncIterator[Registry]:
+    """The registry of a process that answers."""
+    registry = Registry()
     async with Link(server.urls, say_nothing) as link:
         calls = NatsCalls(link, say_nothing)
-        async with running(Mirror(board, JetStreamLatest(link), calls, key_of, Clock(OPEN)).run()):
-            yield board
+        async with running(Mirror(registry, JetStreamLatest(link), calls, key_of, Clock(OPEN)).run()):
+            yield registry
 
 
 def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_know(
@@ -52,11 +52,11 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
 ) -> None:
     server = jetstream
 
-    def reason(board: Board) -> str:
-        return "".join(channel.standing.reason for channel in every(board))
+    def reason(registry: Registry) -> str:
+        return "".join(channel.standing.reason for channel in every(registry))
 
-    def last_ticks(board: Board) -> int:
-        (channel,) = every(board)
+    def last_ticks(registry: Registry) -> int:
+        (channel,) = every(registry)
         view = channel.view()
         return view.last_ticks if view else 0
 
@@ -73,29 +73,29 @@ def test_a_mirror_shows_what_runs_elsewhere_and_never_as_live_what_it_cannot_kno
                     yield Trades(rows((OPEN + n + 2, 22_100 + n, 1)))
 
         staged.engine.attach(0, Feed([]))
-        await until(lambda: reason(staged.board) == "no_prior", "the stream runs")
-        async with answering(server) as board:
+        await until(lambda: reason(staged.registry) == "no_prior", "the stream runs")
+        async with answering(server) as registry:
             async with engine(server, staged, "one"):
-                await until(lambda: reason(board) == "no_prior", "it is shown elsewhere")
-                assert last_ticks(board) == 22_004
+                await until(lambda: reason(registry) == "no_prior", "it is shown elsewhere")
+                assert last_ticks(registry) == 22_004
 
                 server.kill(0)
-                await until(lambda: reason(board) == "stale_link", "it is not believed without the bus", 6)
+                await until(lambda: reason(registry) == "stale_link", "it is not believed without the bus", 6)
                 more.set()
-                await until(lambda: last_ticks(staged.board) == 22_100, "it traded meanwhile")
-                assert last_ticks(board) == 22_004
+                await until(lambda: last_ticks(staged.registry) == 22_100, "it traded meanwhile")
+                assert last_ticks(registry) == 22_004
                 server.start(0)
                 await asyncio.to_thread(server.ready)
-                await until(lambda: last_ticks(board) == 22_100, "what was traded is shown", 10)
-                await until(lambda: reason(board) == "no_prior", "it is believed again", 3)
+                await until(lambda: last_ticks(registry) == 22_100, "what was traded is shown", 10)
+                await until(lambda: reason(registry) == "no_prior", "it is believed again", 3)
 
-            await until(lambda: reason(board) == "stale_link", "it is not believed without its engine", 6)
+            await until(lambda: reason(registry) == "stale_link", "it is not believed without its engine", 6)
             staged.engine.runners[KEY.text].channel.taken_at = 10**6
             async with engine(server, staged, "two"), answering(server) as late:
-                await until(lambda: reason(board) == "no_prior", "whoever took it up is believed", 3)
+                await until(lambda: reason(registry) == "no_prior", "whoever took it up is believed", 3)
                 await until(lambda: reason(late) == "no_prior", "and by a process that begins", 3)
                 more.set()
-                await until(lambda: last_ticks(board) == last_ticks(late) == 22_101, "it goes on")
+                await until(lambda: last_ticks(registry) == last_ticks(late) == 22_101, "it goes on")
 
     with open_house(Settings(data=str(tmp_path / "data"))) as house:
         run(house, work)

@@ -118,7 +118,7 @@ def engine_of(house: House, tell: Callable[..., object], rush: float = RUSH) -> 
     )
     universe, calendar = house.reference.universe, house.reference.calendar
     market = Market(universe, calendar, house.clock, lambda user: resolve(user, 0, "free", ()))
-    return Engine(stores, market, house.board, tell, rush=rush)
+    return Engine(stores, market, house.registry, tell, rush=rush)
 
 
 def feed_of(piece: Piece, house: House, batch_rows: int, step_ns: int = NANOS_PER_MINUTE) -> ReplayFeed:
@@ -161,7 +161,7 @@ def outcome(house: House, engine: Engine) -> dict[str, Any]:
         "views": {name: runner.channel.view() for name, runner in sorted(engine.runners.items())},
         "streams": {name: runner.stream.dump() for name, runner in sorted(engine.runners.items())},
         "positions": {name: house.log.last(name) for name in house.log.keys()},  # noqa: SIM118
-        "board": sorted(row.key for row in house.board.alerts(ALL)),
+        "registry": sorted(row.key for row in house.registry.alerts(ALL)),
     }
 
 
@@ -230,7 +230,7 @@ def perform(folder: Path, played: Sequence[Piece], batch_rows: int, step_ns: int
 
 def as_bytes(found: dict[str, Any]) -> bytes:
     """An outcome as text, a line a fact, the same in every process."""
-    whole = ("alerts", "positions", "answers", "board", "left over")
+    whole = ("alerts", "positions", "answers", "registry", "left over")
     lines = [f"{part} {json.dumps(found[part], default=_plain, sort_keys=True)}" for part in whole]
     lines += [f"session {json.dumps(row, default=_plain)}" for row in found["sessions"]]
     lines += [f"tape {json.dumps(row, default=_plain)} {rows.hex()}" for row, rows in found["tape"]]

@@ -114,7 +114,7 @@ def test_every_minute_is_answered_with_the_levels_so_far(
         for now_ns in range(first + NANOS_PER_MINUTE, last + 2 * NANOS_PER_MINUTE, NANOS_PER_MINUTE):
             await stepper.advance(now_ns + 1)
             expected = so_far(house, rows, quality, contract, now_ns)
-            seen = house.board.find(ALL, contract.root, None)
+            seen = house.registry.find(ALL, contract.root, None)
             if seen is None:
                 continue
             answer = house.query.levels(ALL, contract.root, house.clock.now_ns()).answer
@@ -144,7 +144,7 @@ def test_every_minute_of_a_tick_recording(house: House, shared: Path) -> None:
         for now_ns in range(first + NANOS_PER_MINUTE, last + NANOS_PER_MINUTE, NANOS_PER_MINUTE):
             await stepper.advance(now_ns)
             expected = so_far(house, rows, quality, GC, now_ns)
-            (seen,) = [s for s in house.board.channels(ALL, "GC") if s.channel.key.contract == GC]
+            (seen,) = [s for s in house.registry.channels(ALL, "GC") if s.channel.key.contract == GC]
             view = seen.channel.view()
             if expected is None or view is None or view.opening.close_ns <= now_ns:
                 continue

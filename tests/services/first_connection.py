@@ -203,7 +203,7 @@ class Week:
                 patch.object(live_answers, "MIN_RENDER_INTERVAL_NS", 0),
             ):
                 return run(
-                    house, lambda staged: self._followed(staged, house, feed_caps, list(at)), house.board
+                    house, lambda staged: self._followed(staged, house, feed_caps, list(at)), house.registry
                 )
         finally:
             shutil.rmtree(self._folder / name)

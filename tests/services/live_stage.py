@@ -17,7 +17,7 @@ from outcry.live.archive import Archive
 from outcry.live.background_log import BackgroundLog
 from outcry.live.engine import Engine, Market, Stores
 from outcry.live.file_log import FileLog
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.live.store import SqlLiveStore
 from outcry.market.instruments import Contract
 from outcry.trades.feed import (
@@ -100,7 +100,7 @@ class Stage:
 
     house: House
     engine: Engine
-    board: Board
+    registry: Registry
     live: SqlLiveStore
     log: BackgroundLog
     told: list[str]
@@ -109,11 +109,11 @@ class Stage:
         return self.engine.runners[f"{owner}/{feed}/{contract.key}"].channel
 
 
-def stage(house: House, board: Board | None = None, log: BackgroundLog | None = None) -> Stage:
+def stage(house: House, registry: Registry | None = None, log: BackgroundLog | None = None) -> Stage:
     """Build an engine; times between attempts are a thousand times shorter than usual."""
     log = log or BackgroundLog(FileLog(house.settings.folder / "live"))
     live = SqlLiveStore(house.database, OutboxEntries())
-    board = board or Board()
+    registry = registry or Registry()
     told: list[str] = []
 
     def tell(event: str, **details: object) -> None:
@@ -126,19 +126,19 @@ def stage(house: House, board: Board | None = None, log: BackgroundLog | None = 
     stores = Stores(
         log, live, live, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at)
     )
-    return Stage(house, Engine(stores, market, board, tell, rush=1000.0), board, live, log, told)
+    return Stage(house, Engine(stores, market, registry, tell, rush=1000.0), registry, live, log, told)
 
 
 def run(
     house: House,
     work: Callable[[Stage], Awaitable[T]],
-    board: Board | None = None,
+    registry: Registry | None = None,
     log: BackgroundLog | None = None,
 ) -> T:
     """Start an engine, do the work, stop it."""
 
     async def whole() -> T:
-        staged = stage(house, board, log)
+        staged = stage(house, registry, log)
         with staged.log.exclusively():
             await staged.engine.start()
             try:

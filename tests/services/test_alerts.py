@@ -14,14 +14,14 @@ from outcry.access.licences import Grant, Scope
 from outcry.answers import wording
 from outcry.answers.alerts import AlertsHistoryAnswer
 from outcry.base.errors import InvalidParameter
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.market.alerts.machine import AlertType
 
 # -- alerts of today
 
 
-def posted(board: Board, *rows: Any) -> None:
-    board.post(rows)
+def posted(registry: Registry, *rows: Any) -> None:
+    registry.post(rows)
 
 
 def keys(found: Any) -> list[str]:
@@ -29,10 +29,12 @@ def keys(found: Any) -> list[str]:
 
 
 def test_alerts_are_todays_newest_first_with_exactly_the_fields_of_the_interface() -> None:
-    board = Board()
-    Shown(board)
-    posted(board, alert_row(1, trade_date=PRIOR_DAY), alert_row(2), alert_row(3, price_e9=6912_250_000_000))
-    found = query(board).alerts(ANN, None, NOW_NS).answer
+    registry = Registry()
+    Shown(registry)
+    posted(
+        registry, alert_row(1, trade_date=PRIOR_DAY), alert_row(2), alert_row(3, price_e9=6912_250_000_000)
+    )
+    found = query(registry).alerts(ANN, None, NOW_NS).answer
     body = msgspec.json.decode(msgspec.json.encode(found))
     assert list(body) == ["updatedAt", "count", "alerts"]
     assert (body["updatedAt"], body["count"]) == ("2026-01-06T20:15:00.000Z", 2)
@@ -44,11 +46,11 @@ def test_alerts_are_todays_newest_first_with_exactly_the_fields_of_the_interface
 
 
 def test_alerts_of_a_feed_only_for_those_who_see_it() -> None:
-    board = Board()
-    Shown(board)
-    Shown(board, owner=2, feed="mine")
-    posted(board, alert_row(1), alert_row(2, owner=2, feed="mine", price_e9=6913_000_000_000))
-    asked = query(board)
+    registry = Registry()
+    Shown(registry)
+    Shown(registry, owner=2, feed="mine")
+    posted(registry, alert_row(1), alert_row(2, owner=2, feed="mine", price_e9=6913_000_000_000))
+    asked = query(registry)
     for _ in range(2):  # whoever asks first
         assert keys(asked.alerts(ANN, None, NOW_NS).answer) == ["ES va-test-high 6912 VAH"]
         assert keys(asked.alerts(BOB, None, NOW_NS).answer) == ["ES va-test-high 6913 VAH"]
@@ -57,14 +59,14 @@ def test_alerts_of_a_feed_only_for_those_who_see_it() -> None:
 
 def test_a_feed_connected_later_tells_nobody_else_though_they_shared_a_list_before() -> None:
     """Ann and Cid saw the same feeds, and had one list. Then Ann connects her own: it is hers alone."""
-    board = Board()
-    Shown(board)
-    asked = query(board)
+    registry = Registry()
+    Shown(registry)
+    asked = query(registry)
     cid = Scope(3, ANN.grants)
     first = asked.alerts(ANN, None, NOW_NS).live_answer
     assert asked.alerts(cid, None, NOW_NS).live_answer is first
-    Shown(board, owner=1, feed="hers")
-    posted(board, alert_row(1, owner=1, feed="hers"))
+    Shown(registry, owner=1, feed="hers")
+    posted(registry, alert_row(1, owner=1, feed="hers"))
     assert asked.alerts(cid, None, NOW_NS).answer.count == 0
     assert asked.alerts(ANN, None, NOW_NS).answer.count == 1
     assert first is not None
@@ -80,11 +82,11 @@ def test_a_feed_connected_later_tells_nobody_else_though_they_shared_a_list_befo
 )  # fmt: skip
 def test_the_list_is_of_feeds_that_are_live(reason: str, listed: bool) -> None:
     """One in trouble is still the feed one has; one that has ended, refuses or never came back is none."""
-    board = Board()
-    shown = Shown(board)
-    posted(board, alert_row(1))
-    board.stand(shown.channel, replace(LIVE, live=reason == "live", reason=reason))
-    assert query(board).alerts(ANN, None, NOW_NS).answer.count == int(listed)
+    registry = Registry()
+    shown = Shown(registry)
+    posted(registry, alert_row(1))
+    registry.stand(shown.channel, replace(LIVE, live=reason == "live", reason=reason))
+    assert query(registry).alerts(ANN, None, NOW_NS).answer.count == int(listed)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +99,11 @@ def test_the_list_is_of_feeds_that_are_live(reason: str, listed: bool) -> None:
 def test_alerts_of_a_symbol_in_any_spelling_and_none_of_an_unknown_one(
     symbol: str | None, count: int
 ) -> None:
-    board = Board()
-    Shown(board)
-    Shown(board, contract=NQH26)
-    posted(board, alert_row(1), alert_row(2, contract="NQH2026", symbol="NQ"))
-    assert query(board).alerts(ANN, symbol, NOW_NS).answer.count == count
+    registry = Registry()
+    Shown(registry)
+    Shown(registry, contract=NQH26)
+    posted(registry, alert_row(1), alert_row(2, contract="NQH2026", symbol="NQ"))
+    assert query(registry).alerts(ANN, symbol, NOW_NS).answer.count == count
 
 
 def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
@@ -109,14 +111,14 @@ def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
 ) -> None:
     now = [10**12]
     monkeypatch.setattr("outcry.answers.live_answers.monotonic_ns", lambda: now[0])
-    board = Board()
-    Shown(board)
-    asked = query(board)
+    registry = Registry()
+    Shown(registry)
+    asked = query(registry)
     live_answer = asked.alerts(ANN, None, NOW_NS).live_answer
     assert live_answer is not None
     now[0] += 3_000_000
     assert live_answer.current() is not None
-    posted(board, alert_row(1))
+    posted(registry, alert_row(1))
     assert live_answer.current() is None
     made = live_answer.render(NOW_NS + 1)
     assert made is not None
@@ -131,12 +133,12 @@ def test_the_list_moves_with_every_alert_and_is_looked_at_again_after_a_second(
 
 
 def test_lists_kept_for_feeds_that_are_gone_are_let_go() -> None:
-    board = Board()
-    asked = query(board)
+    registry = Registry()
+    asked = query(registry)
     for user in range(1, 20):
-        shown = Shown(board, owner=user, feed="own")
+        shown = Shown(registry, owner=user, feed="own")
         asked.alerts(Scope(user, ()), None, NOW_NS)
-        board.drop(shown.channel.key)
+        registry.drop(shown.channel.key)
     assert len(asked._alerts._live_answers) <= 1  # pyright: ignore[reportPrivateUsage]
 
 
@@ -149,7 +151,7 @@ RECORDED_NS = 1_767_709_819_250_000_000
 
 def history(rows: Sequence[Any], scope: Scope = ANN, **asked: Any) -> AlertsHistoryAnswer:
     given: dict[str, Any] = dict.fromkeys(("symbol", "from_", "to", "before", "after", "limit")) | asked
-    found = query(Board(), alerts=MemoryAlerts(rows)).alerts_history(scope, **given, now_ns=NOW_NS)
+    found = query(Registry(), alerts=MemoryAlerts(rows)).alerts_history(scope, **given, now_ns=NOW_NS)
     assert found.fresh_until_ns is not None
     assert found.fresh_until_ns <= NOW_NS, "alerts come without any revision moving"
     return found.answer
@@ -223,10 +225,12 @@ def test_rows_of_others_are_not_even_asked_for_and_what_may_not_be_seen_does_not
         [alert_row(seq, symbol="NQ", contract="NQH2026") for seq in range(2, 2500)] + [alert_row(1)]
     )
     es = Scope(1, (Grant("everyone", "live", ("ES",), None, None),))
-    found = query(Board(), alerts=store).alerts_history(es, None, None, None, None, None, None, NOW_NS).answer
+    found = (
+        query(Registry(), alerts=store).alerts_history(es, None, None, None, None, None, None, NOW_NS).answer
+    )
     assert (seqs(found), found.next_before) == ([1], None)
     assert set(store.asked) == {(1, 0)}
-    query(Board(), alerts=store).alerts_history(BOB, None, None, None, None, None, None, NOW_NS)
+    query(Registry(), alerts=store).alerts_history(BOB, None, None, None, None, None, None, NOW_NS)
     assert store.asked[-1] == (2,)
 
 
@@ -241,7 +245,7 @@ def test_a_search_too_long_for_one_answer_goes_on_on_the_next_page(monkeypatch: 
 
 
 def test_without_a_store_there_is_no_past() -> None:
-    found = query(Board()).alerts_history(ANN, None, None, None, None, None, None, NOW_NS).answer
+    found = query(Registry()).alerts_history(ANN, None, None, None, None, None, None, NOW_NS).answer
     assert (found.count, found.next_before) == (0, None)
 
 

@@ -14,7 +14,7 @@ from outcry.cluster.alert_tail import AlertsTail
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
 from outcry.live.model import AlertRow, StreamKey
-from outcry.live.registry import Board, Channel
+from outcry.live.registry import Channel, Registry
 
 KEY = StreamKey(0, "demo", ESH26)
 
@@ -31,8 +31,8 @@ class Alerts(MemoryAlerts):
 
 
 @asynccontextmanager
-async def followed(store: Alerts, board: Board, bus: Bus, told: list[str]) -> AsyncIterator[None]:
-    tail = AlertsTail(board, store, bus, lambda event, **more: told.append(event))  # type: ignore[arg-type]
+async def followed(store: Alerts, registry: Registry, bus: Bus, told: list[str]) -> AsyncIterator[None]:
+    tail = AlertsTail(registry, store, bus, lambda event, **more: told.append(event))  # type: ignore[arg-type]
     task = asyncio.ensure_future(tail.run())
     try:
         yield
@@ -42,8 +42,8 @@ async def followed(store: Alerts, board: Board, bus: Bus, told: list[str]) -> As
         assert isinstance(end, asyncio.CancelledError), end
 
 
-def seqs(board: Board) -> list[int]:
-    return [row.seq for row in board.alerts_after(0)[0]]
+def seqs(registry: Registry) -> list[int]:
+    return [row.seq for row in registry.alerts_after(0)[0]]
 
 
 async def until(so: Callable[[], Any]) -> None:
@@ -58,15 +58,20 @@ def test_the_newest_known_are_shown_and_then_every_new_one_in_order(monkeypatch:
     monkeypatch.setattr(alert_tail, "LOOK_S", 60.0)
 
     async def main() -> None:
-        store, board, bus, told = Alerts([alert_row(n) for n in range(1, 31)]), Board(), Bus(), list[str]()
-        async with followed(store, board, bus, told):
-            await until(lambda: seqs(board))
-            assert seqs(board) == list(range(21, 31))
+        store, registry, bus, told = (
+            Alerts([alert_row(n) for n in range(1, 31)]),
+            Registry(),
+            Bus(),
+            list[str](),
+        )
+        async with followed(store, registry, bus, told):
+            await until(lambda: seqs(registry))
+            assert seqs(registry) == list(range(21, 31))
             store.rows += [alert_row(n, owner=n % 3) for n in range(31, 2531)]
             await bus.tell(ALERTS, b"")
-            await until(lambda: len(seqs(board)) == 2510)
-            assert seqs(board) == list(range(21, 2531))
-            assert board.alert_seq == 2530
+            await until(lambda: len(seqs(registry)) == 2510)
+            assert seqs(registry) == list(range(21, 2531))
+            assert registry.alert_seq == 2530
 
     asyncio.run(main())
 
@@ -75,40 +80,40 @@ def test_the_store_alone_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alert_tail, "LOOK_S", 0.02)
 
     async def main() -> None:
-        store, board, bus, told = Alerts(), Board(), Bus(), list[str]()
+        store, registry, bus, told = Alerts(), Registry(), Bus(), list[str]()
         bus.away = store.busy = True
-        async with followed(store, board, bus, told):
+        async with followed(store, registry, bus, told):
             await until(lambda: told)
             store.rows.append(alert_row(4))
             store.busy = False
-            await until(lambda: seqs(board) == [4])
+            await until(lambda: seqs(registry) == [4])
             store.busy = True
             store.rows.append(alert_row(5))
             await until(lambda: len(told) == 2)
             store.busy = False
-            await until(lambda: seqs(board) == [4, 5])
+            await until(lambda: seqs(registry) == [4, 5])
         assert len(told) == 2
 
     asyncio.run(main())
 
 
 def test_alerts_of_a_stream_that_went_and_came_back_are_there_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It begins anew: alerts 1 and 2 are forgotten, 4 is new and read before the board is told that the stream went;
+    """It begins anew: alerts 1 and 2 are forgotten, 4 is new and read before the registry is told that the stream went;
     3 is another's."""
     monkeypatch.setattr(alert_tail, "LOOK_S", 60.0)
 
     async def main() -> None:
-        store, board, bus, told = Alerts([alert_row(1), alert_row(2)]), Board(), Bus(), list[str]()
+        store, registry, bus, told = Alerts([alert_row(1), alert_row(2)]), Registry(), Bus(), list[str]()
         channel = Channel(KEY, invented=False, peek=lambda: None)
-        board.put(channel)
-        async with followed(store, board, bus, told):
-            await until(lambda: seqs(board) == [1, 2])
+        registry.put(channel)
+        async with followed(store, registry, bus, told):
+            await until(lambda: seqs(registry) == [1, 2])
             store.rows = [alert_row(3, owner=7), alert_row(4)]
             await bus.tell(ALERTS, b"")
-            await until(lambda: seqs(board) == [1, 2, 3, 4])
-            board.drop(KEY)
-            assert seqs(board) == [3]
-            board.put(channel)
-            await until(lambda: seqs(board) == [3, 4])
+            await until(lambda: seqs(registry) == [1, 2, 3, 4])
+            registry.drop(KEY)
+            assert seqs(registry) == [3]
+            registry.put(channel)
+            await until(lambda: seqs(registry) == [3, 4])
 
     asyncio.run(main())

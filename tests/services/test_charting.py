@@ -26,7 +26,7 @@ from outcry.access.licences import Grant, Scope
 from outcry.answers.charting import notation_of
 from outcry.answers.query import Query
 from outcry.base.errors import NoLicensedSource
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.market.alerts.machine import AlertType
 from outcry.market.ladder import Bracket, Ladder
 from outcry.market.levels import Carried, Dated
@@ -43,9 +43,9 @@ def chart(asked: Query, sessions: int | None = None) -> ChartAnswer:
 
 
 def test_the_open_session_follows_those_completed() -> None:
-    board = Board()
-    Shown(board)
-    found = chart(query(board))
+    registry = Registry()
+    Shown(registry)
+    found = chart(query(registry))
     newest = found.sessions[-1]
     assert (found.live, found.data_source, found.as_of, found.last_price) == (True, "shared", None, 6913.0)
     assert (newest.date, newest.final, newest.levels and newest.levels.final) == (str(DAY), False, False)
@@ -61,29 +61,29 @@ def test_the_open_session_follows_those_completed() -> None:
 def test_the_path_by_hand() -> None:
     """Bracket A: seven rows of one TPO each, the centre 27641 is the POC. Of 7 TPOs the area wants 4.9: the pair above
     (a tie goes up), then the pair below (two against one): 27639 to 27643."""
-    board = Board()
-    Shown(board)
-    first = chart(query(board)).sessions[-1].path[0]
+    registry = Registry()
+    Shown(registry)
+    first = chart(query(registry)).sessions[-1].path[0]
     assert (first.letter, first.poc, first.val, first.vah) == ("A", 6910.25, 6909.75, 6910.75)
 
 
 def test_of_the_night_before_there_is_what_was_folded_else_its_range() -> None:
-    board = Board()
-    shown = Shown(board)
-    known = chart(query(board)).sessions[-1].overnight
+    registry = Registry()
+    shown = Shown(registry)
+    known = chart(query(registry)).sessions[-1].overnight
     assert known is not None
     assert (known.high, known.low, known.brackets, known.volumes) == (6916.5, 6894.25, [], [])
     shown.view = replace(VIEW, night=NIGHT)
     shown.channel.version += 1
-    folded = chart(query(board)).sessions[-1].overnight
+    folded = chart(query(registry)).sessions[-1].overnight
     assert folded is not None
     assert (folded.high, folded.low, folded.volumes) == (6900.25, 6899.75, [5, 0, 7])
 
 
 def test_before_the_open_there_is_the_night_and_no_levels() -> None:
-    board = Board()
-    Shown(board, view=eth())
-    newest = chart(query(board)).sessions[-1]
+    registry = Registry()
+    Shown(registry, view=eth())
+    newest = chart(query(registry)).sessions[-1]
     assert (newest.levels, newest.brackets, newest.low) == (None, [], None)
     assert newest.open == "2026-01-06T14:30:00.000Z"
     assert newest.overnight is not None
@@ -99,27 +99,27 @@ def used(view: LiveView) -> LiveView:
 
 
 def test_what_the_open_session_has_used_up_is_said_beside_what_stood_when_the_last_completed() -> None:
-    board = Board()
-    shown = Shown(board, view=used(VIEW))
-    found = chart(query(board))
+    registry = Registry()
+    shown = Shown(registry, view=used(VIEW))
+    found = chart(query(registry))
     assert [level.price for level in found.naked_pocs] == [6910.0, 6890.0]
     assert [(poc.price, poc.date, poc.at) for poc in found.touched_pocs] == [(6910.0, str(PRIOR_DAY), None)]
     assert [(level.price, level.date) for level in found.repaired_highs] == [(6913.0, str(PRIOR_DAY))]
     assert [(level.price, level.date) for level in found.repaired_lows] == [(6909.75, str(PRIOR_DAY))]
     fired = alert_row(7, type=AlertType.NAKED_POC, ref=str(PRIOR_DAY), price_e9=6910_000_000_000)
-    board.post([replace(fired, seq=6, ref="2025-12-30"), fired])
-    assert chart(query(board)).touched_pocs[0].at == "2026-01-06T14:30:07.000Z"
-    scanned = {row.state.symbol: row.touched for row in query(board).scan(ANN, NOW_NS)}
+    registry.post([replace(fired, seq=6, ref="2025-12-30"), fired])
+    assert chart(query(registry)).touched_pocs[0].at == "2026-01-06T14:30:07.000Z"
+    scanned = {row.state.symbol: row.touched for row in query(registry).scan(ANN, NOW_NS)}
     assert [(level.price, level.date) for level in scanned["ES"]] == [(6910.0, str(PRIOR_DAY))]
     assert all(not touched for symbol, touched in scanned.items() if symbol != "ES")
     shown.view = eth(used(VIEW))  # trades of the night use nothing up
     shown.channel.version += 1
-    night = chart(query(board))
+    night = chart(query(registry))
     assert (night.touched_pocs, night.repaired_highs, night.repaired_lows) == ([], [], [])
 
 
 def test_without_a_live_feed_it_ends_with_the_newest_completed_session() -> None:
-    found = query(Board()).chart(BOB, "ES", None, NOW_NS).answer
+    found = query(Registry()).chart(BOB, "ES", None, NOW_NS).answer
     assert (found.live, found.data_source, found.last_price, found.updated_at) == (
         False,
         "delayed",
@@ -131,7 +131,7 @@ def test_without_a_live_feed_it_ends_with_the_newest_completed_session() -> None
 
 
 def test_nothing_to_draw_is_refused_as_levels_are() -> None:
-    asked = query(Board(), MemorySessions())
+    asked = query(Registry(), MemorySessions())
     with pytest.raises(NoLicensedSource):
         asked.chart(BOB, "ES", None, NOW_NS)
 
@@ -153,15 +153,15 @@ def test_how_prices_are_written(root: str, kind: str, decimals: int, parts: int)
 
 
 def test_the_contract_is_said() -> None:
-    board = Board()
-    Shown(board)
-    assert chart(query(board)).contract == ESH26.key
+    registry = Registry()
+    Shown(registry)
+    assert chart(query(registry)).contract == ESH26.key
 
 
 def test_of_a_feed_that_fell_silent_it_is_known_since_when() -> None:
-    board = Board()
-    shown = Shown(board)
-    asked = query(board)
+    registry = Registry()
+    shown = Shown(registry)
+    asked = query(registry)
     assert asked.heard(ANN, "ES") is None
     shown.stop("stale_market")
     assert asked.heard(ANN, "ES") == "2026-01-06T15:04:56.123Z"
@@ -189,7 +189,7 @@ def test_what_a_session_is_measured_against_is_each_callers_own() -> None:
     store.rows = [older, newer]
     both, one = BOB, Scope(3, (Grant("everyone", "completed", (), DAY, None, 0),))
     for order in ((both, one), (one, both)):
-        asked = query(Board(), store)
+        asked = query(Registry(), store)
         for scope in order:
             charted = asked.chart(scope, "ES", 5, NOW_NS + DAY_NS).answer.sessions
             history = asked.history(scope, "ES", None, None, NOW_NS + DAY_NS).answer.sessions

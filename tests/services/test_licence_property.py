@@ -42,9 +42,9 @@ class Service:
         self.world = world
         sessions: Any = world
         alerts: Any = world.archive
-        self.query = Query(sessions, REFERENCE.universe, REFERENCE.calendar, world.board, alerts)
+        self.query = Query(sessions, REFERENCE.universe, REFERENCE.calendar, world.registry, alerts)
         self.licences = Licences(world.accounts)  # type: ignore[arg-type]
-        self.tail = AlertTail(world.board, alerts)
+        self.tail = AlertTail(world.registry, alerts)
         ring = KeyRing(world.accounts, SERVER_SECRET, Clock(world))  # type: ignore[arg-type]
         for number, tier in enumerate(tiers):
             ring.create(f"user{number % USERS}@example.com", tier, NOW_NS)  # type: ignore[arg-type]
@@ -269,9 +269,9 @@ def test_no_kept_answer_is_given_to_a_key_it_was_not_made_for(seed: int) -> None
     alerts: Any = world.archive
 
     def query(_: object) -> Query:
-        return Query(sessions, REFERENCE.universe, REFERENCE.calendar, world.board, alerts)
+        return Query(sessions, REFERENCE.universe, REFERENCE.calendar, world.registry, alerts)
 
-    stage = build_stage(query, world.board, {"universe": REFERENCE.universe, "alerts": alerts})
+    stage = build_stage(query, world.registry, {"universe": REFERENCE.universe, "alerts": alerts})
     world.accounts = stage.accounts
     stage.clock.at_ns = world.now_ns
     keys = [stage.key(dice.choice(TIERS), f"user{number % USERS}@example.com") for number in range(5)]  # type: ignore[arg-type]

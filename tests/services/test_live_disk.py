@@ -160,7 +160,7 @@ def test_a_disk_that_hangs_or_refuses_delays_answers_and_then_nothing_is_missing
         assert reason(staged) == "log_stalled"
         assert log.stuck
         await until(lambda: any("log_stalled" in said for said in staged.told))
-        assert staged.board.alert_seq == len(before)
+        assert staged.registry.alert_seq == len(before)
         assert [row.key for row in staged.live.alerts([0])] == before
         disk.refuses = 0
         disk.thawed.set()

@@ -463,7 +463,7 @@ def test_another_performance_of_a_recording_begins_anew(house: House) -> None:
         assert sum(view(staged).ladder.volume) == 6
         (after,) = staged.live.alerts([0])
         assert (after.key, after.seq > before.seq) == (before.key, True)
-        assert staged.board.alerts_after(before.seq) == ([after], True)
+        assert staged.registry.alerts_after(before.seq) == ([after], True)
 
     run(house, work)
 
@@ -533,7 +533,7 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
         while len(runners) < 2 or min(r.market_ns for r in runners.values()) < next_open + 62 * MINUTE:
             await asyncio.sleep(0.01)
         await staged.engine.drained()
-        seen = staged.board.find(SHARED, "ES", None)
+        seen = staged.registry.find(SHARED, "ES", None)
         assert seen is not None, [r.channel.standing for r in staged.engine.runners.values()]
         assert seen.channel.key.contract == december
         found = seen.channel.view()
@@ -541,7 +541,7 @@ def test_the_front_rolls_by_volume_between_sessions_and_levels_are_the_new_contr
         assert found.opening.prior is not None
         assert (found.opening.prior.high, found.opening.rolled_from) == (22_410, "ESU2024")
         assert reason(staged) == "not_front"
-        named = staged.board.find(SHARED, "ES", ES)
+        named = staged.registry.find(SHARED, "ES", ES)
         assert named is not None, "a contract that is named answers itself, front or not"
         assert named.channel.key.contract == ES
         assert {

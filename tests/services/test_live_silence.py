@@ -9,7 +9,7 @@ from tests.services.test_live_engine import CAUGHT, CLOSE, OPEN, day
 from outcry.app import House
 from outcry.feeds import inlet
 from outcry.feeds.pushed import PushedFeed, PushedFeeds
-from outcry.live.registry import Board, Channel, Standing
+from outcry.live.registry import Channel, Registry, Standing
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Event, Heartbeat, Trades
 from outcry.trades.push_format import Push
@@ -18,8 +18,8 @@ NEXT = OPEN + 24 * 60 * MINUTE
 FEED = "pushed"
 
 
-class Noting(Board):
-    """A board that keeps the reasons of every standing, one after the other."""
+class Noting(Registry):
+    """A registry that keeps the reasons of every standing, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
     may be silent, while the engine would come back within milliseconds: the link is lost, and nothing but that. One
     push that says no more than that the pusher is there, and once the last seconds were told again it is live."""
     monkeypatch.setattr(inlet, "SILENCE_S", 1.0)
-    board = Noting()
+    registry = Noting()
 
     async def work(staged: Stage) -> None:
         pushes = PushedFeeds(house.reference.universe)
@@ -52,11 +52,11 @@ def test_a_feed_that_fell_silent_is_never_live_again_until_there_is_a_push(
         ]  # fmt: skip
         assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, 0, tuple(events))) == len(events)
         assert staged.channel(feed=FEED).standing.live
-        at = len(board.reasons)
+        at = len(registry.reasons)
         await asyncio.sleep(4.0)
-        assert board.reasons[at:] == ["disconnected"]
+        assert registry.reasons[at:] == ["disconnected"]
         assert await pushes.take(0, FEED, Push("a" * 20, ES, OWN_CLOCK, len(events), ())) == len(events)
         await asyncio.sleep(0.1)
-        assert board.reasons[at:] == ["disconnected", "catching_up", "live"]
+        assert registry.reasons[at:] == ["disconnected", "catching_up", "live"]
 
-    run(house, work, board)
+    run(house, work, registry)

@@ -52,7 +52,7 @@ from outcry.cluster.wire_state import ALIVE, Alive, state_of
 from outcry.live import entries
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import PARTITIONS, partition_of_stream
-from outcry.live.registry import Board, Channel
+from outcry.live.registry import Channel, Registry
 from outcry.market.live_view import Capture
 from outcry.trades.feed import Status
 
@@ -102,23 +102,23 @@ class Pair:
     staged: Stage
     bus: Bus
     out: Publisher
-    board: Board
+    registry: Registry
     mirror: Mirror
     clock: Clock
     told: list[str]
 
     def mirrored(self, key: StreamKey = KEY) -> Channel:
-        (found,) = [c for c in every(self.board) if c.key == key]
+        (found,) = [c for c in every(self.registry) if c.key == key]
         return found
 
     def same(self) -> bool:
         """Whether both show the same."""
-        engine, here = every(self.staged.board), every(self.board)
+        engine, here = every(self.staged.registry), every(self.registry)
         return [shown(c) for c in engine] == [shown(c) for c in here]
 
 
-def every(board: Board) -> list[Channel]:
-    kept = board._channels.values()  # pyright: ignore[reportPrivateUsage]
+def every(registry: Registry) -> list[Channel]:
+    kept = registry._channels.values()  # pyright: ignore[reportPrivateUsage]
     return sorted(
         (c for roots in kept for ones in roots.values() for c in ones.values()), key=lambda c: c.key
     )
@@ -132,12 +132,12 @@ def shown(channel: Channel) -> object:
 
 @asynccontextmanager
 async def paired(staged: Stage, bus: Bus | None = None, name: str = "one") -> AsyncIterator[Pair]:
-    bus, board, clock, told = bus or Bus(), Board(), Clock(OPEN), list[str]()
-    out = Publisher(staged.board, staged.engine.runners, staged.log, bus, bus, name)
-    into = Mirror(board, bus, bus, key_of, clock, lambda event, **more: told.append(event))
+    bus, registry, clock, told = bus or Bus(), Registry(), Clock(OPEN), list[str]()
+    out = Publisher(staged.registry, staged.engine.runners, staged.log, bus, bus, name)
+    into = Mirror(registry, bus, bus, key_of, clock, lambda event, **more: told.append(event))
     await out.take_up(PARTITION)
     async with running(out.run(), into.run()):
-        yield Pair(staged, bus, out, board, into, clock, told)
+        yield Pair(staged, bus, out, registry, into, clock, told)
 
 
 def test_another_process_shows_what_the_engine_shows(house: House) -> None:
@@ -146,7 +146,7 @@ def test_another_process_shows_what_the_engine_shows(house: House) -> None:
             more = Trades(rows((OPEN + MINUTE, 22_010, 5), (OPEN + 32 * MINUTE, 21_990, 7)))
             feed = ScriptFeed([[FIRST, CAUGHT, 0.1, more, Heartbeat(OPEN + 33 * MINUTE), 1e9]])
             staged.engine.attach(0, feed)
-            await until(lambda: pair.same() and every(pair.board) and pair.mirrored().view())
+            await until(lambda: pair.same() and every(pair.registry) and pair.mirrored().view())
             await until(
                 lambda: (view := pair.mirrored().view()) and view.last_ticks == 21_990 and pair.same()
             )
@@ -162,30 +162,30 @@ def test_a_standing_is_told_at_once_and_a_reason_with_it(house: House) -> None:
         async with paired(staged) as pair:
             script = [FIRST, CAUGHT, 0.2, Status(subscribed=False, code="no_permission"), 1e9]
             staged.engine.attach(0, ScriptFeed([script]))
-            await until(lambda: every(pair.board) and pair.mirrored().standing.reason == "unsubscribed")
+            await until(lambda: every(pair.registry) and pair.mirrored().standing.reason == "unsubscribed")
             assert pair.mirrored().told == "no_permission"
-            before = pair.board.generation
+            before = pair.registry.generation
             await asyncio.sleep(0.5)
-            assert pair.board.generation == before, "nothing stands otherwise: cached answers hold"
+            assert pair.registry.generation == before, "nothing stands otherwise: cached answers hold"
 
     run(house, work)
 
 
-def test_what_leaves_the_board_leaves_the_others_and_may_come_back(house: House) -> None:
+def test_what_leaves_the_registry_leaves_the_others_and_may_come_back(house: House) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
             runner = staged.engine.runners[KEY.text]
-            staged.board.drop(KEY)
-            await until(lambda: not every(pair.board))
-            staged.board.put(runner.channel)
-            await until(lambda: every(pair.board) and pair.same())
-            staged.board.drop(KEY)  # and at once back again: alerts of before are gone all the same
-            pair.board.post([alert_row(3, feed="script", contract=ES.key)])
-            staged.board.put(runner.channel)
-            await until(lambda: not pair.board.alerts_after(0)[0])
-            await until(lambda: every(pair.board) and pair.same())
+            staged.registry.drop(KEY)
+            await until(lambda: not every(pair.registry))
+            staged.registry.put(runner.channel)
+            await until(lambda: every(pair.registry) and pair.same())
+            staged.registry.drop(KEY)  # and at once back again: alerts of before are gone all the same
+            pair.registry.post([alert_row(3, feed="script", contract=ES.key)])
+            staged.registry.put(runner.channel)
+            await until(lambda: not pair.registry.alerts_after(0)[0])
+            await until(lambda: every(pair.registry) and pair.same())
 
     run(house, work)
 
@@ -196,9 +196,9 @@ def test_a_recording_played_anew_is_shown_from_its_beginning(house: House) -> No
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)], run="one")
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
             await played(staged, [Trades(rows((OPEN, 23_000, 1))), CAUGHT, Ended(OPEN + SECOND)], run="two")
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
             view = pair.mirrored().view()
             assert view is not None
             assert view.last_ticks == 23_000
@@ -210,7 +210,7 @@ def test_nothing_is_told_before_the_log_has_it(house: House) -> None:
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
             kept = asyncio.get_running_loop().create_future()
             staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
             told = len(pair.bus.puts)
@@ -233,7 +233,9 @@ def test_what_cannot_be_told_is_not_shown_as_live(house: House, monkeypatch: pyt
         async with paired(staged) as pair:
             feed = ScriptFeed([[FIRST, CAUGHT, 0.5, Trades(rows((OPEN + SECOND, 22_001, 1))), 1e9]])
             staged.engine.attach(0, feed)
-            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+            await until(
+                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+            )
             kept = asyncio.get_running_loop().create_future()
             staged.log.unkept = lambda _key: kept  # type: ignore[method-assign]
             await until(lambda: pair.mirrored().standing.reason == "stale_link")
@@ -254,7 +256,9 @@ def test_a_silent_engine_is_not_believed_until_it_is_heard_again(
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
-            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+            await until(
+                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+            )
             reason = pair.mirrored().standing.reason
             for fault in ("silent", "away"):
                 setattr(pair.bus, fault, True)
@@ -275,12 +279,14 @@ def test_states_of_before_are_not_believed_until_their_engine_is_heard(house: Ho
         bus = Bus()
         async with paired(staged, bus) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
-            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
-        board = Board()
-        late = Mirror(board, bus, bus, key_of, Clock(OPEN))
+            await until(
+                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+            )
+        registry = Registry()
+        late = Mirror(registry, bus, bus, key_of, Clock(OPEN))
         async with running(late.run()):
             await until(lambda: late.complete)
-            (found,) = every(board)
+            (found,) = every(registry)
             assert found.standing.reason == "stale_link"
             assert found.view() == staged.channel().view()
             await bus.tell(ALIVE, msgspec.msgpack.encode(Alive("one", [PARTITION], [])))
@@ -297,7 +303,7 @@ def test_the_markets_clock_goes_on_where_it_is_the_present(
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[CAUGHT, 1e9]], caps=replace(OWN_CLOCK, own_clock=False)))
-            await until(lambda: every(pair.board) and pair.mirrored().standing.reason != "connecting")
+            await until(lambda: every(pair.registry) and pair.mirrored().standing.reason != "connecting")
             for _ in range(3):
                 pair.clock.ns += 60 * SECOND
                 await until(lambda: pair.mirrored().standing.market_ns == pair.clock.ns)
@@ -316,12 +322,12 @@ def test_states_are_told_again_now_and_then_and_what_is_not_is_let_go(
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
             told = len(pair.bus.puts)
             await until(lambda: len(pair.bus.puts) > told + 7)
             assert pair.same()
             pair.out.let_go(PARTITION)
-            await until(lambda: not every(pair.board))
+            await until(lambda: not every(pair.registry))
 
     run(house, work)
 
@@ -334,7 +340,7 @@ def test_what_could_not_be_put_is_put_when_the_bus_is_back(house: House) -> None
             await asyncio.sleep(0.2)
             assert not pair.bus.puts
             pair.bus.away = False
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
 
     run(house, work)
 
@@ -348,7 +354,7 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
         async with paired(staged) as pair:
             pair.out._lost = lost.append  # pyright: ignore[reportPrivateUsage]
             await played(staged, [FIRST, CAUGHT, Ended(OPEN + SECOND)])
-            await until(lambda: every(pair.board) and pair.same())
+            await until(lambda: every(pair.registry) and pair.same())
             await pair.bus.put([Latest(KEY.text, (10**6, 3), pair.bus.puts[-1].body)])
             runner = staged.engine.runners[KEY.text]
             runner.channel.version += 1
@@ -372,11 +378,11 @@ def test_whose_stream_it_is_the_log_says_when_another_shows_a_newer_state(house:
     assert lost == [KEY.text]
 
 
-def test_every_answer_is_the_same_over_a_mirrored_board() -> None:
+def test_every_answer_is_the_same_over_a_mirrored_registry() -> None:
     captured = Capture(OPENING, LADDER, LAST_NS, False, VIEW.bias, VIEW.scenarios, 3, night=LADDER)
 
     async def main() -> None:
-        bus, here, there = Bus(), Board(), Board()
+        bus, here, there = Bus(), Registry(), Registry()
         channel = Channel(StreamKey(0, "demo", ESH26), invented=True, peek=captured.view)
         here.put(channel)
         here.stand(channel, LIVE)
@@ -387,8 +393,8 @@ def test_every_answer_is_the_same_over_a_mirrored_board() -> None:
             alive = Alive("one", [partition_of_stream(channel.key.text)], [])
             await until(lambda: every(there))
             await bus.tell(ALIVE, msgspec.msgpack.encode(alive))
-            for board in (here, there):
-                board.post([alert_row(1), alert_row(2)])
+            for registry in (here, there):
+                registry.post([alert_row(1), alert_row(2)])
             direct, mirrored = query(here), query(there)
             for symbol in ("ES", "ESH26"):
                 for ask, more in (("levels", ()), ("context", ()), ("profile", (None,)), ("chart", (None,))):
@@ -405,18 +411,18 @@ def test_every_answer_is_the_same_over_a_mirrored_board() -> None:
 
 def test_a_mirror_that_ends_leaves_nothing_that_stands_live_and_goes_on_where_it_was(house: House) -> None:
     async def work(staged: Stage) -> None:
-        bus, board = Bus(), Board()
-        into = Mirror(board, bus, bus, key_of, Clock(OPEN))
-        out = Publisher(staged.board, staged.engine.runners, staged.log, bus, bus, "one")
+        bus, registry = Bus(), Registry()
+        into = Mirror(registry, bus, bus, key_of, Clock(OPEN))
+        out = Publisher(staged.registry, staged.engine.runners, staged.log, bus, bus, "one")
         await out.take_up(PARTITION)
         staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
         async with running(out.run()):
             async with running(into.run()):
-                await until(lambda: [one.standing.reason for one in every(board)] == ["no_prior"])
-            assert [one.standing.reason for one in every(board)] == ["stale_link"]
+                await until(lambda: [one.standing.reason for one in every(registry)] == ["no_prior"])
+            assert [one.standing.reason for one in every(registry)] == ["stale_link"]
             assert not into.complete
             async with running(into.run()):
-                await until(lambda: [one.standing.reason for one in every(board)] == ["no_prior"])
+                await until(lambda: [one.standing.reason for one in every(registry)] == ["no_prior"])
 
     run(house, work)
 
@@ -426,7 +432,7 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
     round is 2.4 s later. One that stands otherwise is told of between them."""
 
     async def main() -> None:
-        bus, board, busy_s = Bus(), Board(), 0.0
+        bus, registry, busy_s = Bus(), Registry(), 0.0
         runners: dict[str, Any] = {}
 
         def capture() -> None:
@@ -443,11 +449,11 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
             logged = SimpleNamespace(capture=capture)
             runners[key.text] = SimpleNamespace(key=key, channel=channel, stream=stream, logged=logged)
         log: Any = SimpleNamespace(unkept=lambda _key: None)
-        out = Publisher(board, runners, log, bus, bus, "one")
+        out = Publisher(registry, runners, log, bus, bus, "one")
         for partition in range(PARTITIONS):
             await out.take_up(partition)
         for runner in runners.values():
-            board.put(runner.channel)
+            registry.put(runner.channel)
         async with running(out.run()):
             await until(lambda: len(bus.puts) >= 600)
             began_s, before_s, took_s = time.perf_counter(), busy_s, list[float]()
@@ -455,7 +461,7 @@ def test_many_that_move_take_a_part_of_the_time_and_hold_up_none_that_stands_oth
                 for one in runners.values():
                     one.channel.version += 1
                 asked_s, puts = time.perf_counter(), len(bus.puts)
-                board.stand(runner.channel, replace(runner.channel.standing, reason=f"reason {count}"))
+                registry.stand(runner.channel, replace(runner.channel.standing, reason=f"reason {count}"))
                 await until(lambda puts=puts, text=runner.key.text: text in {p.key for p in bus.puts[puts:]})
                 took_s.append(time.perf_counter() - asked_s)
                 await asyncio.sleep(0.2)
@@ -471,8 +477,8 @@ def test_a_mirror_takes_no_more_than_its_share_and_the_newest_of_it() -> None:
     the last of each of 300 streams is taken in the end."""
 
     async def main() -> None:
-        bus, board, taken = Bus(), Board(), 0
-        into = Mirror(board, bus, bus, key_of, Clock(OPEN))
+        bus, registry, taken = Bus(), Registry(), 0
+        into = Mirror(registry, bus, bus, key_of, Clock(OPEN))
         bodies = [
             state_of(Channel(KEY, invented=False, peek=lambda: None), None, "one", own_clock=own)
             for own in (False, True)
@@ -506,7 +512,9 @@ def test_a_state_of_another_edition_is_told_of_once_and_not_believed(house: Hous
     async def work(staged: Stage) -> None:
         async with paired(staged) as pair:
             staged.engine.attach(0, ScriptFeed([[FIRST, CAUGHT, 1e9]]))
-            await until(lambda: every(pair.board) and pair.mirrored().standing.reason in {"live", "no_prior"})
+            await until(
+                lambda: every(pair.registry) and pair.mirrored().standing.reason in {"live", "no_prior"}
+            )
             for body in (msgspec.msgpack.encode(["2.9", 1, 2]), b"\xff", msgspec.msgpack.encode({}), b"\x90"):
                 first, count = pair.bus.puts[-1].order
                 await pair.bus.put([Latest(KEY.text, (first, count + 1), body)])

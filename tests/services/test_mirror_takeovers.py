@@ -19,7 +19,7 @@ from outcry.cluster.replica import Mirror
 from outcry.cluster.state_publisher import Publisher
 from outcry.live.model import LogTakenOver, StreamKey
 from outcry.live.partitions import PARTITIONS
-from outcry.live.registry import Board, Channel, Standing
+from outcry.live.registry import Channel, Registry, Standing
 
 KEYS = [StreamKey(owner, "feed", ESH26) for owner in range(6)]
 LIVE = Standing(live=True, reason="live", market_ns=5, trade_date=None)
@@ -76,9 +76,9 @@ class Process:
 
     def __init__(self, name: str, log: Log, bus: Bus, chance: random.Random) -> None:
         self.name, self.log, self.chance = name, log, chance
-        self.board = Board()
+        self.registry = Registry()
         self.runners: dict[str, Any] = {}
-        self.out = Publisher(self.board, self.runners, self, bus, bus, name, self.lost)  # type: ignore[arg-type]
+        self.out = Publisher(self.registry, self.runners, self, bus, bus, name, self.lost)  # type: ignore[arg-type]
 
     def unkept(self, text: str) -> Awaitable[None] | None:
         """As `TradeLog`."""
@@ -94,7 +94,7 @@ class Process:
     def lost(self, text: str) -> None:
         runner = self.runners.pop(text, None)
         if runner is not None:
-            self.board.drop(runner.key)
+            self.registry.drop(runner.key)
 
     def take_up(self, key: StreamKey, *, anew: bool) -> None:
         text, log = key.text, self.log
@@ -106,7 +106,7 @@ class Process:
         runner.channel.taken_at = log.position.setdefault(text, 0)
         log.position[text] += 1
         runner.channel.told = f"{life}.0"
-        self.board.put(runner.channel)
+        self.registry.put(runner.channel)
 
     def trade(self, key: StreamKey) -> None:
         """The owner says more; a process that lost the stream and does not know it says what it said, again."""
@@ -134,13 +134,13 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
     chance = random.Random(seed)
 
     async def main() -> None:
-        log, bus, board = Log(), Bus(), Board()
+        log, bus, registry = Log(), Bus(), Registry()
         processes = [Process(name, log, bus, chance) for name in ("a", "b", "c")]
-        into = Mirror(board, bus, bus, key_of, Clock(NOW_NS))
+        into = Mirror(registry, bus, bus, key_of, Clock(NOW_NS))
         shown: dict[StreamKey, list[tuple[int, int]]] = {key: [] for key in KEYS}
 
         def note() -> None:
-            for channel in every(board):
+            for channel in every(registry):
                 life, _, count = channel.told.partition(".")
                 found = (int(life), int(count))
                 seen = shown[channel.key]
@@ -177,8 +177,10 @@ def test_whoever_owns_a_stream_is_shown_in_the_end(
                 for key in KEYS:
                     process.trade(key)
             wanted = {key: "{}.{}".format(*log.said[key.text]) for key in KEYS}
-            await until(lambda: {one.key: one.told for one in every(board)} == wanted)
-            await until(lambda: all(one.standing == replace(LIVE, market_ns=NOW_NS) for one in every(board)))
+            await until(lambda: {one.key: one.told for one in every(registry)} == wanted)
+            await until(
+                lambda: all(one.standing == replace(LIVE, market_ns=NOW_NS) for one in every(registry))
+            )
             note()
         assert sum(len(seen) for seen in shown.values()) > len(KEYS)
         if not anew:

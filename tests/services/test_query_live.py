@@ -33,7 +33,7 @@ from outcry.answers import wording
 from outcry.answers.live_answers import LiveAnswers
 from outcry.answers.query import Query
 from outcry.base.errors import NoLicensedSource, UnknownSymbol
-from outcry.live.registry import Board, Seen
+from outcry.live.registry import Registry, Seen
 from outcry.wire.answers import LevelsAnswer
 
 MIDNIGHT_NS = 1_767_744_000_000_000_000  # 2026-01-07T00:00Z
@@ -47,9 +47,9 @@ def levels(asked: Query, scope: Scope, symbol: str = "ES") -> LevelsAnswer:
 
 
 def test_a_live_answer_field_by_field() -> None:
-    board = Board()
-    Shown(board)
-    body = msgspec.json.decode(msgspec.json.encode(levels(query(board), ANN)))
+    registry = Registry()
+    Shown(registry)
+    body = msgspec.json.decode(msgspec.json.encode(levels(query(registry), ANN)))
     assert body == {
         "symbol": "ES", "dataSource": "shared", "live": True, "asOf": None,
         "updatedAt": "2026-01-06T15:04:56.123Z", "lastPrice": 6913.0, "bias": "lean_up",
@@ -75,15 +75,15 @@ def test_a_live_answer_field_by_field() -> None:
 
 
 def test_no_overnight_range_is_null() -> None:
-    board = Board()
-    Shown(board, view=replace(VIEW, overnight=None))
-    assert levels(query(board), ANN).overnight is None
+    registry = Registry()
+    Shown(registry, view=replace(VIEW, overnight=None))
+    assert levels(query(registry), ANN).overnight is None
 
 
 def test_the_delayed_answer_has_no_live_field_and_a_date() -> None:
-    board = Board()
-    shown = Shown(board)
-    asked = query(board)
+    registry = Registry()
+    shown = Shown(registry)
+    asked = query(registry)
     assert levels(asked, ANN).live
     shown.stop("stale_link")
     found = levels(asked, ANN)
@@ -102,29 +102,29 @@ def test_the_delayed_answer_has_no_live_field_and_a_date() -> None:
         found.playbook,
     ]
     assert nulls == [None] * 6
-    board.stand(shown.channel, LIVE)
+    registry.stand(shown.channel, LIVE)
     assert levels(asked, ANN).live, "it returns by itself"
 
 
 @pytest.mark.parametrize("view", [None, replace(VIEW, opening=replace(OPENING, prior=None))])
 def test_without_a_view_or_prior_levels_it_is_delayed(view: Any) -> None:
-    board = Board()
-    Shown(board, view=view)
-    assert levels(query(board), ANN).data_source == "delayed"
+    registry = Registry()
+    Shown(registry, view=view)
+    assert levels(query(registry), ANN).data_source == "delayed"
     with pytest.raises(NoLicensedSource):
-        levels(query(board, MemorySessions()), ANN)
+        levels(query(registry, MemorySessions()), ANN)
 
 
 def test_a_live_answer_needs_no_completed_session() -> None:
-    board = Board()
-    Shown(board)
-    assert levels(query(board, MemorySessions()), ANN).live
+    registry = Registry()
+    Shown(registry)
+    assert levels(query(registry, MemorySessions()), ANN).live
 
 
 def test_409_says_why_the_feed_does_not_answer() -> None:
-    board = Board()
-    Shown(board).stop("catching_up")
-    asked = query(board, MemorySessions())
+    registry = Registry()
+    Shown(registry).stop("catching_up")
+    asked = query(registry, MemorySessions())
     with pytest.raises(NoLicensedSource) as caught:
         levels(asked, ANN)
     assert caught.value.details["reasons"] == ["catching_up", "no_completed_session"]
@@ -134,27 +134,27 @@ def test_409_says_why_the_feed_does_not_answer() -> None:
 
 
 def test_who_sees_which_feed() -> None:
-    board = Board()
-    Shown(board)
-    asked = query(board)
+    registry = Registry()
+    Shown(registry)
+    asked = query(registry)
     assert levels(asked, ANN).data_source == "shared"
     assert levels(asked, BOB).data_source == "delayed", "no grant of the live feed"
     nq_only = Scope(3, (COMPLETED, Grant("everyone", "live", ("NQ",), None, None)))
     assert levels(asked, nq_only).data_source == "delayed"
-    own = Shown(board, owner=2, feed="mine", view=replace(VIEW, last_ticks=27000))
+    own = Shown(registry, owner=2, feed="mine", view=replace(VIEW, last_ticks=27000))
     assert (levels(asked, BOB).data_source, levels(asked, BOB).last_price) == ("personal", 6750.0)
     assert levels(asked, ANN).last_price == 6913.0, "another's feed is not hers"
-    Shown(board, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
+    Shown(registry, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
     assert (levels(asked, ANN).data_source, levels(asked, ANN).last_price) == ("personal", 6775.0)
     own.stop("disconnected")
     assert levels(asked, BOB).data_source == "delayed"
 
 
 def test_ones_own_feed_falls_back_to_the_shared_one() -> None:
-    board = Board()
-    Shown(board)
-    own = Shown(board, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
-    asked = query(board)
+    registry = Registry()
+    Shown(registry)
+    own = Shown(registry, owner=1, feed="hers", view=replace(VIEW, last_ticks=27100))
+    asked = query(registry)
     assert levels(asked, ANN).data_source == "personal"
     own.stop("catching_up")
     assert levels(asked, ANN).data_source == "shared"
@@ -165,9 +165,9 @@ def test_ones_own_feed_falls_back_to_the_shared_one() -> None:
     [("ES", True), ("mes", True), ("ESH6", True), ("/ESH26", True), ("MESH2026", True), ("ESM6", False)],
 )
 def test_a_named_contract_is_answered_by_its_own_feed(symbol: str, *, live: bool) -> None:
-    board = Board()
-    Shown(board)
-    asked = query(board, MemorySessions(0))
+    registry = Registry()
+    Shown(registry)
+    asked = query(registry, MemorySessions(0))
     if live:
         assert levels(asked, ANN, symbol).symbol == "ES"
         assert levels(asked, ANN, symbol).live
@@ -177,15 +177,15 @@ def test_a_named_contract_is_answered_by_its_own_feed(symbol: str, *, live: bool
 
 
 def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
-    board = Board()
-    back = Shown(board, contract=ESM26, view=replace(VIEW, opening=replace(OPENING, front=False)))
-    asked = query(board)
+    registry = Registry()
+    back = Shown(registry, contract=ESM26, view=replace(VIEW, opening=replace(OPENING, front=False)))
+    asked = query(registry)
     for standing in (LIVE, replace(LIVE, live=False, reason="not_front")):
-        board.stand(back.channel, standing)
+        registry.stand(back.channel, standing)
         assert levels(asked, ANN).data_source == "delayed"
         assert levels(asked, ANN, "ESM6").live
         assert LiveAnswers(REFERENCE.universe).live_bytes(Seen(back.channel, "shared")) is not None
-    Shown(board)
+    Shown(registry)
     assert levels(asked, ANN).live
     assert asked.context(ANN, "ES", NOW_NS).answer.contract == "ESH2026"
     assert asked.context(ANN, "ESM6", NOW_NS).answer.contract == "ESM2026"
@@ -193,13 +193,13 @@ def test_a_contract_that_is_not_front_answers_only_by_name() -> None:
 
 def test_a_replay_of_the_past_is_asked_for_as_it_was_called_then() -> None:
     """In 2026 ESZ3 means the contract of 2033; the feed that plays 2013 back calls it the one of 2013."""
-    board = Board()
+    registry = Registry()
     day = date(2013, 10, 8)
     contract = replace(ESM26, year=2013, month=12)
     opening = replace(OPENING, contract=contract.key, trade_date=day)
     standing = replace(LIVE, trade_date=day)
-    Shown(board, contract=contract, view=replace(VIEW, opening=opening), standing=standing)
-    asked = query(board)
+    Shown(registry, contract=contract, view=replace(VIEW, opening=opening), standing=standing)
+    asked = query(registry)
     assert levels(asked, ANN, "ESZ3").live
     assert levels(asked, ANN, "ESZ2013").live
     with pytest.raises(NoLicensedSource):
@@ -207,25 +207,25 @@ def test_a_replay_of_the_past_is_asked_for_as_it_was_called_then() -> None:
 
 
 def test_unknown_names_stay_unknown() -> None:
-    board = Board()
-    Shown(board)
+    registry = Registry()
+    Shown(registry)
     with pytest.raises(UnknownSymbol):
-        levels(query(board), ANN, "ZZZ")
+        levels(query(registry), ANN, "ZZZ")
 
 
 def test_an_answer_says_when_its_name_may_mean_another_contract() -> None:
-    board = Board()
-    Shown(board)
-    assert query(board).levels(ANN, "ES", NOW_NS).fresh_until_ns == MIDNIGHT_NS
+    registry = Registry()
+    Shown(registry)
+    assert query(registry).levels(ANN, "ES", NOW_NS).fresh_until_ns == MIDNIGHT_NS
 
 
 # -- made once
 
 
 def test_one_answer_is_made_for_all_who_see_the_feed_alike() -> None:
-    board = Board()
-    shown = Shown(board)
-    asked = query(board)
+    registry = Registry()
+    shown = Shown(registry)
+    asked = query(registry)
     found = [
         asked.levels(Scope(user, (SHARED,)), symbol, NOW_NS)
         for user in range(1, 50)
@@ -241,9 +241,9 @@ def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
 ) -> None:
     now = [0]
     monkeypatch.setattr("outcry.answers.live_answers.monotonic_ns", lambda: now[0])
-    board = Board()
-    shown = Shown(board)
-    live_answer = query(board).levels(ANN, "ES", NOW_NS).live_answer
+    registry = Registry()
+    shown = Shown(registry)
+    live_answer = query(registry).levels(ANN, "ES", NOW_NS).live_answer
     assert live_answer is not None
     shown.trade(27000)
     now[0] = 1_999_999
@@ -261,8 +261,8 @@ def test_it_is_made_anew_once_a_version_and_not_within_two_milliseconds(
 
 
 def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
-    board = Board()
-    shown = Shown(board)
+    registry = Registry()
+    shown = Shown(registry)
     view = VIEW
 
     def peek() -> Any:
@@ -276,9 +276,9 @@ def test_a_version_that_moves_while_it_is_made_is_made_again() -> None:
 
 
 def test_from_many_threads_it_is_made_once() -> None:
-    board = Board()
-    shown = Shown(board)
-    asked = query(board)
+    registry = Registry()
+    shown = Shown(registry)
+    asked = query(registry)
     gate = threading.Barrier(8)
 
     def ask() -> None:
@@ -294,15 +294,15 @@ def test_from_many_threads_it_is_made_once() -> None:
 
 
 def test_the_stream_gets_the_same_bytes() -> None:
-    board = Board()
-    shown = Shown(board)
+    registry = Registry()
+    shown = Shown(registry)
     encoder, seen = LiveAnswers(REFERENCE.universe), Seen(shown.channel, "shared")
     found = encoder.live_bytes(seen)
     assert found is not None
     version, body, price, updated = found
     assert (version, price, updated) == (shown.channel.version, 6913.0, "2026-01-06T15:04:56.123Z")
-    assert msgspec.json.decode(body, type=LevelsAnswer) == levels(query(board), ANN)
-    assert query(board).levels(ANN, "ES", NOW_NS).live_answer is encoder.levels(seen)
+    assert msgspec.json.decode(body, type=LevelsAnswer) == levels(query(registry), ANN)
+    assert query(registry).levels(ANN, "ES", NOW_NS).live_answer is encoder.levels(seen)
     shown.stop("closed")
     assert encoder.live_bytes(seen) is None
 
@@ -311,9 +311,9 @@ def test_the_stream_gets_the_same_bytes() -> None:
 
 
 def test_context_of_a_live_session() -> None:
-    board = Board()
-    Shown(board, invented=True, view=replace(VIEW, opening=replace(OPENING, rolled_from="ESZ2025")))
-    found = query(board).context(ANN, "ES", NOW_NS).answer
+    registry = Registry()
+    Shown(registry, invented=True, view=replace(VIEW, opening=replace(OPENING, rolled_from="ESZ2025")))
+    found = query(registry).context(ANN, "ES", NOW_NS).answer
     assert (found.data_source, found.live, found.as_of, found.state, found.feed) == (
         "shared",
         True,
@@ -353,17 +353,17 @@ def test_context_of_a_live_session() -> None:
 @pytest.mark.parametrize(("hour_over", "final"), [(False, False), (True, True)])
 def test_the_kind_of_open_is_final_once_the_second_half_hour_is_over(hour_over: bool, final: bool) -> None:
     """From 15:00 UTC on, when bracket B has traded, there is one; from 15:30 on it stays."""
-    board = Board()
-    Shown(board, view=replace(VIEW, ib_complete=hour_over))
-    session = query(board).context(ANN, "ES", NOW_NS).answer.session
+    registry = Registry()
+    Shown(registry, view=replace(VIEW, ib_complete=hour_over))
+    session = query(registry).context(ANN, "ES", NOW_NS).answer.session
     assert session.open_type is not None
     assert (session.open_type_final, session.final) == (final, False)
 
 
 def test_an_overnight_session_has_no_kind_of_day_and_its_own_range() -> None:
-    board = Board()
-    Shown(board, view=eth())
-    found = query(board).context(ANN, "ES", NOW_NS).answer
+    registry = Registry()
+    Shown(registry, view=eth())
+    found = query(registry).context(ANN, "ES", NOW_NS).answer
     assert (found.session.session, found.session.day_type, found.session.open_type) == ("eth", None, None)
     assert not found.session.open_type_final
     assert found.overnight is not None
@@ -371,17 +371,17 @@ def test_an_overnight_session_has_no_kind_of_day_and_its_own_range() -> None:
 
 
 def test_context_of_a_session_of_bars_says_so() -> None:
-    board = Board()
-    Shown(board, view=replace(VIEW, ladder=replace(VIEW.ladder, source="bars")))
-    found = query(board).context(ANN, "ES", NOW_NS).answer
+    registry = Registry()
+    Shown(registry, view=replace(VIEW, ladder=replace(VIEW.ladder, source="bars")))
+    found = query(registry).context(ANN, "ES", NOW_NS).answer
     assert (found.session.data.quality, found.method.vpoc_source) == (None, "bars")
 
 
 @pytest.mark.parametrize("reason", ["stale_link", "catching_up", "closed", "no_trades", "a_new_code"])
 def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
-    board = Board()
-    Shown(board).stop(reason)
-    found = query(board).context(ANN, "ES", NOW_NS).answer
+    registry = Registry()
+    Shown(registry).stop(reason)
+    found = query(registry).context(ANN, "ES", NOW_NS).answer
     assert (found.state, found.live, found.feed, found.bias, found.bias_votes) == (
         reason,
         False,
@@ -392,31 +392,31 @@ def test_a_delayed_context_says_why_it_is_not_live(reason: str) -> None:
     assert found.reason == wording.STATES.get(reason, "The feed refused the connection (a_new_code).")
     assert (found.session.final, found.session.day_type_final, found.invented) == (True, True, False)
     assert found.session.open_type_final
-    mine = query(board).context(BOB, "ES", NOW_NS).answer
+    mine = query(registry).context(BOB, "ES", NOW_NS).answer
     assert mine.state == "no_connection", "of a feed he may not see he learns nothing"
 
 
 def test_ones_own_feed_says_why_before_the_shared_one_and_a_back_month_last() -> None:
-    board = Board()
+    registry = Registry()
     back = replace(VIEW, opening=replace(OPENING, front=False))
-    Shown(board, owner=1, feed="hers", contract=ESM26, view=back)
-    asked = query(board)
+    Shown(registry, owner=1, feed="hers", contract=ESM26, view=back)
+    asked = query(registry)
     assert asked.context(ANN, "ES", NOW_NS).answer.state == "not_front"
-    Shown(board).stop("closed")
+    Shown(registry).stop("closed")
     assert asked.context(ANN, "ES", NOW_NS).answer.state == "closed"
-    Shown(board, owner=1, feed="other").stop("stale_link")
+    Shown(registry, owner=1, feed="other").stop("stale_link")
     assert asked.context(ANN, "ES", NOW_NS).answer.state == "stale_link"
 
 
 def test_a_completed_session_of_the_simulator_is_invented() -> None:
-    asked = query(Board(), MemorySessions(0, source="simulator"))
+    asked = query(Registry(), MemorySessions(0, source="simulator"))
     assert asked.context(ANN, "ES", NOW_NS).answer.invented
 
 
 def test_profile_without_a_date_is_of_the_open_session() -> None:
-    board = Board()
-    shown = Shown(board)
-    asked = query(board)
+    registry = Registry()
+    shown = Shown(registry)
+    asked = query(registry)
     found = asked.profile(ANN, "ES", None, NOW_NS).answer
     assert (found.levels.final, len(found.rows), found.tick_size) == (False, 16, 0.25)
     # the highest row is 27653, in bracket B alone; 27642 is row 4 from below, in both
@@ -429,11 +429,11 @@ def test_profile_without_a_date_is_of_the_open_session() -> None:
 
 
 def test_symbols_tell_live_from_delayed_from_nothing() -> None:
-    board = Board()
+    registry = Registry()
     shown = Shown(
-        board, contract=NQH26, view=replace(VIEW, opening=replace(OPENING, contract="NQH2026", root="NQ"))
+        registry, contract=NQH26, view=replace(VIEW, opening=replace(OPENING, contract="NQH2026", root="NQ"))
     )
-    asked = query(board)
+    asked = query(registry)
     found = {state.symbol: state for state in asked.symbols(ANN, NOW_NS).answer.symbols}
     nq, es, gc = found["NQ"], found["ES"], found["GC"]
     assert (nq.live, nq.data_source, nq.contract, nq.as_of, nq.state) == (
@@ -451,7 +451,7 @@ def test_symbols_tell_live_from_delayed_from_nothing() -> None:
 
 
 def test_history_is_of_completed_sessions_whatever_is_live() -> None:
-    board = Board()
-    Shown(board)
-    found = query(board).history(ANN, "ES", None, None, NOW_NS).answer
+    registry = Registry()
+    Shown(registry)
+    found = query(registry).history(ANN, "ES", None, None, NOW_NS).answer
     assert [(session.date, session.final) for session in found.sessions] == [("2026-01-05", True)]

@@ -18,7 +18,7 @@ from outcry.connections.model import (
     Finding,
 )
 from outcry.connections.pushed import PushedConnections
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.web.page_services import PageServices
 
 ACME = Broker(
@@ -52,7 +52,7 @@ class ScriptedConnections:
 
     def __init__(self, brokers: Sequence[Broker] = (ACME, HOMELY, AWAY)) -> None:
         self._brokers = brokers
-        self.board: Board | None = None
+        self.registry: Registry | None = None
         self.rows: dict[int, ConnectionRow] = {}
         #: What was entered, newest last.
         self.given: list[Mapping[str, str]] = []
@@ -76,7 +76,7 @@ class ScriptedConnections:
 
     def connections(self, user_id: int) -> Sequence[ConnectionRow]:
         own = [row for row in self.rows.values() if row.user_id == user_id]
-        pushed = PushedConnections(self.board) if self.board else None
+        pushed = PushedConnections(self.registry) if self.registry else None
         return [*own, *(pushed.connections(user_id, {row.broker for row in own}) if pushed else ())]
 
     def counts(self) -> Mapping[ConnectionPhase, int]:
@@ -151,7 +151,7 @@ def connected_by(connections: ScriptedConnections | None) -> Iterator[None]:
         return
 
     def supplied(**parts: Any) -> PageServices:
-        connections.board = parts["board"]
+        connections.registry = parts["registry"]
         return PageServices(**(parts | {"connections": connections}))
 
     with patch("outcry.web.page_services.PageServices", supplied):

@@ -121,7 +121,7 @@ def _connect(stage: WebStage, user: UserRow, language: str) -> None:
         row = ConnectionRow(number, user.id, broker, label, phase, code, now_ns, ("PL", "ZC", "HG"), "c0de")
         stage.connections.put(row)
     for root, reason in (("PL", "not_entitled"), ("HG", "catching_up")):
-        show(stage.house.board, user.id, "tradovate", Contract(root, 2026, 5), reason)
+        show(stage.house.registry, user.id, "tradovate", Contract(root, 2026, 5), reason)
     member = Member(stage, user.email, operator=True, language=language)
     assert member.send(f"/account/brokers/{first}/check").status == 303
 

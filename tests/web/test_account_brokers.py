@@ -60,11 +60,11 @@ def test_a_key_that_sends_trades_sends_and_does_not_read(stage: WebStage, ann: M
 
 
 def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, bob: Member) -> None:
-    board = stage.house.board
-    show(board, ann.user.id, "desk-replay", Contract("ES", 2026, 3), "live")
-    show(board, ann.user.id, "desk-replay", Contract("NQ", 2026, 3), "stale_link")
-    show(board, bob.user.id, "bobs-feed", Contract("CL", 2026, 4), "own_refusal")
-    show(board, 0, "house-feed", Contract("GC", 2026, 4), "live")
+    registry = stage.house.registry
+    show(registry, ann.user.id, "desk-replay", Contract("ES", 2026, 3), "live")
+    show(registry, ann.user.id, "desk-replay", Contract("NQ", 2026, 3), "stale_link")
+    show(registry, bob.user.id, "bobs-feed", Contract("CL", 2026, 4), "own_refusal")
+    show(registry, 0, "house-feed", Contract("GC", 2026, 4), "live")
     page = Read(ann.get("/account/brokers")).text
     for part in (
         "desk-replay",
@@ -80,29 +80,29 @@ def test_a_user_sees_the_own_feeds_and_no_others(stage: WebStage, ann: Member, b
     bobs = Read(bob.get("/account/brokers")).text
     assert "own_refusal" in bobs
     assert "desk-replay" not in bobs
-    (row,) = PushedConnections(board).connections(ann.user.id)
+    (row,) = PushedConnections(registry).connections(ann.user.id)
     assert (row.phase, row.symbols) == (ConnectionPhase.LIVE, ("ES", "NQ"))
     assert ann.get(f"/account/brokers/{row.id}/disconnect").status == 404
-    board.drop(StreamKey(ann.user.id, "desk-replay", Contract("ES", 2026, 3)))
-    (row,) = PushedConnections(board).connections(ann.user.id)
+    registry.drop(StreamKey(ann.user.id, "desk-replay", Contract("ES", 2026, 3)))
+    (row,) = PushedConnections(registry).connections(ann.user.id)
     assert (row.phase, row.code) == (ConnectionPhase.DEGRADED, "stale_link")
 
 
 def test_an_agent_says_itself_why_nothing_comes(stage: WebStage, ann: Member) -> None:
     """Its feeds stand under their brokers' names; a refused login is mended by signing in, anything else passes."""
-    board = stage.house.board
-    show(board, ann.user.id, "ibkr", Contract("ES", 2026, 3), "unsubscribed")
-    (seen,) = (one for one in board.channels(Scope(ann.user.id, ())) if one.channel.key.feed == "ibkr")
+    registry = stage.house.registry
+    show(registry, ann.user.id, "ibkr", Contract("ES", 2026, 3), "unsubscribed")
+    (seen,) = (one for one in registry.channels(Scope(ann.user.id, ())) if one.channel.key.feed == "ibkr")
     for told, phase, said in (
         ("login_refused", ConnectionPhase.NEEDS_SIGN_IN, "rejected the credentials"),
         ("agent_stopped", ConnectionPhase.DEGRADED, "The agent on your computer was stopped."),
         ("", ConnectionPhase.DEGRADED, "does not send"),
     ):
         seen.channel.told = told
-        (row,) = (row for row in PushedConnections(board).connections(ann.user.id) if row.label == "ibkr")
+        (row,) = (row for row in PushedConnections(registry).connections(ann.user.id) if row.label == "ibkr")
         assert (row.phase, row.code) == (phase, told or "unsubscribed")
         assert said in Read(ann.get("/account/brokers")).text
-    board.drop(seen.channel.key)
+    registry.drop(seen.channel.key)
 
 
 def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
@@ -121,11 +121,11 @@ def test_ways_to_connect_say_what_each_broker_needs(ann: Member) -> None:
 
 def test_a_feed_the_agent_sends_is_that_brokers(stage: WebStage, ann: Member) -> None:
     key = StreamKey(ann.user.id, "homely", Contract("ES", 2026, 3))
-    show(stage.house.board, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
+    show(stage.house.registry, ann.user.id, "homely", Contract("ES", 2026, 3), "not_entitled")
     page = ann.get("/account/brokers")
     assert 'broker = "homely"' not in page.text
     assert "Subscribe to the exchange" in Read(page).text
-    stage.house.board.drop(key)
+    stage.house.registry.drop(key)
 
 
 def test_a_broker_is_connected_and_its_secrets_are_never_shown(

@@ -248,10 +248,10 @@ def test_what_the_operator_did_stands_in_the_log(boss: Member, ann: Member) -> N
 
 
 def test_feeds_of_users_are_counted_and_not_shown(stage: WebStage, boss: Member, ann: Member) -> None:
-    board = stage.house.board
-    show(board, 0, "house-feed", Contract("GC", 2026, 4), "stale_market")
-    show(board, ann.user.id, "anns-feed", Contract("ES", 2026, 3), "live")
-    show(board, boss.user.id, "own-feed", Contract("NQ", 2026, 3), "live")
+    registry = stage.house.registry
+    show(registry, 0, "house-feed", Contract("GC", 2026, 4), "stale_market")
+    show(registry, ann.user.id, "anns-feed", Contract("ES", 2026, 3), "live")
+    show(registry, boss.user.id, "own-feed", Contract("NQ", 2026, 3), "live")
     page = Read(boss.get("/operator/feeds")).text
     for part in ("house-feed", "GCJ2026", "sends no market data", "2 streams from users"):
         assert part in page

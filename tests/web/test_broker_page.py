@@ -105,17 +105,17 @@ def test_a_connection_says_how_it_stands_and_what_to_do(
 def test_streams_are_told_with_what_the_vendor_refuses(
     stage: WebStage, ann: Member, row: ConnectionRow
 ) -> None:
-    show(stage.house.board, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
-    show(stage.house.board, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
-    show(stage.house.board, ann.user.id, "another", Contract("CL", 2026, 4), "live")
-    show(stage.house.board, 0, "acme", Contract("GC", 2026, 4), "live")
-    show(stage.house.board, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
+    show(stage.house.registry, ann.user.id, "acme", Contract("ES", 2026, 3), "live")
+    show(stage.house.registry, ann.user.id, "acme", Contract("NQ", 2026, 3), "not_entitled")
+    show(stage.house.registry, ann.user.id, "another", Contract("CL", 2026, 4), "live")
+    show(stage.house.registry, 0, "acme", Contract("GC", 2026, 4), "live")
+    show(stage.house.registry, ann.user.id, "acme", Contract("GC", 2026, 4), "unsubscribed")
     gold = StreamKey(ann.user.id, "acme", Contract("GC", 2026, 4))
-    seen = stage.house.board.channels(Scope(ann.user.id, ()), "GC")
+    seen = stage.house.registry.channels(Scope(ann.user.id, ()), "GC")
     next(one.channel for one in seen if one.channel.key == gold).told = "too_many_sessions"
     text = Read(ann.get(PLACE)).text
     assert "Too many programs are using the account" in text
-    stage.house.board.drop(gold)
+    stage.house.registry.drop(gold)
     text = Read(ann.get(PLACE)).text
     for part in ("ESH2026", "NQH2026", "real-time data", "1 of 2"):
         assert part in text

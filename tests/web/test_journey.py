@@ -63,11 +63,11 @@ def watch_alert_arrive(stage: WebStage, person: Person) -> None:
 
 def next_alert(stage: WebStage, root: str) -> int:
     """Let the market go on until it sets off an alert of the product; return its number."""
-    known = stage.house.board.alert_seq
+    known = stage.house.registry.alert_seq
     for _ in range(120):
         stage.forward(120)
         time.sleep(0.4)
-        rows, _ = stage.house.board.alerts_after(known)
+        rows, _ = stage.house.registry.alerts_after(known)
         for row in rows:
             if row.symbol == root:
                 return row.seq

@@ -37,7 +37,7 @@ from outcry.feeds.simulator.feed import SimulatorFeed
 from outcry.feeds.simulator.history import past_sessions
 from outcry.feeds.simulator.market import Market
 from outcry.http.server import Binding, build_server
-from outcry.live.registry import Board, Channel, Standing
+from outcry.live.registry import Channel, Registry, Standing
 from outcry.market.instruments import Contract
 from outcry.people.browsers import Origin
 from outcry.people.model import UserRow
@@ -212,7 +212,7 @@ class WebStage:
         self.clock.forward(seconds)
 
     def alert_seq(self) -> int:
-        return self.house.board.alert_seq
+        return self.house.registry.alert_seq
 
     def force(self, root: str, reason: str | None) -> None:
         """Have the feed of a product stand like this, whatever it does; None: as it does."""
@@ -250,7 +250,7 @@ class WebStage:
 
     def _channels(self, root: str) -> list[Channel]:
         scope = self.people.visitor()
-        return [seen.channel for seen in self.house.board.channels(scope, root)] if scope else []
+        return [seen.channel for seen in self.house.registry.channels(scope, root)] if scope else []
 
     @staticmethod
     def _until(so: Callable[[], bool], complaint: str, seconds: float = 60) -> None:
@@ -260,9 +260,9 @@ class WebStage:
             time.sleep(0.05)
 
 
-def _forceful(board: Board, forced: Mapping[str, str]) -> None:
-    """Have a board tell what the test wants to see, of feeds that are well."""
-    stand = board.stand
+def _forceful(registry: Registry, forced: Mapping[str, str]) -> None:
+    """Have a registry tell what the test wants to see, of feeds that are well."""
+    stand = registry.stand
 
     def stand_so(channel: Channel, standing: Standing) -> None:
         reason = forced.get(channel.key.contract.root)
@@ -270,7 +270,7 @@ def _forceful(board: Board, forced: Mapping[str, str]) -> None:
             standing = replace(standing, live=False, reason=reason)
         stand(channel, standing)
 
-    board.stand = stand_so  # type: ignore[method-assign]
+    registry.stand = stand_so  # type: ignore[method-assign]
 
 
 class _Some(SimulatorFeed):
@@ -317,7 +317,7 @@ def demo_stage(folder: Path, received: Receiver | None = None) -> Iterator[WebSt
         market = Market(SEED, universe.products, calendar)
         _invent(house, market, market_clock)
         forced = {root: code for root, code in SHOWS.values() if root in LIVE_ROOTS and code != "live"}
-        _forceful(house.board, forced)
+        _forceful(house.registry, forced)
         feed = _Some(market, universe, calendar, market_clock)
         made = WebStage(house, people_of(house), clock, io.BytesIO(), forced, connections=connections)
         with _served(made, [(0, feed)]) as stage:

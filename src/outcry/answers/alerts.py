@@ -1,4 +1,4 @@
-"""Alerts as they are answered: today's from the board, past ones from the store.
+"""Alerts as they are answered: today's from the registry, past ones from the store.
 
 Rules kept: an alert is shown to whoever may see the stream it came from, now; a symbol nobody knows has no alerts, and
 is no error; the list says when it was last looked at, which is never more than a second ago.
@@ -16,7 +16,7 @@ from outcry.answers.wording import message
 from outcry.base.errors import InvalidParameter
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import PRICE_PARAMS, AlertRow, LiveStore, StreamKey
-from outcry.live.registry import Board, Channel, LiveSource, sees
+from outcry.live.registry import Channel, LiveSource, Registry, sees
 from outcry.market.instruments import Contract, Resolution, Universe, UnknownName
 from outcry.market.units import NANOS_PER_DAY, NANOS_PER_SECOND
 from outcry.wire.answers import Answer, number
@@ -128,30 +128,30 @@ def symbol_matches(
 
 
 class _AlertVersion:
-    """The board's alerts as something to watch."""
+    """The registry's alerts as something to watch."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
 
     @property
     def version(self) -> int:
         """Moves with every alert, and with every channel that comes, goes or changes its standing."""
-        return self._board.alert_seq + self._board.generation
+        return self._registry.alert_seq + self._registry.generation
 
 
 class AlertAnswers:
     """Answers about alerts. Safe from several threads. store: None where no alerts are kept."""
 
-    def __init__(self, board: Board, universe: Universe, store: LiveStore | None) -> None:
-        self._board, self._universe, self._store = board, universe, store
-        self._watch = _AlertVersion(board)
+    def __init__(self, registry: Registry, universe: Universe, store: LiveStore | None) -> None:
+        self._registry, self._universe, self._store = registry, universe, store
+        self._watch = _AlertVersion(registry)
         self._live_answers: OrderedDict[tuple[StreamKey, ...], LiveAnswer[AlertsAnswer]] = OrderedDict()
         self._generation = -1
         self._lock = threading.Lock()
 
     def current(self, scope: Scope, symbol: str | None, now_ns: int) -> QueryResult[AlertsAnswer]:
         """`GET /api/alerts`: of the trade date each visible feed stands in."""
-        generation = self._board.generation  # before looking, for what is kept under it
+        generation = self._registry.generation  # before looking, for what is kept under it
         live_answer = self._of(self._channels(scope, symbol, now_ns), generation)
         made = live_answer.render(now_ns)
         if made is None:
@@ -202,11 +202,11 @@ class AlertAnswers:
 
     def _channels(self, scope: Scope, symbol: str | None, now_ns: int) -> list[Channel]:
         if not symbol:
-            return [seen.channel for seen in self._board.channels(scope)]
+            return [seen.channel for seen in self._registry.channels(scope)]
         meant = self._resolve(symbol, now_ns)
         if meant is None:
             return []
-        found = (seen.channel for seen in self._board.channels(scope, meant.product.root))
+        found = (seen.channel for seen in self._registry.channels(scope, meant.product.root))
         return [
             channel
             for channel in found
@@ -221,7 +221,7 @@ class AlertAnswers:
         names = tuple(channel.key for channel in channels)
 
         def make(now_ns: int) -> AlertsAnswer:
-            found = [alert(row) for row in self._board.alerts_of(channels)]
+            found = [alert(row) for row in self._registry.alerts_of(channels)]
             return AlertsAnswer(updated_at=iso_timestamp(now_ns), count=len(found), alerts=found)
 
         with self._lock:

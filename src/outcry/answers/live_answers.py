@@ -93,7 +93,7 @@ class LiveAnswer(Generic[A_co]):
 
 @dataclass(frozen=True, slots=True)
 class QueryResult(Generic[A_co]):
-    """An answer, and until when (ns UTC) it is the one to give while store and board do not change; None: always.
+    """An answer, and until when (ns UTC) it is the one to give while store and registry do not change; None: always.
 
     `live_answer`: the answer moves by itself, and this is where its newest form is.
     """

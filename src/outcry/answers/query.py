@@ -21,7 +21,7 @@ from outcry.answers.wording import state_text
 from outcry.base.errors import InvalidParameter, NoLicensedSource, NotFound, UnknownSymbol
 from outcry.base.timestamps import iso_timestamp
 from outcry.live.model import LiveStore
-from outcry.live.registry import Board, Seen
+from outcry.live.registry import Registry, Seen
 from outcry.market.calendar import Calendar, SessionKind
 from outcry.market.instruments import Contract, Product, Universe
 from outcry.market.opening import Missed
@@ -76,14 +76,14 @@ class Query:
     """Implements what the endpoints ask. Safe to call from several threads."""
 
     def __init__(
-        self, store: SessionStore, universe: Universe, calendar: Calendar, board: Board | None = None,
+        self, store: SessionStore, universe: Universe, calendar: Calendar, registry: Registry | None = None,
         alerts: LiveStore | None = None,
     ) -> None:  # fmt: skip
         self._store, self._universe, self._calendar = store, universe, calendar
-        self._board = board or Board()
-        self._resolver = SymbolResolver(universe, self._board)
+        self._registry = registry or Registry()
+        self._resolver = SymbolResolver(universe, self._registry)
         self._live_answers = LiveAnswers(universe)
-        self._alerts = AlertAnswers(self._board, universe, alerts)
+        self._alerts = AlertAnswers(self._registry, universe, alerts)
         #: The store's revision as a watcher has just read it; None where nothing watches.
         self.revision_seen: Callable[[], int | None] = lambda: None
         #: Whether the disk of the store hangs.
@@ -187,7 +187,7 @@ class Query:
         """`GET /api/chart`: the newest sessions, at most 60, and the one open now if it is live. Raises as `levels`."""
         named = self._resolver.of(symbol, now_ns)
         seen, state = self._resolver.live(scope, named)
-        count, fired = sessions or DEFAULT_SESSIONS, self._board.alerts_of([seen.channel] if seen else [])
+        count, fired = sessions or DEFAULT_SESSIONS, self._registry.alerts_of([seen.channel] if seen else [])
         try:
             asked = self._ask(scope, named, now_ns)
         except NoLicensedSource:
@@ -290,7 +290,7 @@ class Query:
         """When a feed of this product that has fallen silent last brought anything; None where none has."""
         silent = [
             view.last_ns
-            for seen in self._board.channels(scope, root)
+            for seen in self._registry.channels(scope, root)
             if seen.channel.standing.reason in _SILENT and (view := seen.channel.view()) is not None
         ]
         return iso_timestamp(max(silent)) if silent else None

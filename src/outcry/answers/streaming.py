@@ -14,7 +14,7 @@ import msgspec
 from outcry.access.licences import OPERATOR, Scope
 from outcry.answers.alerts import AlertEntry, entry, symbol_matches
 from outcry.live.model import AlertRow, LiveStore, StreamKey
-from outcry.live.registry import Board, LiveSource, sees
+from outcry.live.registry import LiveSource, Registry, sees
 from outcry.market.instruments import Contract, Universe, UnknownName
 from outcry.wire.answers import Answer, DataSource, LevelsAnswer
 
@@ -162,10 +162,10 @@ class MissedAlerts:
 
 
 class AlertTail:
-    """Alerts by their order of commit: from the board where it reaches back, else from the store. Calls may block."""
+    """Alerts in order of commit, from the registry while it has them, else from the store. Calls may block."""
 
-    def __init__(self, board: Board, store: LiveStore | None) -> None:
-        self._board, self._store = board, store
+    def __init__(self, registry: Registry, store: LiveStore | None) -> None:
+        self._registry, self._store = registry, store
         self._today: dict[tuple[StreamKey, ...], tuple[int, list[AlertRow]]] = {}
 
     def current(
@@ -174,25 +174,25 @@ class AlertTail:
         """Alerts of the trade date now, newest first, none after `upto`, and the newest alert's `seq` if that is not
         given."""
         upto = (
-            self._board.alert_seq if upto is None else upto
+            self._registry.alert_seq if upto is None else upto
         )  # before looking: what comes meanwhile is told later
-        channels = [seen.channel for seen in self._board.channels(scope)]
-        names, moved = tuple(c.key for c in channels), self._board.alert_seq + self._board.generation
+        channels = [seen.channel for seen in self._registry.channels(scope)]
+        names, moved = tuple(c.key for c in channels), self._registry.alert_seq + self._registry.generation
         held = self._today.get(names)
         if held is None or held[0] != moved:
             if len(self._today) >= _MOST_TODAY:
                 self._today.clear()
-            held = self._today[names] = (moved, self._board.alerts_of(channels))
+            held = self._today[names] = (moved, self._registry.alerts_of(channels))
         return [row for row in held[1] if row.seq <= upto and wanted(row)], upto
 
     def after(self, scope: Scope, wanted: AlertFilter, seq: int) -> MissedAlerts | None:
         """Alerts since that one; None where it is not of this service: nothing so new was recorded."""
-        known = self._board.alert_seq
+        known = self._registry.alert_seq
         if seq > known and self._store is not None:
             known = self._store.last_seq()
         if seq > known:
             return None
-        rows, reaches = self._board.alerts_after(seq)
+        rows, reaches = self._registry.alerts_after(seq)
         if not reaches or (rows[0].seq if rows else known + 1) > seq + 1:
             return self._stored(scope, wanted, seq, known, rows)
         found = [row for row in rows if wanted(row)]

@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from outcry.access.licences import Scope
 from outcry.answers.alerts import symbol_matches
 from outcry.base.errors import MissingSymbol, UnknownSymbol
-from outcry.live.registry import Board, Channel, Seen
+from outcry.live.registry import Channel, Registry, Seen
 from outcry.market.instruments import Contract, Product, Universe, UnknownName
 from outcry.market.units import NANOS_PER_SECOND
 
@@ -24,10 +24,10 @@ class Named:
 
 
 class SymbolResolver:
-    """Understands symbols of a universe, and looks on the board for who answers them."""
+    """Understands symbols of a universe, and looks in the registry for who answers them."""
 
-    def __init__(self, universe: Universe, board: Board) -> None:
-        self._universe, self._board = universe, board
+    def __init__(self, universe: Universe, registry: Registry) -> None:
+        self._universe, self._registry = universe, registry
 
     def of(self, symbol: str | None, now_ns: int) -> Named:
         """What was written. Raises `MissingSymbol`, `UnknownSymbol`."""
@@ -44,7 +44,7 @@ class SymbolResolver:
     def live(self, scope: Scope, named: Named) -> tuple[Seen | None, str]:
         """The channel that answers live, and the state: `live`, or the code of why none does."""
         state = "no_connection"
-        for seen in self._board.channels(scope, named.product.root):
+        for seen in self._registry.channels(scope, named.product.root):
             standing, contract = seen.channel.standing, seen.channel.key.contract
             if not symbol_matches(
                 self._universe, named.symbol, named.contract, contract, standing.trade_date

@@ -34,7 +34,7 @@ from outcry.http.protocol import MOST_HEAD_BYTES
 from outcry.http.requests import RequestIds
 from outcry.http.revision_poller import Pulse
 from outcry.live.model import LiveStore
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.market.instruments import Universe
 from outcry.trades.push_format import MOST_BODY_BYTES, Intake
 
@@ -62,7 +62,7 @@ class Background(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What the application answers from. `board`: what is live, of the products of `universe`; `alerts`: where its
+    """What the application answers from. `registry`: what is live, of the products of `universe`; `alerts`: where its
     alerts are kept. `pushes`: where pushed feeds go, if they are taken. `checks` raise unless their part is ready;
     they run until all pass once; `degraded`: parts that do not work as they should while answers go on; `frozen`:
     whether the disk of the store hangs. `live`,
@@ -74,7 +74,7 @@ class Services:
     licences: Licences
     limiter: Limiter
     clock: Clock
-    board: Board = field(default_factory=Board)
+    registry: Registry = field(default_factory=Registry)
     universe: Universe = field(default_factory=lambda: Universe({}))
     alerts: LiveStore | None = None
     pushes: Intake | None = None
@@ -173,7 +173,7 @@ def create_app(services: Services, options: Options | None = None) -> Applicatio
     options = options or Options()
     edge = _edge(services, options)
     hot = HotAnswers(edge)
-    live = LiveSide(services.board, services.universe, services.alerts)
+    live = LiveSide(services.registry, services.universe, services.alerts)
     tickets = Tickets(services.ticket_secret, services.clock)
     hub = Hub(edge, services.query, live, options.query_timeout_s, tickets)
     ingest = Ingest(edge, services.pushes) if services.pushes is not None else None
@@ -243,7 +243,7 @@ def _pulse(services: Services, journal: Journal) -> Pulse:
         else:
             journal.error(LogEvent.DATABASE_UNAVAILABLE, exc_info=error)
 
-    pulse = Pulse(look, services.clock, on_change, services.board, services.frozen)
+    pulse = Pulse(look, services.clock, on_change, services.registry, services.frozen)
     services.query.frozen = services.frozen
     services.query.revision_seen = lambda: pulse.store_revision if pulse.fresh else None
     return pulse
@@ -262,11 +262,11 @@ def _measure(edge: Edge, services: Services, hot: HotAnswers, hub: Hub) -> None:
 
 def _measure_feeds(metrics: Metrics, services: Services) -> None:
     """How feeds stand, what became of the rows they sent, and of the alerts that were pushed."""
-    board, live = services.board, services.live
+    registry, live = services.registry, services.live
     metrics.gauge(
-        "outcry_feeds_live", "Streams of feeds that answer live.", lambda: board.standings().get("live", 0)
+        "outcry_feeds_live", "Streams of feeds that answer live.", lambda: registry.standings().get("live", 0)
     )
-    metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(board.standings().values()))
+    metrics.gauge("outcry_feeds", "Streams of feeds.", lambda: sum(registry.standings().values()))
     if live is not None:
         metrics.counter("outcry_feed_rows", "Rows that feeds sent.", "became", live.counted)
     if services.delivery is not None:

@@ -25,7 +25,7 @@ from outcry.market.units import NANOS_PER_SECOND
 TICK_S = 0.25
 KEEP_ALIVE_S = 15.0
 PATIENCE_S = 60.0
-#: Alerts kept encoded for all; who is further behind is given them from the board or the store.
+#: Alerts kept encoded for all; who is further behind is given them from the registry or the store.
 MOST_RECENT = 1000
 _AT_ONCE = 32  # readers woken, or looked after, before the loop gets its turn
 _REST_S = 1.0  # after a fault of ours
@@ -37,7 +37,7 @@ class Hub:
     def __init__(self, edge: Edge, query: Query, live: LiveSide, timeout_s: float, tickets: Tickets) -> None:
         self._edge, self._live, self.tickets = edge, live, tickets
         self.lookup = Lookup(edge, query, live, timeout_s)
-        self.tail = AlertTail(live.board, live.store)
+        self.tail = AlertTail(live.registry, live.store)
         self.followers: set[Follower] = set()
         #: Events told, by name.
         self.told: dict[str, int] = {}
@@ -51,8 +51,8 @@ class Hub:
     def start(self) -> None:
         """Begin to look, on the running loop."""
         loop = self._loop = asyncio.get_running_loop()
-        self._seq = self._floor = self._live.board.alert_seq
-        self._live.board.on_alerts(self._on_alerts)
+        self._seq = self._floor = self._live.registry.alert_seq
+        self._live.registry.on_alerts(self._on_alerts)
         jobs = (self._tick, TICK_S), (self._look_after, TICK_S), (self._collect, 0.0)
         self._tasks = [loop.create_task(self._keep_on(job, each_s)) for job, each_s in jobs]
 
@@ -152,11 +152,11 @@ class Hub:
         """Encode what was posted, once for all, and wake everybody."""
         await self._posted.wait()
         self._posted.clear()
-        rows, _ = self._live.board.alerts_after(self._seq)
+        rows, _ = self._live.registry.alerts_after(self._seq)
         if not rows:
             return
         newest = rows[-MOST_RECENT:]
-        encoded = await self.lookup.on_board(lambda: [alert_event(row) for row in newest])
+        encoded = await self.lookup.on_registry_thread(lambda: [alert_event(row) for row in newest])
         if len(self._recent) + len(rows) > MOST_RECENT:
             seqs = [seq for seq, _, _ in self._recent] + [row.seq for row in rows]
             self._floor = seqs[-MOST_RECENT - 1]

@@ -26,7 +26,7 @@ from outcry.api.query import Query
 from outcry.base.errors import NoLicensedSource, StoreUnavailable, UnknownSymbol
 from outcry.http.edge import Edge
 from outcry.live.model import LiveStore
-from outcry.live.registry import Board, Channel, LiveSource, Seen
+from outcry.live.registry import Channel, LiveSource, Registry, Seen
 from outcry.market.instruments import Universe
 from outcry.market.units import NANOS_PER_MINUTE, NANOS_PER_SECOND
 
@@ -40,7 +40,7 @@ _STORE_THREADS = 2
 class LiveSide:
     """What streams are made of besides the query service. `store`: where alerts are kept, None if nowhere."""
 
-    board: Board
+    registry: Registry
     universe: Universe
     store: LiveStore | None
 
@@ -54,17 +54,17 @@ class Lookup:
         self._lines: dict[tuple[Channel, LiveSource], Line] = {}
         self._completed: OrderedDict[tuple[Scope, str], tuple[int, int, SymbolEvents]] = OrderedDict()
         self._answered: OrderedDict[Scope, tuple[int, int, frozenset[str]]] = OrderedDict()
-        self._board_thread = ThreadPoolExecutor(1, "outcry-board")
+        self._registry_thread = ThreadPoolExecutor(1, "outcry-registry")
         self._store_threads = ThreadPoolExecutor(_STORE_THREADS, "outcry-stream")
 
     def close(self) -> None:
         """Let the threads end."""
-        for pool in (self._board_thread, self._store_threads):
+        for pool in (self._registry_thread, self._store_threads):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    async def on_board(self, job: Callable[[], T]) -> T:
-        """Run in its thread what only reads the board: never waits for the store."""
-        return await asyncio.get_running_loop().run_in_executor(self._board_thread, job)
+    async def on_registry_thread(self, job: Callable[[], T]) -> T:
+        """Run in its thread what only reads the registry: never waits for the store."""
+        return await asyncio.get_running_loop().run_in_executor(self._registry_thread, job)
 
     async def in_store(self, job: Callable[[], T]) -> T:
         """Run in a thread what may ask the store; raise `StoreUnavailable` when it takes too long."""
@@ -77,7 +77,7 @@ class Lookup:
 
     def marker(self) -> tuple[int, int, int]:
         """Moves whenever a symbol may have to be answered from something else."""
-        return self._live.board.generation, self._edge.pulse.store_revision, self._edge.door.generation
+        return self._live.registry.generation, self._edge.pulse.store_revision, self._edge.door.generation
 
     def due(self, follower: Follower) -> bool:
         """Whether a stream's symbols have to be looked up again."""
@@ -91,7 +91,7 @@ class Lookup:
             found = [(symbol, self._query.watch(scope, symbol, now_ns)) for symbol in symbols]
             return [RequestedSymbol(symbol, each.root, each.contract) for symbol, each in found]
 
-        return await self.on_board(resolve)
+        return await self.on_registry_thread(resolve)
 
     async def refresh(self) -> set[Follower]:
         """Ask the lines that moved what they say now; return whom that may concern."""
@@ -114,7 +114,9 @@ class Lookup:
             for root in await self._visible(scope, now_ns):
                 follower.slots.setdefault(root, Slot(RequestedSymbol(root, root, None)))
         slots = list(follower.slots.values())
-        found = await self.on_board(lambda: [self._watched(scope, slot.asked, now_ns) for slot in slots])
+        found = await self.on_registry_thread(
+            lambda: [self._watched(scope, slot.asked, now_ns) for slot in slots]
+        )
         if follower.ended:  # while we looked
             return
         again_ns = now_ns + NANOS_PER_MINUTE
@@ -140,7 +142,7 @@ class Lookup:
         if not lines:
             return set()
         asked = [(Seen(line.channel, line.source), line.said) for line in lines]
-        found = await self.on_board(lambda: [self._said(seen, said) for seen, said in asked])
+        found = await self.on_registry_thread(lambda: [self._said(seen, said) for seen, said in asked])
         woken: set[Follower] = set()
         for line, (version, said) in zip(lines, found, strict=True):
             line.version = version
@@ -179,7 +181,7 @@ class Lookup:
             held = self._answered[scope] = (revision, now_ns + NANOS_PER_MINUTE, roots)
             if len(self._answered) > _MOST_SCOPES:
                 self._answered.popitem(last=False)
-        live = {seen.channel.key.contract.root for seen in self._live.board.channels(scope)}
+        live = {seen.channel.key.contract.root for seen in self._live.registry.channels(scope)}
         return sorted(held[2] | live)
 
     def _watched(self, scope: Scope, asked: RequestedSymbol, now_ns: int) -> tuple[Seen | None, str]:

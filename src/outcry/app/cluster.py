@@ -36,7 +36,7 @@ from outcry.feeds.pushed import PushedFeeds
 from outcry.live.engine import Engine
 from outcry.live.model import StreamKey
 from outcry.live.recorder import say_nothing
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.trades.push_format import OWNER_WAIT_S
 
 if TYPE_CHECKING:
@@ -69,12 +69,12 @@ class ClusterSide:
         self._engine: Engine | None = None
         self._log: JetStreamLog | None = None
         universe = house.reference.universe
-        #: The board of this process, filled by what engines tell, and its alerts as they are in the store.
+        #: The registry of this process, filled by what engines tell, and its alerts as they are in the store.
         self._mirror = Mirror(
-            house.board, JetStreamLatest(self.link), self.calls,
+            house.registry, JetStreamLatest(self.link), self.calls,
             lambda text: StreamKey.read(text, universe), house.market_clock, self._say,
         )  # fmt: skip
-        self._alerts = AlertsTail(house.board, house.alerts, self.calls, self._say)
+        self._alerts = AlertsTail(house.registry, house.alerts, self.calls, self._say)
         self._running: asyncio.Task[None] | None = None
         self._faulty_until_s: dict[str, float] = {}
         #: More to run: what others put together over `calls` and `presence`.
@@ -159,7 +159,7 @@ class ClusterSide:
     # -- what the roles need, each put together anew when it begins anew
 
     def _complete(self) -> bool:
-        """Whether the board shows every stream there is."""
+        """Whether the registry shows every stream there is."""
         return self._mirror.complete
 
     async def _run_feeds(self) -> None:
@@ -168,11 +168,11 @@ class ClusterSide:
         await run_feeds(self._house, self.calls, partitions, self._complete, self.feeds, self._say)
 
     async def _run_engine(self) -> None:
-        """The engine of this process, its log on a thread of its own, its board apart from that of the answers."""
+        """The engine of this process, its log on a thread of its own, its registry apart from that of the answers."""
         house, universe = self._house, self._house.reference.universe
         async with _in_thread(LinkThread(house.settings.cluster, self._say)) as thread:
-            log, board = JetStreamLog(thread, self._say), Board()
-            engine = house.engine_over(log, JetStreamSnapshots(thread), board, by=self.presence.name)
+            log, registry = JetStreamLog(thread, self._say), Registry()
+            engine = house.engine_over(log, JetStreamSnapshots(thread), registry, by=self.presence.name)
             engine.tell = self._say
             self._engine, self._log = engine, log
             pushes = PushedFeeds(
@@ -184,7 +184,7 @@ class ClusterSide:
             limits = LimitOwner(self.calls, self.presence)
             latest = JetStreamLatest(self.link)
             publisher = Publisher(
-                board, engine.runners, log, latest, self.calls, self.presence.name,
+                registry, engine.runners, log, latest, self.calls, self.presence.name,
                 lambda text: engine.taken_over(StreamKey.read(text, universe)),
             )  # fmt: skip
 

@@ -59,7 +59,7 @@ def delivery_of(
     notices = OwnerNotices(identity, mailer_of(settings, clock), clock, house.pages, report)
     worker = f"{os.getpid()}-{secrets.token_hex(4)}"
     dispatcher = Dispatcher(Parts(outbox, senders, seal, clock, notices, worker))
-    house.board.on_alerts(dispatcher.wake)
+    house.registry.on_alerts(dispatcher.wake)
     admitted = [host.strip() for host in settings.private_hosts.split(",") if host.strip()]
     delivers = "deliver" in settings.roles
     return Delivery(dispatcher, outbox, senders, egress, clock, reader_of, admitted, delivers=delivers)

@@ -36,11 +36,11 @@ async def run_feeds(
     tell: Tell,
 ) -> None:  # fmt: skip
     """Bring feeds until cancelled: this process's share of connections, and feeds of its own. `complete`: whether the
-    house's board shows every stream there is."""
+    house's registry shows every stream there is."""
     reference = house.reference
     market = Market(reference.universe, reference.calendar, house.clock)
     with own_spool(house.settings.folder / SPOOL_FOLDER) as spool:
-        streams = CarriedStreams(spool, Owners(calls), market, house.board, complete, tell)
+        streams = CarriedStreams(spool, Owners(calls), market, house.registry, complete, tell)
         supervisor = Supervisor(streams, parts_of(house), several=True)
         keeping = asyncio.create_task(streams.run(), name="spool")
         try:

@@ -20,13 +20,13 @@ def connections_of(house: "House", engine: Engine) -> tuple[BrokerConnections, S
     """Connections over a house, and what runs them on its engine."""
     parts = parts_of(house)
     supervisor = Supervisor(engine, parts)
-    return BrokerConnections(parts, supervisor, house.board), supervisor
+    return BrokerConnections(parts, supervisor, house.registry), supervisor
 
 
 def connections_elsewhere(house: "House", calls: Calls) -> tuple[BrokerConnections, DistantConnections]:
     """Connections over a house, run by other processes, and what tells them when something is to be looked at."""
     distant = DistantConnections(calls)
-    return BrokerConnections(parts_of(house), distant, house.board), distant
+    return BrokerConnections(parts_of(house), distant, house.registry), distant
 
 
 def brokers_of(house: "House") -> Callable[[int], Collection[str]]:

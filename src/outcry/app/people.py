@@ -68,7 +68,7 @@ class People:
         self.consent.report_to(tell_to(journal))
         return build_pages(
             PageServices(
-                query=house.query, hours=OpeningHours(house.reference.calendar), board=house.board,
+                query=house.query, hours=OpeningHours(house.reference.calendar), registry=house.registry,
                 universe=house.reference.universe, keys=house.keys,
                 licences=house.licences, identity=self.identity, subscriptions=self.subscriptions,
                 consent=self.consent, browsers=self.browsers, connections=connections, usage=usage,

@@ -32,7 +32,7 @@ from outcry.database.migrate import migrate
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.delivery.sink import Sink
 from outcry.live.model import FanOut, Snapshots, TradeLog
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.live.store import SqlLiveStore
 from outcry.market.units import NANOS_PER_SECOND
 from outcry.people.store import SqlIdentityStore
@@ -81,7 +81,7 @@ class House:
     tape: TapeFolder
     disk: Disk
     keys: KeyRing
-    board: Board
+    registry: Registry
     alerts: SqlLiveStore
     query: Query
     secret: bytes = field(repr=False)
@@ -144,10 +144,12 @@ class House:
 
     def live_engine(self) -> "LiveEngine":
         """The engine over these parts, its log in files."""
-        return self.engine_over(self.log, self.alerts, self.board)
+        return self.engine_over(self.log, self.alerts, self.registry)
 
-    def engine_over(self, log: TradeLog, snapshots: Snapshots, board: Board, by: str = "") -> "LiveEngine":
-        """The engine over a log, shown on a board. `by`: see `Recovery`."""
+    def engine_over(
+        self, log: TradeLog, snapshots: Snapshots, registry: Registry, by: str = ""
+    ) -> "LiveEngine":
+        """The engine over a log, shown in a registry. `by`: see `Recovery`."""
         from outcry.live.archive import Archive  # noqa: PLC0415
         from outcry.live.engine import Engine as LiveEngine  # noqa: PLC0415
         from outcry.live.engine import Market, Stores  # noqa: PLC0415
@@ -161,7 +163,7 @@ class House:
         since_ns = self.market_clock.now_ns() if self.invented else 0
         fan_out = partial(self._fan_out, since_ns)
         market = Market(universe, calendar, self.market_clock, self.licences.of_user, fan_out)
-        return LiveEngine(stores, market, board, by=by)
+        return LiveEngine(stores, market, registry, by=by)
 
     def live(self, feeds: "Sequence[tuple[int, Feed]]" = ()) -> "LiveService":
         """The engine over these parts, with feeds of its own and nothing beside them."""
@@ -243,7 +245,7 @@ class House:
             licences=self.licences,
             limiter=limiter,
             clock=self.market_clock,
-            board=self.board,
+            registry=self.registry,
             universe=self.reference.universe,
             alerts=self.alerts,
             pushes=pushes,
@@ -291,7 +293,7 @@ def open_house(
     engine = _engine(settings)
     disk = Disk(folder, settings.disk_reserve_mib * 2**20)
     database = Database(engine, lambda: disk.stalled)
-    store, alerts, board = SqlStore(database), SqlLiveStore(database, OutboxEntries()), Board()
+    store, alerts, registry = SqlStore(database), SqlLiveStore(database, OutboxEntries()), Registry()
     clock = clock or SystemClock()
     try:
         _prepare(engine)
@@ -308,12 +310,12 @@ def open_house(
             tape=tape,
             disk=disk,
             keys=KeyRing(store, secret, clock),
-            board=board,
+            registry=registry,
             alerts=alerts,
             secret=secret,
             sink=sink,
             steady_ns=steady_ns,
-            query=Query(store, reference.universe, reference.calendar, board, alerts),
+            query=Query(store, reference.universe, reference.calendar, registry, alerts),
         )
     finally:
         database.close()

@@ -1,4 +1,4 @@
-"""Alerts at the processes that answer: as the store has them, in order, on the board.
+"""Alerts at the processes that answer: as the store has them, in order, in the registry.
 
 Rule kept: the store alone must do; that others say alerts were recorded makes it quicker, and is not needed.
 """
@@ -15,7 +15,7 @@ from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
 from outcry.live.model import AlertRow, LiveStore, StreamKey
 from outcry.live.recorder import ALERTS_SHOWN, say_nothing
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 
 T = TypeVar("T")
 
@@ -25,18 +25,18 @@ _PAGE = 1000
 
 
 class AlertsTail:
-    """Puts the alerts of all streams on a board. For one event loop."""
+    """Puts the alerts of all streams in a registry. For one event loop."""
 
-    def __init__(self, board: Board, store: LiveStore, calls: Calls, tell: Tell = say_nothing) -> None:
-        self._board, self._store, self._calls, self._tell = board, store, calls, tell
+    def __init__(self, registry: Registry, store: LiveStore, calls: Calls, tell: Tell = say_nothing) -> None:
+        self._registry, self._store, self._calls, self._tell = registry, store, calls, tell
         self._thread: ThreadPoolExecutor | None = None
         self._some = asyncio.Event()
         self._seq = 0
         self._busy = False
-        #: Streams that went off the board and came back: their alerts went too, also those that were new.
+        #: Streams that went from the registry and came back: their alerts went too, also those that were new.
         self._gone: set[StreamKey] = set()
         self._back: set[StreamKey] = set()
-        board.on_channels(self._moved)
+        registry.on_channels(self._moved)
 
     async def run(self) -> None:
         """Begin with the newest there are, and go on until cancelled."""
@@ -47,7 +47,7 @@ class AlertsTail:
                     lambda: self._store.alerts(None, limit=ALERTS_SHOWN, newest_first=True)
                 )
                 self._seq = known[0].seq if known else 0
-                self._board.post_known(known[::-1])
+                self._registry.post_known(known[::-1])
                 while True:
                     with suppress(TimeoutError):
                         async with asyncio.timeout(LOOK_S):
@@ -62,7 +62,7 @@ class AlertsTail:
             rows = await self._asked(lambda: self._store.alerts(None, after_seq=self._seq, limit=_PAGE))
             if rows:
                 self._seq = rows[-1].seq
-                self._board.post(rows)
+                self._registry.post(rows)
             if len(rows) < _PAGE:
                 break
         if self._back:
@@ -75,11 +75,11 @@ class AlertsTail:
             mine = [
                 row for row in rows if (row.owner, row.feed, row.contract) in names and row.seq <= self._seq
             ]
-            self._board.post_known(mine[::-1])
+            self._registry.post_known(mine[::-1])
 
     def _moved(self, key: StreamKey) -> None:
-        """On the thread of the board's engine, or mirror: the loop's own."""
-        if not self._board.shows(key):
+        """On the thread of the registry's engine, or mirror: the loop's own."""
+        if not self._registry.shows(key):
             self._gone.add(key)
         elif key in self._gone:
             self._gone.discard(key)

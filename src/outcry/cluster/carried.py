@@ -19,7 +19,7 @@ from outcry.cluster.over_calls import OverCalls
 from outcry.live import health
 from outcry.live.health import Phase
 from outcry.live.model import StreamKey
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.live.stream_status import Reach, Told
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Backfill, Feed, FeedCaps
@@ -37,15 +37,15 @@ _LINKS = {
 
 
 class CarriedStreams(Carrying):
-    """Implements `Streams`. board: what streams say, as their owners tell it; `complete`:
+    """Implements `Streams`. registry: what streams say, as their owners tell it; `complete`:
     whether all that there are have been told of."""
 
     def __init__(
-        self, spool: Spool, owners: Owners, market: Market, board: Board, complete: Callable[[], bool], tell: Tell,
-        rush: float = 1.0,
+        self, spool: Spool, owners: Owners, market: Market, registry: Registry, complete: Callable[[], bool],
+        tell: Tell, rush: float = 1.0,
     ) -> None:  # fmt: skip
         super().__init__(spool, OverCalls(owners), market, tell, rush, self._reach)
-        self._owners, self._board, self._complete = owners, board, complete
+        self._owners, self._registry, self._complete = owners, registry, complete
         self._attached: set[asyncio.Task[None]] = set()
         #: What streams said last whose feed has ended.
         self._last: dict[StreamKey, Told] = {}
@@ -142,7 +142,7 @@ class CarriedStreams(Carrying):
     def _standing(self, key: StreamKey, follower: Follower) -> str:
         if asyncio.get_running_loop().time() - follower.heard_s > health.LINK_TIMEOUT_S:
             return "stale_link"
-        channel = self._board.channel(key)
+        channel = self._registry.channel(key)
         if channel is None:
             return "catching_up"
         reason = channel.standing.reason
@@ -157,21 +157,21 @@ class CarriedStreams(Carrying):
 
     def feeds(self) -> Collection[tuple[int, str]] | None:
         """See `Streams`."""
-        return {(key.owner, key.feed) for key in self._board.keys()} if self._complete() else None  # noqa: SIM118
+        return {(key.owner, key.feed) for key in self._registry.keys()} if self._complete() else None  # noqa: SIM118
 
     def streams(self, owner: int, feed: str) -> Sequence[StreamKey]:
         """See `Streams`."""
-        return [key for key in self._board.keys(owner) if key.feed == feed]
+        return [key for key in self._registry.keys(owner) if key.feed == feed]
 
     def refuse(self, key: StreamKey, code: str) -> None:
         """See `Streams`: said to the owner of the stream, until it says so itself."""
-        channel = self._board.channel(key)
+        channel = self._registry.channel(key)
         if channel is not None and channel.standing.reason != code:
             self._say(key, lambda: self._owners.refuse(key, code))
 
     def retire(self, key: StreamKey) -> None:
         """See `Streams`: likewise."""
-        if self._board.channel(key) is not None:
+        if self._registry.channel(key) is not None:
             self._say(key, lambda: self._owners.retire(key))
 
     def _say(self, key: StreamKey, say: Callable[[], Awaitable[None]]) -> None:

@@ -60,7 +60,7 @@ class Worker:
             await self._end(partition)
 
     async def _begin(self, partition: int) -> None:
-        await self._publisher.take_up(partition)  # before anything of it is on the board
+        await self._publisher.take_up(partition)  # before anything of it is in the registry
         names = await self._engine.patiently(lambda: self._log.keys([partition]))
         await self._engine.take_up(names)
         async with AsyncExitStack() as stack:
@@ -73,7 +73,7 @@ class Worker:
             if (served := self._served.pop(partition, None)) is not None:
                 await served.aclose()
         finally:  # whatever went wrong, it is another's
-            self._publisher.let_go(partition)  # before anything leaves the board
+            self._publisher.let_go(partition)  # before anything leaves the registry
             await self._engine.hand_over(self._streams(partition))
             self._tell_soon()
 

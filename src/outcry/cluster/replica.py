@@ -1,4 +1,4 @@
-"""What engines tell, as a board: at every process that answers, so that a read makes no hop.
+"""What engines tell, as a registry: at every process that answers, so that a read makes no hop.
 
 Rules kept: a channel stands live only while its engine gives signs of life; an older state never takes the place of a
 newer one; a state is kept as it came, and worked out when somebody looks.
@@ -20,7 +20,7 @@ from outcry.cluster.wire_state import ALIVE, Alive, State, read_state
 from outcry.live.model import StreamKey
 from outcry.live.partitions import partition_of_stream
 from outcry.live.recorder import say_nothing
-from outcry.live.registry import Board, Channel
+from outcry.live.registry import Channel, Registry
 from outcry.market.live_session import LiveView
 
 #: An engine that gave no sign of life for so long is not believed any more.
@@ -56,14 +56,14 @@ class _Reflected:
 
 
 class Mirror:
-    """Fills a board with what engines tell. For one event loop. `key_of`: reads `StreamKey.text`, raising `LookupError`
-    or `ValueError`."""
+    """Fills a registry with what engines tell. For one event loop. `key_of`: reads `StreamKey.text`, raising
+    `LookupError` or `ValueError`."""
 
     def __init__(
-        self, board: Board, latest: LatestStates, calls: Calls, key_of: Callable[[str], StreamKey], clock: Clock,
+        self, registry: Registry, latest: LatestStates, calls: Calls, key_of: Callable[[str], StreamKey], clock: Clock,
         tell: Tell = say_nothing,
     ) -> None:  # fmt: skip
-        self._board, self._latest, self._calls = board, latest, calls
+        self._registry, self._latest, self._calls = registry, latest, calls
         self._key_of, self._clock, self._tell = key_of, clock, tell
         self._known: dict[str, _Reflected] = {}
         self._sources: dict[_Source, dict[str, _Reflected]] = {}
@@ -139,7 +139,7 @@ class Mirror:
     def _show(self, key: StreamKey, order: Order, state: State) -> None:
         reflected = self._known[key.text] = _Reflected(key, order, state)
         self._sources.setdefault(reflected.source, {})[key.text] = reflected
-        self._board.put(reflected.channel)
+        self._registry.put(reflected.channel)
         self._judge(reflected)
 
     def _change(self, text: str, reflected: _Reflected, order: Order, state: State) -> None:
@@ -156,7 +156,7 @@ class Mirror:
         known = self._known.pop(text, None)
         if known is not None:
             self._leave(known.source, text)
-            self._board.drop(known.channel.key)
+            self._registry.drop(known.channel.key)
 
     def _leave(self, source: _Source, text: str) -> None:
         streams = self._sources[source]
@@ -220,4 +220,4 @@ class Mirror:
                 standing = replace(standing, live=False, reason="stale_link")
         elif not reflected.state.own_clock:
             standing = replace(standing, market_ns=self._clock.now_ns())
-        self._board.stand(reflected.channel, standing)
+        self._registry.stand(reflected.channel, standing)

@@ -21,7 +21,7 @@ from outcry.database.errors import StoreBusy
 from outcry.live import entries
 from outcry.live.model import LogTakenOver, StreamKey, TradeLog
 from outcry.live.partitions import partition_of_stream
-from outcry.live.registry import Board, Channel
+from outcry.live.registry import Channel, Registry
 from outcry.live.runner import Runner
 from outcry.market.units import NANOS_PER_SECOND
 
@@ -47,7 +47,7 @@ class _Shown:
     """A stream as it was last told of.
 
     channel, version: which of it; None: not yet. at_s: when. first, count: its order. since_s: since when it has moved
-    untold, 0: it has not. busy: a state of it is on the way. dropped: it went off the board, which is yet to be told;
+    untold, 0: it has not. busy: a state of it is on the way. dropped: it left the registry, which is yet to be told;
     gone: it was told.
     """
 
@@ -82,10 +82,10 @@ class Publisher:
     """
 
     def __init__(
-        self, board: Board, runners: Mapping[str, Runner], log: TradeLog, latest: LatestStates, calls: Calls, name: str,
-        lost: Callable[[str], object] = lambda _key: None,
+        self, registry: Registry, runners: Mapping[str, Runner], log: TradeLog, latest: LatestStates, calls: Calls,
+        name: str, lost: Callable[[str], object] = lambda _key: None,
     ) -> None:  # fmt: skip
-        self._board, self._runners, self._log = board, runners, log
+        self._registry, self._runners, self._log = registry, runners, log
         self._latest, self._calls, self._name, self._lost = latest, calls, name, lost
         self._partitions: set[int] = set()
         self._shown: dict[str, _Shown] = {}
@@ -93,8 +93,8 @@ class Publisher:
         self._ready: list[_Taken] = []
         self._hurry, self._some, self._alerted = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._beside: set[asyncio.Task[None]] = set()
-        board.on_channels(self._moved)
-        board.on_alerts(self._alerted.set)
+        registry.on_channels(self._moved)
+        registry.on_alerts(self._alerted.set)
 
     # -- life
 
@@ -109,13 +109,13 @@ class Publisher:
                 task.cancel()
 
     async def take_up(self, partition: int) -> None:
-        """Tell of the streams of a partition from now on. To be called before they are put on the board."""
+        """Tell of the streams of a partition from now on. To be called before they are put in the registry."""
         self._partitions.add(partition)
         await self._say_alive()
 
     def let_go(self, partition: int) -> None:
         """Another process will own a partition: say nothing of its streams any more, not even that they left the
-        board. To be called before they do."""
+        registry. To be called before they do."""
         self._partitions.discard(partition)
         kept = {text: one for text, one in self._shown.items() if partition_of_stream(text) != partition}
         self._shown = kept
@@ -132,7 +132,7 @@ class Publisher:
         if (runner := self._runners.get(key.text)) is not None:
             shown.first = max(shown.first, runner.channel.taken_at)
         shown.gone = False
-        shown.dropped = shown.dropped or not self._board.shows(key)
+        shown.dropped = shown.dropped or not self._registry.shows(key)
         self._hurried.add(key.text)
         self._hurry.set()
 
@@ -175,7 +175,7 @@ class Publisher:
         shown, now_s = self._shown.get(text), asyncio.get_running_loop().time()
         if shown is None or shown.busy:
             return False
-        runner = self._runners.get(text) if self._board.shows(shown.key) else None
+        runner = self._runners.get(text) if self._registry.shows(shown.key) else None
         if runner is not None and not shown.dropped:
             return self._is_due(shown, runner, now_s) and self._take(shown, runner, now_s)
         if not shown.gone:
@@ -260,7 +260,7 @@ class Publisher:
         shown.at_s, shown.since_s = asyncio.get_running_loop().time(), 0.0
         shown.channel, shown.version, shown.market_ns = one.channel, one.version, one.market_ns
         if not one.state.body:
-            shown.dropped, shown.gone = False, not self._board.shows(shown.key)
+            shown.dropped, shown.gone = False, not self._registry.shows(shown.key)
 
     async def _doubt(self, shown: _Shown, there: int) -> None:
         """Somebody shows a newer state of a stream. Whose it is the log knows: take it up once more. Ours is the newer

@@ -1,6 +1,6 @@
 """The feeds a person's own programs push, as connections of that person.
 
-Rule kept: a user is shown that user's own feeds and nobody else's, as the board has them now; nothing is kept.
+Rule kept: a user is shown that user's own feeds and nobody else's, as the registry has them now; nothing is kept.
 """
 
 from collections.abc import Collection, Sequence
@@ -8,7 +8,7 @@ from zlib import crc32
 
 from outcry.access.licences import Scope
 from outcry.connections.model import ConnectionPhase, ConnectionRow
-from outcry.live.registry import Board, Channel
+from outcry.live.registry import Channel, Registry
 
 #: What a pushed feed goes by in the place of a broker.
 PUSHED = "pushed"
@@ -34,14 +34,14 @@ class PushedConnections:
     """A user's feeds that programs of the user's push. Such a feed ends when its program stops or its key is revoked,
     not on a page."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
 
     def connections(self, user_id: int, others: Collection[str] = ()) -> Sequence[ConnectionRow]:
         """See `Connections`; feeds named as `others` are none of these. `since_ns` is the newest time the feed itself
         has told."""
         feeds: dict[str, list[Channel]] = {}
-        for seen in self._board.channels(Scope(user_id, ())):
+        for seen in self._registry.channels(Scope(user_id, ())):
             if seen.channel.key.owner == user_id and seen.channel.key.feed not in others:
                 feeds.setdefault(seen.channel.key.feed, []).append(seen.channel)
         return [_row(user_id, name, channels) for name, channels in sorted(feeds.items())]

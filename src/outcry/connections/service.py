@@ -24,7 +24,7 @@ from outcry.connections.model import (
 from outcry.connections.parts import Parts
 from outcry.connections.pushed import PushedConnections
 from outcry.connections.streams import Runs
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 
 #: How much of a secret tells its owner which it is.
 _HINT = 4
@@ -34,9 +34,9 @@ _SHORTEST_HINTED = 12
 class BrokerConnections:
     """Implements `Connections`. `runs`: what runs those that are connected."""
 
-    def __init__(self, parts: Parts, runs: Runs, board: Board) -> None:
+    def __init__(self, parts: Parts, runs: Runs, registry: Registry) -> None:
         self._parts, self._runs = parts, runs
-        self._store, self._pushed = parts.store, PushedConnections(board)
+        self._store, self._pushed = parts.store, PushedConnections(registry)
         self._attempts = Attempts()
 
     def brokers(self) -> Sequence[Broker]:

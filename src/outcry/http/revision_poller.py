@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic_ns
 
 from outcry.base.clock import Clock
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 
 INTERVAL_S = 0.2
 STALE_NS = 1_000_000_000
@@ -20,7 +20,7 @@ STALE_NS = 1_000_000_000
 class Pulse:
     """Runs `look` (which returns the store's revision) in a thread of its own.
 
-    `on_change(error)`: told when looking starts to fail, and with None when it succeeds again. `board`: what of
+    `on_change(error)`: told when looking starts to fail, and with None when it succeeds again. `registry`: what of
     live feeds moves at once, and is not looked for. `frozen`: whether the disk of the store hangs: nobody can have
     changed anything on it then, so what is known goes on to hold.
     """
@@ -30,7 +30,7 @@ class Pulse:
         look: Callable[[int], int],
         clock: Clock,
         on_change: Callable[[BaseException | None], None],
-        board: Board | None = None,
+        registry: Registry | None = None,
         frozen: Callable[[], bool] = lambda: False,
     ) -> None:
         self._look = look
@@ -41,7 +41,7 @@ class Pulse:
         self._task: asyncio.Task[None] | None = None
         self._failing = False
         self._waiting: list[asyncio.Future[None]] = []
-        self._board = board or Board()
+        self._registry = registry or Registry()
         self._frozen = frozen
         self._frozen = frozen
         #: The store's revision when it was last looked at.
@@ -54,7 +54,7 @@ class Pulse:
     def revision(self) -> int:
         """What answers rest on: moves with the store as last looked at, and at once with every feed that comes, goes
         or stops. Both only grow, so their sum is never the same again."""
-        return self.store_revision + self._board.generation
+        return self.store_revision + self._registry.generation
 
     @property
     def started(self) -> bool:

@@ -1,8 +1,8 @@
 """The engine: every feed's streams, kept running; alerts and snapshots to the store; what has ended to the archive.
 
-Rules kept: an alert is on the board once it is recorded; a feed that breaks is opened again, later each time, and given
-up only when a person has to act; everything that may block is done off the event loop; a stream that another process
-has taken up is let go at once, and nothing of it is told any more.
+An alert enters the registry only after it is recorded. A feed that breaks is reopened with increasing delays, and
+abandoned only when a person has to act. Everything that may block runs off the event loop. A stream that another
+process has acquired is released at once, and nothing more of it is published.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from outcry.live.intake import Counts
 from outcry.live.model import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
 from outcry.live.recorder import FanOutNow, Recorder, say_nothing, to_nobody
 from outcry.live.recovery import Recovery
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.live.runner import Runner, Ways
 from outcry.live.runners import Runners
 from outcry.live.session_writer import Storing
@@ -80,17 +80,23 @@ class Engine:
     `Recovery`."""
 
     def __init__(
-        self, stores: Stores, market: Market, board: Board, tell: Tell = say_nothing, *, rush: float = 1.0,
+        self, stores: Stores, market: Market, registry: Registry, tell: Tell = say_nothing, *, rush: float = 1.0,
         by: str = "",
     ) -> None:  # fmt: skip
-        self._stores, self._market, self._board = stores, market, board
+        self._stores, self._market, self._registry = stores, market, registry
         self.tell, self._rush = tell, rush
         self._references = References(
             stores.sessions, market.universe, market.scope_of, market.clock, market.calendar
         )
         self._storing = Storing(stores.log, stores.archive, rush, lambda: self.tell)
         ways = Ways(
-            stores.log, board, market.clock, market.calendar, self._opening, self._storing.store, self._fired
+            stores.log,
+            registry,
+            market.clock,
+            market.calendar,
+            self._opening,
+            self._storing.store,
+            self._fired,
         )
         #: Contracts of feeds that say so themselves, by owner and name.
         self._brought: dict[tuple[int, str], frozenset[Contract]] = {}
@@ -99,7 +105,7 @@ class Engine:
         #: Streams that somebody follows, by name.
         self._streams: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._recorder = Recorder(stores.log, stores.snapshots, stores.live, board, rush, market.fan_out)
+        self._recorder = Recorder(stores.log, stores.snapshots, stores.live, registry, rush, market.fan_out)
         self._recovery = Recovery(
             stores.log,
             stores.snapshots,
@@ -172,7 +178,7 @@ class Engine:
         runner = self.runners.pop(key.text)
         if runner is not None:
             runner.logged.close()
-        self._board.drop(key)
+        self._registry.drop(key)
 
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:
         """The contracts that a feed brings, as it last said."""
@@ -227,8 +233,8 @@ class Engine:
 
     def retire(self, key: StreamKey) -> None:
         """Show a stream no more, if nobody follows it now; what it has goes to the store when it has ended."""
-        if key.text not in self._streams and self._board.shows(key):
-            self._board.drop(key)
+        if key.text not in self._streams and self._registry.shows(key):
+            self._registry.drop(key)
 
     def refuse(self, key: StreamKey, code: str) -> None:
         """Say of a stream that nobody follows why."""
@@ -257,7 +263,7 @@ class Engine:
         return await self._recovery.patiently(work)
 
     async def drained(self) -> None:
-        """Wait until every alert fired so far is recorded and on the board."""
+        """Wait until every alert fired so far is recorded and in the registry."""
         await self._recorder.drained()
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
@@ -401,7 +407,7 @@ class Engine:
             runner = await self._recovered(key)
         runner.begin(feed)
         runner.barred_ns = await self._recovery.barred(runner)
-        self._board.put(runner.channel)  # it may have been retired
+        self._registry.put(runner.channel)  # it may have been retired
         return runner
 
     async def _recovered(self, key: StreamKey) -> Runner:
@@ -409,7 +415,7 @@ class Engine:
 
     def _known(self, runner: Runner) -> Runner:
         self.runners.put(runner)
-        self._board.put(runner.channel)
+        self._registry.put(runner.channel)
         runner.stand(asyncio.get_running_loop().time())
         return runner
 
@@ -451,7 +457,7 @@ class Engine:
     def _is_over(self, runner: Runner) -> bool:
         """Whether a stream was retired, and all it had is in the store."""
         stream = runner.stream
-        shown = self._board.shows(runner.key) or runner.name in self._streams
+        shown = self._registry.shows(runner.key) or runner.name in self._streams
         return not (shown or stream.own_clock or stream.days or stream.pending)
 
     async def _let_go(self, runner: Runner) -> None:

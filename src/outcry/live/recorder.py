@@ -1,7 +1,7 @@
 """Alerts, snapshots and the log's way to the disk: what the engine keeps, away from the event loop.
 
-Rules kept: an alert is on the board once it is recorded; a snapshot is kept once all that was fired and logged before
-it is, for nothing before it is read again; an alert does not wait for the disk's syncing.
+An alert enters the registry only after it is recorded. A snapshot is stored only after every alert and entry before it
+is, because nothing before a snapshot is read again. An alert does not wait for the sync of the disk.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from outcry.live.model import (
     Snapshots,
     TradeLog,
 )
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.live.runner import Runner
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ SYNC_S = 1.0
 RETRY_S = 1.0
 #: How long the end of the process waits for what is under way.
 PATIENCE_S = 5.0
-#: Alerts of earlier processes that are put on a board.
+#: Alerts of earlier processes that are put in a registry.
 ALERTS_SHOWN = 10_000
 
 
@@ -75,11 +75,11 @@ class Recorder:
     whom alerts go, asked as they are recorded."""
 
     def __init__(
-        self, log: TradeLog, snapshots: Snapshots, live: LiveStore, board: Board, rush: float,
+        self, log: TradeLog, snapshots: Snapshots, live: LiveStore, registry: Registry, rush: float,
         fan_out: FanOutNow = to_nobody,
     ) -> None:  # fmt: skip
         self._log, self._snapshots, self._live = log, snapshots, live
-        self._board, self._rush = board, rush
+        self._registry, self._rush = registry, rush
         self._fan_out = fan_out
         self.tell: Tell = say_nothing
         self._fired: list[_Fired] = []
@@ -127,18 +127,18 @@ class Recorder:
             new = await self.patiently(
                 lambda: self._live.record_alerts(_stamped(fired), positions, self._fan_out())
             )
-            self._board.post(new)
+            self._registry.post(new)
 
     async def drained(self) -> None:
-        """Wait until every alert fired so far is recorded and on the board."""
+        """Wait until every alert fired so far is recorded and in the registry."""
         while self._fired or self._recording:
             await asyncio.sleep(0.001)
 
     async def show_known(self, owners: Sequence[int]) -> None:
-        """Put alerts recorded by earlier processes on the board."""
+        """Put alerts recorded by earlier processes in the registry."""
         known = await self.patiently(lambda: self._live.alerts(owners, limit=ALERTS_SHOWN, newest_first=True))
         await self.drained()
-        self._board.post_known(list(reversed(known)))
+        self._registry.post_known(list(reversed(known)))
 
     # -- snapshots and the log
 

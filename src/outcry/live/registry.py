@@ -1,7 +1,7 @@
-"""The board: what every live stream says now, for whoever may see it. Reads make no hop and compute nothing twice.
+"""The registry of live streams: the current state and the newest alerts of each stream, in the memory of this process.
 
-Rules kept: a stream is live only while its feed is connected, caught up and not stale and a session is open by the
-feed's clock; one user's feed never answers another's key; an alert is on the board once it is recorded, never before.
+A stream is live only while its feed is connected, caught up and not stale, and a session is open by the feed's clock.
+One user's feed never answers another user's key. An alert enters the registry only after it is recorded.
 """
 
 import threading
@@ -56,7 +56,7 @@ class Standing:
 
 
 class Channel:
-    """One stream as the board shows it. `version` moves with everything that changes its answers.
+    """One stream as the registry shows it. `version` moves with everything that changes its answers.
 
     `peek` computes the view (None before the session's first trade); it is called under the stream's lock, once a
     version, whoever asks.
@@ -91,7 +91,7 @@ class Seen:
     source: LiveSource
 
 
-class Board:
+class Registry:
     """All channels and the newest alerts. Written by the engine's thread, read by any."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class Board:
         self._moved(channel.key)
 
     def shows(self, key: StreamKey) -> bool:
-        """Whether a stream is on the board."""
+        """Whether a stream is in the registry."""
         return self.channel(key) is not None
 
     def drop(self, key: StreamKey) -> None:

@@ -1,4 +1,4 @@
-"""One stream in service: a feed's events to the log, from the log to the fold, from the fold to the board.
+"""One stream in service: a feed's events to the log, from the log to the fold, from the fold to the registry.
 
 Rule kept: the session that ended is in the store before the stream goes on, so that what comes next is measured against
 it, in a replay as in life.
@@ -21,7 +21,7 @@ from outcry.live.history_start import Openings, answered_begin_ns, begin_ns
 from outcry.live.intake import MAX_AHEAD_NS, Intake, Life, Piece
 from outcry.live.logged import LoggedStream
 from outcry.live.model import StreamKey, TradeLog
-from outcry.live.registry import Board, Channel, Standing
+from outcry.live.registry import Channel, Registry, Standing
 from outcry.live.stream import Outcome
 from outcry.market.alerts.machine import Fired
 from outcry.market.calendar import Calendar, Session, SessionKind
@@ -56,7 +56,7 @@ class Ways:
     """
 
     log: TradeLog
-    board: Board
+    registry: Registry
     clock: Clock
     calendar: Calendar
     opening: Openings
@@ -133,7 +133,7 @@ class Runner:
         return self.health.phase is Phase.ENDED
 
     def stand(self, now_s: float) -> None:
-        """Judge whether the stream answers live, and tell the board."""
+        """Judge whether the stream answers live, and tell the registry."""
         market_ns = self.market_ns
         root = self.key.contract.root
         current = self.stream.current
@@ -141,7 +141,7 @@ class Runner:
         if trade_date is None and current is not None:
             trade_date = current.opening.trade_date
         reason = self._reason(now_s, market_ns)
-        self._ways.board.stand(self.channel, Standing(reason == "live", reason, market_ns, trade_date))
+        self._ways.registry.stand(self.channel, Standing(reason == "live", reason, market_ns, trade_date))
 
     def _reason(self, now_s: float, market_ns: int) -> str:
         """Why the stream does not answer live, as a stable code; `live` where it does."""

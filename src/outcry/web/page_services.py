@@ -14,7 +14,7 @@ from outcry.delivery.mail_consent import MailConsent
 from outcry.delivery.sink import Sink
 from outcry.delivery.subscriptions import Subscriptions
 from outcry.http.logs import Journal
-from outcry.live.registry import Board
+from outcry.live.registry import Registry
 from outcry.market.instruments import Universe
 from outcry.people.browsers import Browsers
 from outcry.people.service import Identity
@@ -42,7 +42,7 @@ class PageServices:
 
     query: Query
     hours: OpeningHours
-    board: Board
+    registry: Registry
     universe: Universe
     keys: KeyRing
     licences: Licences

@@ -140,7 +140,7 @@ async def one(
 ) -> Response:
     """The page of one: `typed` stands in its form, refused for `faults`."""
     names = await desk.ask(names_of, desk)
-    seen = desk.services.board.channels(Scope(row.user_id, ()))
+    seen = desk.services.registry.channels(Scope(row.user_id, ()))
     own_streams = [
         stream_of(visit, each.channel)
         for each in seen

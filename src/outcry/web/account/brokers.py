@@ -70,7 +70,7 @@ async def _list(desk: Desk, visit: Visit, typed: Mapping[str, str], faults: Faul
         return [connected(visit, row, names) for row in rows], keys
 
     connections, keys = await desk.ask(look)
-    sent = services.board.channels(Scope(user.id, ()))
+    sent = services.registry.channels(Scope(user.id, ()))
     kept = typed_before(desk, visit, LIST)
     page = desk.page(
         visit,

@@ -159,7 +159,7 @@ def _listed(desk: Desk, scope: Scope, filters: Filters, before: int | None, afte
     """Read the visible alerts until a page is full."""
     query, now_ns = desk.services.query, desk.services.market_clock.now_ns()
     found: list[AlertEntry] = []
-    newest = max(desk.services.board.alert_seq, after or 0)
+    newest = max(desk.services.registry.alert_seq, after or 0)
     day = filters.day or None
     for _ in range(_MOST_LOOKS):
         answer = query.alerts_history(

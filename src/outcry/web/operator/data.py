@@ -182,9 +182,9 @@ async def remove_grant(desk: Desk, visit: Visit) -> Response:
 
 async def show_feeds(desk: Desk, visit: Visit) -> Response:
     """The operator's own streams, how many others there are, and how delivering alerts stands."""
-    user, board = desk.operator(visit), desk.services.board
+    user, registry = desk.operator(visit), desk.services.registry
     everything = Scope(user.id, (Grant(f"user:{user.id}", "live", (), None, None, 0),))
-    own = [seen.channel for seen in board.channels(everything) if seen.channel.key.owner == OPERATOR]
+    own = [seen.channel for seen in registry.channels(everything) if seen.channel.key.owner == OPERATOR]
     streams: list[tuple[Stream, int]] = []
     for channel in own:
         view = await desk.ask(channel.view)
@@ -193,7 +193,7 @@ async def show_feeds(desk: Desk, visit: Visit) -> Response:
         visit,
         "operator/feeds.html",
         streams=streams,
-        others=sum(board.standings().values()) - len(own),
+        others=sum(registry.standings().values()) - len(own),
         lots_text=lots_text,
         connections=_phases(visit, await desk.ask(desk.services.connections.counts)),
         running=desk.services.subscriptions.running,
