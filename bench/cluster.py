@@ -52,6 +52,7 @@ from outcry.agent import carrying
 from outcry.app import House, open_house
 from outcry.app.feeding import own_spool
 from outcry.app.settings import read_settings
+from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown, CallRefused
 from outcry.cluster.carried import CarriedStreams
 from outcry.cluster.feeding.asking import Carried, push_name
@@ -63,7 +64,6 @@ from outcry.cluster.nats.thread import LinkThread
 from outcry.live.archive import Archive
 from outcry.live.engine import Engine, Market, Stores
 from outcry.live.model import StreamKey
-from outcry.live.recorder import say_nothing
 from outcry.live.registry import Registry
 from outcry.market.instruments import Contract
 from outcry.trades.feed import CaughtUp, Event, Trades
@@ -366,7 +366,7 @@ async def _brought(calls: NatsCalls, feed: TapeFeed) -> None:
     reference = load_reference()
     market = carrying.Market(reference.universe, reference.calendar, _Closing())
     with TemporaryDirectory(prefix="outcry-bench-") as place, own_spool(Path(place)) as spool:
-        streams = CarriedStreams(spool, Owners(calls), market, Registry(), lambda: False, say_nothing)
+        streams = CarriedStreams(spool, Owners(calls), market, Registry(), lambda: False, discard)
         streams.attach(0, feed)
         await streams.run()
 

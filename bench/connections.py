@@ -196,12 +196,12 @@ def _parts(house: House, clock: Ahead, places: dict[str, dict[str, str]]) -> tup
     )  # fmt: skip
     archive = Archive(lambda: house.importer, reference.calendar.session_at)
     stores = Stores(house.log, house.alerts, house.alerts, house.store, archive)
-    engine = Engine(stores, market, house.registry, _tell)
+    engine = Engine(stores, market, house.registry, _report)
     store = SqlConnectionStore(house.database)
     return engine, Parts(store, house.vault, adapters(), reference.universe, clock, places)
 
 
-def _tell(event: str, **details: object) -> None:
+def _report(event: str, **details: object) -> None:
     if os.environ.get("BENCH_TELLS"):
         print(event, details, file=sys.stderr)
 

@@ -123,10 +123,10 @@ async def _played(
     engine = house.live().engine
     said: list[str] = []
 
-    def tell(event: str, **details: object) -> None:
+    def report(event: str, **details: object) -> None:
         said.append(f"{event} {details}")
 
-    engine.tell = tell
+    engine.report = report
     await engine.start()
     feeds = [engine.attach(0, TapeFeed(name, rows, batch, gate)) for name in FEEDS]
     await gate.all_there.wait()

@@ -119,7 +119,7 @@ class Worker:
         )
         self.dispatcher = Dispatcher(parts)
         self.said: list[str] = []
-        self.dispatcher.tell = lambda event, **details: self.said.append(f"{event} {details}")
+        self.dispatcher.report = lambda event, **details: self.said.append(f"{event} {details}")
         self._fired = 0
 
     def subscribe(self, addresses: Sequence[str], symbols: Sequence[str]) -> None:

@@ -124,10 +124,10 @@ async def _played(house: House, days: int, roots: Sequence[str]) -> None:
     )
     said: list[str] = []
 
-    def tell(event: str, **details: object) -> None:
+    def report(event: str, **details: object) -> None:
         said.append(f"{event} {details}")
 
-    engine.tell = tell
+    engine.report = report
     await engine.start()
     feed = SimulatorFeed(whole, universe, calendar, clock, sleep=clock.sleep)
     for root in roots:
@@ -139,13 +139,13 @@ async def _played(house: House, days: int, roots: Sequence[str]) -> None:
             await clock.step(until_ns)
         await clock.all_wait.wait()
         await asyncio.sleep(1.0)  # snapshots come round, and with them what is stored is dropped from the log
-        _tell(house, engine, perf_counter() - began)
+        _report(house, engine, perf_counter() - began)
     if said:
         raise RuntimeError(f"the engine complained: {said[:3]}")
     await engine.stop()
 
 
-def _tell(house: House, engine: Engine, seconds: float) -> None:
+def _report(house: House, engine: Engine, seconds: float) -> None:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     log = sum(path.stat().st_size for path in (house.settings.folder / "live").rglob("*.log"))

@@ -120,10 +120,10 @@ async def _play(house: House, plays: Sequence[Play], days: Sequence[date], owner
     engine = house.live_engine()
     said: list[str] = []
 
-    def tell(event: str, **details: object) -> None:
+    def report(event: str, **details: object) -> None:
         said.append(f"{event} {details}")
 
-    engine.tell = tell
+    engine.report = report
     await engine.start()
     for feed in dict.fromkeys(play.feed for play in plays):
         await asyncio.gather(

@@ -99,17 +99,17 @@ class Proxy:
 
     def stall(self, name: str) -> None:
         """Let nothing through."""
-        self._tell(f"stall {name}")
+        self._report(f"stall {name}")
 
     def go(self, name: str) -> None:
         """Let it through again."""
-        self._tell(f"go {name}")
+        self._report(f"go {name}")
 
     def cut(self, name: str) -> None:
         """Break what is connected."""
-        self._tell(f"cut {name}")
+        self._report(f"cut {name}")
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(what + "\n")
         self._process.stdin.flush()

@@ -17,12 +17,12 @@ from sim.stage import Stage, Worker
 
 from outcry.access.licences import OPERATOR
 from outcry.app import House
+from outcry.base.log_events import discard
 from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
 from outcry.live.alert_row import alert_row
 from outcry.live.logged import LoggedStream
 from outcry.live.model import StreamKey
-from outcry.live.recorder import say_nothing
 from outcry.live.stream import Outcome
 from outcry.recordings.formats.scid import SOURCE
 
@@ -69,8 +69,8 @@ def _volumes(file: GrowingFile, house: House) -> dict[int, int]:
 def fired(files: Sequence[GrowingFile], stage: Stage, house: House) -> list[str]:
     """Where the alerts recorded of a file's contract are not those its log fires. It blocks."""
     faults: list[str] = []
-    with LinkThread(stage.cluster, say_nothing) as thread:
-        log = JetStreamLog(thread, say_nothing)
+    with LinkThread(stage.cluster, discard) as thread:
+        log = JetStreamLog(thread, discard)
         for file in files:
             key = StreamKey(OPERATOR, SOURCE, file.contract)
             wanted = asyncio.run(_fired(log, key, house))

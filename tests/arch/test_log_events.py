@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.arch.logs_page import page
 
-from outcry.base.log_events import LogEvent, tell_to
+from outcry.base.log_events import LogEvent, report_to_writer
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "outcry"
@@ -33,7 +33,7 @@ def test_every_event_of_the_table_is_logged_and_every_logged_event_is_in_the_tab
 
 
 def test_no_event_is_logged_as_text() -> None:
-    """What `journal.warning`, `self.tell` and the like receive first is never a literal."""
+    """What `journal.warning`, `self.report` and the like receive first is never a literal."""
     writers = {"journal", "_journal", "_dispatcher", "_streams", "_recorder", "_engine", "engine"}
     found = [
         f"{path.name}:{node.lineno}"
@@ -47,7 +47,8 @@ def test_no_event_is_logged_as_text() -> None:
                 and ast.unparse(node.func.value).split(".")[-1] in writers
             )
             or (
-                node.func.attr == "tell" and ast.unparse(node.func.value).split(".")[-1] in {*writers, "self"}
+                node.func.attr == "report"
+                and ast.unparse(node.func.value).split(".")[-1] in {*writers, "self"}
             )
         )
         and node.args
@@ -80,7 +81,7 @@ def test_an_event_is_written_at_the_level_of_the_table() -> None:
 
     writer = Writer()
     for event in LogEvent:
-        tell_to(writer)(event)
+        report_to_writer(writer)(event)
     assert writer.said == [(event.level, event.value) for event in LogEvent]
 
 

@@ -8,10 +8,10 @@ import sys
 import time
 from contextlib import suppress
 
+from outcry.base.log_events import discard
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.partitions import NatsPartitions
 from outcry.cluster.nats.presence import NatsPresence
-from outcry.live.recorder import say_nothing
 
 
 async def main(urls: str, path: str) -> None:
@@ -26,9 +26,9 @@ async def main(urls: str, path: str) -> None:
     async def lost(partition: int) -> None:
         note("lost", partition)
 
-    async with Link(urls, say_nothing) as link:
+    async with Link(urls, discard) as link:
         presence = NatsPresence(link)
-        partitions = NatsPartitions(link, presence, "engine", say_nothing)
+        partitions = NatsPartitions(link, presence, "engine", discard)
         running = asyncio.create_task(partitions.run(gained, lost))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         before: frozenset[int] | None = None

@@ -8,9 +8,9 @@ from support.engines.jetstream import JetStream
 from support.engines.ports import free_ports
 from tests.within import within
 
+from outcry.base.log_events import discard
 from outcry.cluster.nats.belonging import STREAM, until_ours
 from outcry.cluster.nats.link import Link
-from outcry.live.recorder import say_nothing
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def bus() -> Iterator[JetStream]:
         yield server
 
 
-async def settled(url: str, mark: str, tell=say_nothing) -> None:
-    async with Link(url, tell) as link:
-        await until_ours(link, mark, tell)
+async def settled(url: str, mark: str, report=discard) -> None:
+    async with Link(url, report) as link:
+        await until_ours(link, mark, report)
 
 
 async def ended(*tasks: asyncio.Task[None]) -> None:
@@ -55,12 +55,12 @@ def test_of_two_marks_that_come_at_once_one_belongs(bus: JetStream) -> None:
 def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStream) -> None:
     told: list[tuple[str, str]] = []
 
-    def tell(event: str, **details: object) -> None:
+    def report(event: str, **details: object) -> None:
         told.append((event, str(details["problem"])))
 
     async def run() -> None:
         await within(settled(bus.urls, "ours"), 60)
-        other = asyncio.create_task(settled(bus.urls, "theirs", tell))
+        other = asyncio.create_task(settled(bus.urls, "theirs", report))
         async with asyncio.timeout(60):
             while not told:
                 await asyncio.sleep(0.01)
@@ -69,7 +69,7 @@ def test_another_is_told_once_what_to_do_and_takes_part_once_it_may(bus: JetStre
         ((event, problem),) = told
         assert event == "cluster_not_joined"
         assert "OUTCRY_SECRET" in problem
-        async with Link(bus.urls, say_nothing) as link:
+        async with Link(bus.urls, discard) as link:
             await link.up()
             await link.api(f"STREAM.DELETE.{STREAM['name']}")
         await within(other, 60)

@@ -12,6 +12,7 @@ from support.engines.jetstream import JetStream
 from tests.contract.between import Between
 from tests.contract.trade_logs import KEY, OTHER, frames, jetstream_log
 
+from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats import messages
 from outcry.cluster.nats.asking import Asking
@@ -21,7 +22,6 @@ from outcry.cluster.nats.standing import Standing
 from outcry.cluster.nats.thread import LinkThread
 from outcry.database.errors import StoreBusy
 from outcry.live.model import Frame, LogDamaged, LogTakenOver
-from outcry.live.recorder import say_nothing
 
 T = TypeVar("T")
 SUBJECT = messages.subject_of("log", KEY)
@@ -30,14 +30,14 @@ SUBJECT = messages.subject_of("log", KEY)
 @contextmanager
 def reached_by(url: str, **options: int) -> Iterator[tuple[JetStreamLog, LinkThread]]:
     """A log of a process that reaches the bus in a way of its own."""
-    with LinkThread(url, say_nothing) as thread:
-        yield JetStreamLog(thread, say_nothing, **options), thread
+    with LinkThread(url, discard) as thread:
+        yield JetStreamLog(thread, discard, **options), thread
 
 
 @contextmanager
 def kept_by(server: JetStream) -> Iterator[Callable[..., object]]:
     """The messages themselves: call a method of `Kept` and wait for it."""
-    with LinkThread(server.urls, say_nothing) as thread:
+    with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
         kept = Kept(thread.link, STREAM)
         yield lambda name, *given: thread.call(getattr(kept, name)(*given), 10)
@@ -178,7 +178,7 @@ def test_a_message_sent_again_is_known_by_its_name(
 ) -> None:
     """Within the 200 ms that JetStream looks for repeats, and after; one server and three do it in another order."""
     server: JetStream = request.getfixturevalue(nodes)
-    with LinkThread(server.urls, say_nothing) as thread:
+    with LinkThread(server.urls, discard) as thread:
         thread.call(thread.link.up(), 10)
         stream, asking = Kept(thread.link, {**STREAM, "duplicate_window": 200_000_000}), Asking(thread, "log")
 
@@ -303,7 +303,7 @@ def test_a_bus_that_is_there_and_takes_nothing_is_told_of_and_that_it_does_again
     jetstream: JetStream,
 ) -> None:
     told: list[str] = []
-    with LinkThread(jetstream.urls, say_nothing) as thread:
+    with LinkThread(jetstream.urls, discard) as thread:
         log = JetStreamLog(thread, lambda event, **_: told.append(event))
         log.append(KEY, 0, 1, b"a")
         kept(log)

@@ -11,12 +11,12 @@ from tests.contract.conditions import soon
 from tests.contract.local_latest import LocalLatest
 from tests.within import within
 
+from outcry.base.log_events import discard
 from outcry.cluster.calls import BusDown
 from outcry.cluster.latest import Latest, LatestStates
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.messages import subject_of
-from outcry.live.recorder import say_nothing
 
 ES, NQ = "0/demo/ESZ2026", "7/my.feed/NQH2027"
 
@@ -26,7 +26,7 @@ Open = Callable[[], Awaitable[LatestStates]]
 
 @asynccontextmanager
 async def linked(server: JetStream) -> AsyncIterator[LatestStates]:
-    async with Link(server.urls, say_nothing) as link:
+    async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         yield JetStreamLatest(link)
 
@@ -196,7 +196,7 @@ def test_a_watch_is_told_that_this_is_all_when_the_newest_state_is_gone(jetstrea
     """Kept no longer, say: the number it had is never told, but passed."""
 
     async def main() -> None:
-        async with linked(jetstream) as one, Link(jetstream.urls, say_nothing) as link:
+        async with linked(jetstream) as one, Link(jetstream.urls, discard) as link:
             assert await one.put([Latest(ES, (0, 1), b"es"), Latest(NQ, (0, 1), b"nq")]) == {}
             await link.up()
             await link.api("STREAM.PURGE.LATEST", {"filter": subject_of("latest", NQ)})
@@ -273,7 +273,7 @@ def test_the_node_that_leads_dies_and_states_stay(jetstream_cluster: JetStream) 
         async with linked(servers) as one, linked(servers) as other:
             await soon(lambda: one.put([Latest(ES, (4, 7), b"a"), Latest(NQ, (1, 1), b"n")]))
             assert len(await soon(lambda: all_there(other))) == 2
-            async with Link(servers.urls, say_nothing) as link:
+            async with Link(servers.urls, discard) as link:
                 await link.up()
                 leader = (await link.api("STREAM.INFO.LATEST"))["cluster"]["leader"]
             servers.kill(int(leader.removeprefix("n")))

@@ -14,21 +14,21 @@ from tests.within import within
 
 from outcry.app import open_house
 from outcry.app.settings import Settings
+from outcry.base.log_events import discard
 from outcry.cluster.nats.calls import NatsCalls
 from outcry.cluster.nats.latest import JetStreamLatest
 from outcry.cluster.nats.link import Link
 from outcry.cluster.replica import Mirror
 from outcry.cluster.state_publisher import Publisher
-from outcry.live.recorder import say_nothing
 from outcry.live.registry import Registry
 
 
 @asynccontextmanager
 async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[None]:
     """The way out of an engine's process; it ends without a word."""
-    async with Link(server.urls, say_nothing) as link:
+    async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
-        latest, calls = JetStreamLatest(link), NatsCalls(link, say_nothing)
+        latest, calls = JetStreamLatest(link), NatsCalls(link, discard)
         out = Publisher(staged.registry, staged.engine.runners, staged.log, latest, calls, name)
         await out.take_up(PARTITION)
         async with running(out.run()):
@@ -41,8 +41,8 @@ async def engine(server: JetStream, staged: Stage, name: str) -> AsyncIterator[N
 async def answering(server: JetStream) -> AsyncIterator[Registry]:
     """The registry of a process that answers."""
     registry = Registry()
-    async with Link(server.urls, say_nothing) as link:
-        calls = NatsCalls(link, say_nothing)
+    async with Link(server.urls, discard) as link:
+        calls = NatsCalls(link, discard)
         async with running(Mirror(registry, JetStreamLatest(link), calls, key_of, Clock(OPEN)).run()):
             yield registry
 

@@ -9,15 +9,15 @@ from support.engines.jetstream import JetStream
 from tests.contract.conditions import until
 from tests.within import within
 
+from outcry.base.log_events import discard
 from outcry.cluster.nats.link import Link
 from outcry.cluster.nats.presence import NatsPresence
-from outcry.live.recorder import say_nothing
 
 
 @asynccontextmanager
 async def process(server: JetStream) -> AsyncIterator[NatsPresence]:
     """The presence of one process, which does not say yet that it is here."""
-    async with Link(server.urls, say_nothing) as link:
+    async with Link(server.urls, discard) as link:
         await within(link.up(), 60)
         yield NatsPresence(link)
 

@@ -9,11 +9,11 @@ import pytest
 from support.engines.jetstream import JetStream
 from tests.contract.databases import KINDS, Places
 
+from outcry.base.log_events import discard
 from outcry.cluster.nats.snapshots import JetStreamSnapshots
 from outcry.cluster.nats.thread import LinkThread
 from outcry.delivery.fan_out import OutboxEntries
 from outcry.live.model import Snapshots
-from outcry.live.recorder import say_nothing
 from outcry.live.store import SqlLiveStore
 
 ES, NQ = "0/demo/ESH2026", "0/de.mo/NQH2026"
@@ -21,7 +21,7 @@ ES, NQ = "0/demo/ESH2026", "0/de.mo/NQH2026"
 
 @contextmanager
 def on_jetstream(server: JetStream) -> Iterator[Snapshots]:
-    with LinkThread(server.urls, say_nothing) as thread:
+    with LinkThread(server.urls, discard) as thread:
         yield JetStreamSnapshots(thread)
 
 

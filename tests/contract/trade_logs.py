@@ -6,12 +6,12 @@ from pathlib import Path
 
 from support.engines.jetstream import JetStream
 
+from outcry.base.log_events import discard
 from outcry.cluster.nats.log import JetStreamLog
 from outcry.cluster.nats.thread import LinkThread
 from outcry.live.background_log import BackgroundLog
 from outcry.live.file_log import FileLog
 from outcry.live.model import TradeLog
-from outcry.live.recorder import say_nothing
 
 KEY = "0/demo/ESZ2026"
 OTHER = "3/replay/6EZ2026"
@@ -34,8 +34,8 @@ def background(folder: Path) -> Iterator[BackgroundLog]:
 @contextmanager
 def jetstream_log(server: JetStream) -> Iterator[JetStreamLog]:
     """A log as a process of its own has it."""
-    with LinkThread(server.urls, say_nothing) as thread:
-        log = JetStreamLog(thread, say_nothing)
+    with LinkThread(server.urls, discard) as thread:
+        log = JetStreamLog(thread, discard)
         yield log
         log.sync()
 

@@ -31,7 +31,7 @@ class Turns:
 
     def __init__(self, *ways: Exception | None) -> None:
         self.counts: Counter[tuple[Target, str]] = Counter({(Target.HTTPS, "ok"): 3})
-        self.tell: Callable[..., object] = print
+        self.report: Callable[..., object] = print
         self._ways = list(ways)
         self.runs = self.woken = 0
         self.ended: list[str] = []
@@ -116,12 +116,12 @@ class Whole:
             StillClock(), parts.get("reader", reader),
         )  # fmt: skip
 
-    def tell(self, event: str, **_: object) -> None:
+    def report(self, event: str, **_: object) -> None:
         self.said.append(event)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        await self.delivery.start(self.tell)
+        await self.delivery.start(self.report)
         await asyncio.sleep(0)
         yield
         await self.delivery.stop()

@@ -17,7 +17,7 @@ from tests.deliver.test_mail import Taken, server
 from tests.services.memory_identity import HandClock
 from tests.within import within
 
-from outcry.base.log_events import Tell, discard
+from outcry.base.log_events import Report, discard
 from outcry.delivery import digest, digest_message
 from outcry.delivery.digest import MailSender
 from outcry.delivery.digest_message import FOLDERS, MOST_SHOWN, Links, letter_of
@@ -38,16 +38,16 @@ def end_of(_row: SubscriptionRow) -> str:
     return END
 
 
-def sender(port: int, tell: Tell = discard) -> MailSender:
+def sender(port: int, report: Report = discard) -> MailSender:
     url = f"smtp://127.0.0.1:{port}"
-    return MailSender(smtp_server(url), "Outcry <outcry@example.com>", SITE, end_of, HandClock(), tell)
+    return MailSender(smtp_server(url), "Outcry <outcry@example.com>", SITE, end_of, HandClock(), report)
 
 
 def sent(
     port: int, given: Parcel, *, address: str = "ann@example.com", said: list[str] | None = None
 ) -> Sent:
-    tell = tell_into(said) if said is not None else discard
-    return asyncio.run(sender(port, tell).send(given, address, ()))
+    report = tell_into(said) if said is not None else discard
+    return asyncio.run(sender(port, report).send(given, address, ()))
 
 
 def parts(source: bytes) -> tuple[EmailMessage, str, str]:

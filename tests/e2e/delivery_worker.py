@@ -114,7 +114,7 @@ def deliver(play: Play, shown: Shown, name: str, *, fires: bool) -> None:
         nobody = cast("Notices", SimpleNamespace(warned=lambda *_: None, switched_off=lambda *_: None))
         parts = Parts(SqlOutbox(database), {Target.HTTPS: sender}, play.seal(), clock, nobody, name)
         dispatcher = Dispatcher(parts)
-        dispatcher.tell = lambda event, **details: void(sys.stderr.write(f"{event} {details}\n"))
+        dispatcher.report = lambda event, **details: void(sys.stderr.write(f"{event} {details}\n"))
         delivering = asyncio.create_task(dispatcher.run())
         if fires:
             await _fire(play, database, clock, dispatcher)

@@ -108,7 +108,7 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
     ):
         shown.watch(owner, name, part)
 
-    def tell(event: str, **details: object) -> None:
+    def report(event: str, **details: object) -> None:
         sys.stderr.write(f"{event} {details}\n")
 
     shown.set("opening", on=True)
@@ -116,7 +116,7 @@ def perform(folder: Path, scene: Scene, batch_rows: int, shown: Shown, *, only_l
         shown.set("opening", on=False)
 
         async def work() -> None:
-            engine = engine_of(house, tell)
+            engine = engine_of(house, report)
             shown.set("playing", on=True)
             feeds = [] if only_look else [feed_of(piece, house, batch_rows) for piece in scene.played]
             await play(engine, feeds)

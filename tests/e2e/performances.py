@@ -107,7 +107,7 @@ def prepare(folder: Path) -> None:
         )  # fmt: skip
 
 
-def engine_of(house: House, tell: Callable[..., object], rush: float = RUSH) -> Engine:
+def engine_of(house: House, report: Callable[..., object], rush: float = RUSH) -> Engine:
     """The live engine over a house."""
     stores = Stores(
         house.log,
@@ -118,7 +118,7 @@ def engine_of(house: House, tell: Callable[..., object], rush: float = RUSH) -> 
     )
     universe, calendar = house.reference.universe, house.reference.calendar
     market = Market(universe, calendar, house.clock, lambda user: resolve(user, 0, "free", ()))
-    return Engine(stores, market, house.registry, tell, rush=rush)
+    return Engine(stores, market, house.registry, report, rush=rush)
 
 
 def feed_of(piece: Piece, house: House, batch_rows: int, step_ns: int = NANOS_PER_MINUTE) -> ReplayFeed:

@@ -116,7 +116,7 @@ def stage(house: House, registry: Registry | None = None, log: BackgroundLog | N
     registry = registry or Registry()
     told: list[str] = []
 
-    def tell(event: str, **details: object) -> None:
+    def report(event: str, **details: object) -> None:
         told.append(f"{event} {details}")
 
     market = Market(
@@ -126,7 +126,7 @@ def stage(house: House, registry: Registry | None = None, log: BackgroundLog | N
     stores = Stores(
         log, live, live, house.store, Archive(lambda: house.importer, house.reference.calendar.session_at)
     )
-    return Stage(house, Engine(stores, market, registry, tell, rush=1000.0), registry, live, log, told)
+    return Stage(house, Engine(stores, market, registry, report, rush=1000.0), registry, live, log, told)
 
 
 def run(

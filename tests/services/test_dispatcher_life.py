@@ -71,7 +71,7 @@ def hindered(stage: Stage, before: Callable[..., None], **parts: Any) -> tuple[D
         stage.told, "w2",
     )  # fmt: skip
     made, log = Dispatcher(replace(usual, **parts), chance=lambda: 0.5), Log()
-    made.tell = log
+    made.report = log
     return made, log
 
 
@@ -161,7 +161,7 @@ def test_what_was_not_written_when_recording_broke_is_written_once_it_begins_ane
             breaks.clear()
             raise RuntimeError("the log is full")
 
-    made.tell = broken
+    made.report = broken
 
     async def live() -> None:
         running_ = asyncio.create_task(made.run())

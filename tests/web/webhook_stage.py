@@ -56,7 +56,7 @@ class ScriptedDeliverer:
     def wake(self) -> None:
         self.woken += 1
 
-    async def start(self, tell: Callable[..., object]) -> None:
+    async def start(self, report: Callable[..., object]) -> None:
         """There is nothing to begin."""
 
     def counted(self) -> Mapping[str, int]:

@@ -36,9 +36,9 @@ class Agent(Carrying):
 
     def __init__(
         self, sources: Sequence[Source], spool: Spool, carrier: Carrier, market: Market,
-        tell: Callable[..., object], rush: float = 1.0,
+        report: Callable[..., object], rush: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, carrier, market, tell, rush)
+        super().__init__(spool, carrier, market, report, rush)
         self.sources = sources
         self._clearing: set[asyncio.Task[None]] = set()
 
@@ -66,7 +66,7 @@ class Agent(Carrying):
             try:
                 wanted = await feeds[key.feed].contracts() if key.feed in feeds else []
             except Exception as problem:  # noqa: BLE001 - a supervisor: what cannot be told is left for the next start
-                self.tell(LogEvent.FEED_FAILED, feed=key.feed, problem=repr(problem))
+                self.report(LogEvent.FEED_FAILED, feed=key.feed, problem=repr(problem))
                 continue
             if key.contract not in wanted:
                 self._begin(self._clear(key, caps))

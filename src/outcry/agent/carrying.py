@@ -14,7 +14,7 @@ from outcry.agent.spool import Spool
 from outcry.agent.spooled import SpooledLine
 from outcry.base.backoff import Pauses
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.live.engine import CONTRACTS_S, GOOD_SESSION_S
 from outcry.live.model import LogDamaged, StreamKey
 from outcry.live.stream_status import Reach
@@ -49,10 +49,10 @@ class Carrying:
     many times shorter."""
 
     def __init__(
-        self, spool: Spool, carrier: Carrier, market: Market, tell: Tell, rush: float = 1.0,
+        self, spool: Spool, carrier: Carrier, market: Market, report: Report, rush: float = 1.0,
         reach_of: ReachOf = _unasked,
     ) -> None:  # fmt: skip
-        self.spool, self.tell = spool, tell
+        self.spool, self.report = spool, report
         self._market, self._rush, self._reach_of = market, rush, reach_of
         self.outward = Outward(carrier, self._reached, rush)
         self.followers: dict[StreamKey, Follower] = {}
@@ -77,7 +77,7 @@ class Carrying:
                 try:
                     contracts = await feed.contracts()
                 except Exception as problem:  # noqa: BLE001 - a supervisor: one feed's fault is no other's
-                    self.tell(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
+                    self.report(LogEvent.FEED_FAILED, feed=name, problem=repr(problem))
                     await pauses.rest()
                     continue
                 pauses.begin()
@@ -124,7 +124,7 @@ class Carrying:
                 self.disk = str(problem)
                 self.lost(follower, "lost", "no_room", str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
+                self.report(LogEvent.STREAM_FAILED, **self.named(key), problem=repr(problem))
                 self.lost(follower, "lost", "fault")
             if loop.time() - began_s > GOOD_SESSION_S / self._rush:
                 pauses.begin()
@@ -133,7 +133,7 @@ class Carrying:
     def lost(self, follower: Follower, phase: str, code: str, text: str = "") -> None:
         """Nothing comes of a contract, and why."""
         try:
-            follower.report(phase, code, text)
+            follower.report_status(phase, code, text)
         except OSError as problem:  # there is no room to say so: it is shown here all the same
             self.disk = str(problem)
 
@@ -144,7 +144,7 @@ class Carrying:
         try:
             line = await asyncio.to_thread(self.spool.line, key, caps)
         except (LogDamaged, OSError) as problem:
-            self.tell(LogEvent.SPOOL_UNREADABLE, **self.named(key), problem=str(problem))
+            self.report(LogEvent.SPOOL_UNREADABLE, **self.named(key), problem=str(problem))
             return None
         self._news[key] = asyncio.Event()
         self._carrying[key] = asyncio.create_task(self.outward.carry(key, line, self._news[key]))
@@ -169,7 +169,7 @@ class Carrying:
         try:
             await asyncio.to_thread(self.spool.forget, key)
         except OSError as problem:
-            self.tell(LogEvent.SPOOL_NOT_REMOVED, **self.named(key), problem=str(problem))
+            self.report(LogEvent.SPOOL_NOT_REMOVED, **self.named(key), problem=str(problem))
 
     async def close(self) -> None:
         """Carry nothing any more; the spool stays."""
@@ -184,7 +184,7 @@ class Carrying:
             try:
                 await asyncio.to_thread(self._sync)
             except Exception as problem:  # noqa: BLE001 - a supervisor: what is on disk is looked after again
-                self.tell(LogEvent.SPOOL_FAILED, problem=repr(problem))
+                self.report(LogEvent.SPOOL_FAILED, problem=repr(problem))
 
     def _sync(self) -> None:
         try:
@@ -192,13 +192,13 @@ class Carrying:
             self.spool.sync()
         except OSError as problem:
             if not self.disk:
-                self.tell(LogEvent.SPOOL_UNWRITABLE, problem=str(problem))
+                self.report(LogEvent.SPOOL_UNWRITABLE, problem=str(problem))
             self.disk = str(problem)
             return
         if gone:
-            self.tell(LogEvent.SPOOL_TRIMMED, batches=gone)
+            self.report(LogEvent.SPOOL_TRIMMED, batches=gone)
         if self.disk and not any(line.unsaved for line in list(self.spool.lines.values())):
-            self.tell(LogEvent.SPOOL_WRITABLE)
+            self.report(LogEvent.SPOOL_WRITABLE)
             self.disk = ""
 
     # -- what it says
@@ -211,14 +211,14 @@ class Carrying:
         """How a contract stands has changed."""
         seen = follower.seen
         details = {"code": seen.code, "problem": seen.text} if seen.code else {}
-        self.tell(LogEvent.FEED_STATUS_CHANGED, **self.named(key), phase=seen.phase, **details)
+        self.report(LogEvent.FEED_STATUS_CHANGED, **self.named(key), phase=seen.phase, **details)
 
     def _reached(self) -> None:
         reached = self.outward.reached
         if reached.code == "ok":
-            self.tell(LogEvent.PUSH_ACCEPTED)
+            self.report(LogEvent.PUSH_ACCEPTED)
         else:
-            self.tell(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
+            self.report(LogEvent.PUSH_REJECTED, code=reached.code, problem=reached.text)
 
 
 def _told_caps(caps: FeedCaps) -> FeedCaps:

@@ -99,7 +99,7 @@ class Follower:
                     return True
         return False
 
-    def report(self, phase: str, code: str, text: str = "") -> None:
+    def report_status(self, phase: str, code: str, text: str = "") -> None:
         """Show and push that the feed brings nothing, and why."""
         text = "".join(sign for sign in text if sign.isprintable())[:_MOST_TEXT]
         self._show(phase, code, text)
@@ -123,7 +123,7 @@ class Follower:
             case Status():
                 self.seen.subscribed = event.subscribed
                 if not event.subscribed:
-                    self.report("lost", event.code, event.text)
+                    self.report_status("lost", event.code, event.text)
                 elif self._caught_up or self._told is None or self._told.subscribed:
                     self._say(event)  # else once nothing is missing
                     if self._caught_up:

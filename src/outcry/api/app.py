@@ -23,7 +23,7 @@ from outcry.api.query import Query
 from outcry.api.tickets import Tickets
 from outcry.api.uses import Uses
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, tell_to
+from outcry.base.log_events import LogEvent, report_to_writer
 from outcry.http.auth import Door, PageDoor
 from outcry.http.edge import AsgiApp, Edge, Receive, Send
 from outcry.http.fastpath import HotAnswers
@@ -42,8 +42,8 @@ from outcry.trades.push_format import MOST_BODY_BYTES, Intake
 class Background(Protocol):
     """What runs on the same event loop as long as the application does."""
 
-    async def start(self, tell: Callable[..., object]) -> None:
-        """Begin; `tell(event, **details)` is for the operator's log."""
+    async def start(self, report: Callable[..., object]) -> None:
+        """Begin; `report(event, **details)` is for the operator's log."""
         ...
 
     @property
@@ -139,7 +139,7 @@ class Application:
         self.hub.start()
         self._uses.start()
         for background in self._beside:
-            await background.start(tell_to(self.edge.journal))
+            await background.start(report_to_writer(self.edge.journal))
 
     def drain(self) -> None:
         """End the streams: a server that stops would wait for them."""

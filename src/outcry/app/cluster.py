@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from outcry.app.feeding import run_feeds
 from outcry.app.feeds import brokers_of, connections_elsewhere
 from outcry.app.secret import derived
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.cluster.alert_tail import AlertsTail
 from outcry.cluster.feeding.owners import Owners, PassedOn
 from outcry.cluster.feeding.taking import Taking
@@ -35,7 +35,6 @@ from outcry.cluster.state_publisher import Publisher
 from outcry.feeds.pushed import PushedFeeds
 from outcry.live.engine import Engine
 from outcry.live.model import StreamKey
-from outcry.live.recorder import say_nothing
 from outcry.live.registry import Registry
 from outcry.trades.push_format import OWNER_WAIT_S
 
@@ -58,7 +57,7 @@ class ClusterSide:
         #: Those that this process brings besides people's own.
         self.feeds: Sequence[tuple[int, Feed]] = ()
         self._roles = house.settings.roles
-        self._tell: Tell = say_nothing
+        self._report: Report = discard
         self.link = Link(house.settings.cluster, self._say)
         self.calls = NatsCalls(self.link, self._say)
         self.presence = NatsPresence(self.link)
@@ -95,16 +94,16 @@ class ClusterSide:
         return self._loop
 
     def _say(self, event: LogEvent, **details: object) -> object:
-        return self._tell(event, **details)
+        return self._report(event, **details)
 
     # -- beside the answers
 
-    async def start(self, tell: Tell) -> None:
+    async def start(self, report: Report) -> None:
         """See `Background`."""
-        self._tell = tell
+        self._report = report
         self._loop = asyncio.get_running_loop()
         if self._roles & {"web", "deliver"} and not self._house.settings.public_url:
-            tell(
+            report(
                 LogEvent.PUBLIC_URL_MISSING,
                 links=self._house.pages,
             )
@@ -173,7 +172,7 @@ class ClusterSide:
         async with _in_thread(LinkThread(house.settings.cluster, self._say)) as thread:
             log, registry = JetStreamLog(thread, self._say), Registry()
             engine = house.engine_over(log, JetStreamSnapshots(thread), registry, by=self.presence.name)
-            engine.tell = self._say
+            engine.report = self._say
             self._engine, self._log = engine, log
             pushes = PushedFeeds(
                 universe, reserved={feed.name for _, feed in self.feeds}, reserved_of=brokers_of(house),

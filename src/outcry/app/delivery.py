@@ -51,7 +51,7 @@ def delivery_of(
         return Reader(user.email, wishes.language, wishes.time_zone, wishes.digest_hour)
 
     def report(event: LogEvent, **fields: object) -> object:
-        return dispatcher.tell(event, **fields)
+        return dispatcher.report(event, **fields)
 
     mails = mail_sender_of(settings, links, clock, report)
     if mails is not None:

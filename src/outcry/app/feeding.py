@@ -12,7 +12,7 @@ from outcry.agent.carrying import Market
 from outcry.agent.spool import Spool
 from outcry.app.feeds import parts_of
 from outcry.base.cancellation import end
-from outcry.base.log_events import Tell
+from outcry.base.log_events import Report
 from outcry.cluster.calls import Calls
 from outcry.cluster.carried import CarriedStreams
 from outcry.cluster.feeding.owners import Owners
@@ -33,14 +33,14 @@ SPOOL_BYTES = 8 << 30
 
 async def run_feeds(
     house: "House", calls: Calls, partitions: Partitions, complete: Callable[[], bool], own: Sequence[tuple[int, Feed]],
-    tell: Tell,
+    report: Report,
 ) -> None:  # fmt: skip
     """Bring feeds until cancelled: this process's share of connections, and feeds of its own. `complete`: whether the
     house's registry shows every stream there is."""
     reference = house.reference
     market = Market(reference.universe, reference.calendar, house.clock)
     with own_spool(house.settings.folder / SPOOL_FOLDER) as spool:
-        streams = CarriedStreams(spool, Owners(calls), market, house.registry, complete, tell)
+        streams = CarriedStreams(spool, Owners(calls), market, house.registry, complete, report)
         supervisor = Supervisor(streams, parts_of(house), several=True)
         keeping = asyncio.create_task(streams.run(), name="spool")
         try:

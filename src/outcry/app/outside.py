@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from outcry.app.settings import BadSettings, Settings
 from outcry.base.clock import Clock
-from outcry.base.log_events import Tell
+from outcry.base.log_events import Report
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.sender import Sender
 from outcry.people.mailer import Mailer
@@ -23,14 +23,14 @@ def mailer_of(settings: Settings, clock: Clock) -> Mailer | None:
     return SmtpMailer(_server(settings), _sender(settings), clock)
 
 
-def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, tell: Tell) -> Sender | None:
+def mail_sender_of(settings: Settings, links: ConsentLinks, clock: Clock, report: Report) -> Sender | None:
     """Return the sender of alert digests, or None without a mail server. Raises `BadSettings`."""
     if not settings.smtp_url:
         return None
     from outcry.delivery.digest import MailSender  # noqa: PLC0415
 
     return MailSender(
-        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, tell
+        _server(settings), _sender(settings), settings.public_url, links.unsubscribe, clock, report
     )
 
 

@@ -13,7 +13,7 @@ from outcry.app.delivery import delivery_of
 from outcry.app.outside import mailer_of, provider_of
 from outcry.app.secret import derived
 from outcry.base.encryption import Seal
-from outcry.base.log_events import tell_to
+from outcry.base.log_events import report_to_writer
 from outcry.connections.model import Connections
 from outcry.delivery.consent_links import ConsentLinks
 from outcry.delivery.mail_consent import HOURLY, WEEKLY, MailConsent
@@ -64,8 +64,8 @@ class People:
         from outcry.web.page_services import PageServices  # noqa: PLC0415
 
         house = self.house
-        self.identity.report_to(tell_to(journal))
-        self.consent.report_to(tell_to(journal))
+        self.identity.report_to(report_to_writer(journal))
+        self.consent.report_to(report_to_writer(journal))
         return build_pages(
             PageServices(
                 query=house.query, hours=OpeningHours(house.reference.calendar), registry=house.registry,

@@ -221,11 +221,11 @@ class House:
         def measure(owner: int) -> int:
             return bytes_in(folder / LOG_FOLDER / str(owner), folder / "tape" / f"user-{owner}")
 
-        def tell(event: LogEvent, **details: object) -> object:
-            return engine.tell(event, **details)
+        def report(event: LogEvent, **details: object) -> object:
+            return engine.report(event, **details)
 
         limits = Limits(self.settings.push_quota_mib * 2**20, self.settings.push_streams)
-        return Quotas(limits, measure, engine.streams_of, lambda: self.disk.short, tell)
+        return Quotas(limits, measure, engine.streams_of, lambda: self.disk.short, report)
 
     def answering(
         self, limiter: "Limiter", live: "Background", pushes: "Intake", connections: "Connections | None",

@@ -396,7 +396,7 @@ class LogEvent(StrEnum):
     )  # fmt: skip
 
 
-class Tell(Protocol):
+class Report(Protocol):
     """Logs an event. Fields are snake_case, with the unit in the name, and never contain secrets."""
 
     def __call__(self, event: LogEvent, **fields: Any) -> object:
@@ -424,12 +424,12 @@ def discard(event: LogEvent, **fields: Any) -> None:
     """Discard an event, for parts without a log."""
 
 
-def tell_to(writer: EventWriter) -> Tell:
+def report_to_writer(writer: EventWriter) -> Report:
     """Return a function that writes each event at its level."""
 
-    def tell(event: LogEvent, **fields: Any) -> object:
+    def report(event: LogEvent, **fields: Any) -> object:
         return {"info": writer.info, "warning": writer.warning, "error": writer.error}[event.level](
             event, **fields
         )
 
-    return tell
+    return report

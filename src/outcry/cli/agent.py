@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from outcry.base.log_events import discard
 from outcry.cli.agent_config import Plan, default_path, read_plan, write_private
 from outcry.cli.agent_feeds import BadConfig, Means
 from outcry.live.model import LogInUse
@@ -138,13 +139,13 @@ async def _run(plan: Plan, means: Means, log: str) -> int:
 
     plan.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
     shown = log == "text" and sys.stderr.isatty()
-    tell: Callable[..., object] = as_json(means.clock) if log == "json" else as_lines(means.clock)
+    report: Callable[..., object] = as_json(means.clock) if log == "json" else as_lines(means.clock)
     file_log = FileLog(plan.spool)
     with file_log.exclusively():
         market = Market(means.universe, load_reference().calendar, means.clock)
         spool = Spool(file_log, plan.spool, plan.spool_limit_bytes)
         sources = [Source(feed.name, feed.make()) for feed in plan.feeds]
-        working = Agent(sources, spool, OverHttp(plan.service), market, say_nothing if shown else tell)
+        working = Agent(sources, spool, OverHttp(plan.service), market, discard if shown else report)
         running = asyncio.ensure_future(_beside(working, shown=shown))
         loop = asyncio.get_running_loop()
         for sign in (signal.SIGTERM, signal.SIGINT):
@@ -175,7 +176,3 @@ async def _beside(working: "Agent", *, shown: bool) -> None:
     finally:
         running.cancel()
         await asyncio.wait([running])
-
-
-def say_nothing(*_said: object, **_details: object) -> None:
-    """Discard an event: the terminal shows the status table instead."""

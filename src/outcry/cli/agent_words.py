@@ -61,18 +61,18 @@ def words_of(code: str) -> str:
 def as_json(clock: Clock) -> Callable[..., None]:
     """Return a function that writes events to standard error as JSON lines."""
 
-    def tell(event: LogEvent, **details: object) -> None:
+    def report(event: LogEvent, **details: object) -> None:
         at = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
         line = {"at": f"{at:%Y-%m-%dT%H:%M:%SZ}", "level": event.level, "event": event, **details}
         print(json.dumps(line, default=str), file=sys.stderr, flush=True)
 
-    return tell
+    return report
 
 
 def as_lines(clock: Clock) -> Callable[..., None]:
     """Return a function that writes events to standard error as readable lines."""
 
-    def tell(event: LogEvent, **details: object) -> None:
+    def report(event: LogEvent, **details: object) -> None:
         at = datetime.fromtimestamp(clock.now_ns() // NANOS_PER_SECOND, UTC)
         whose = " ".join(str(details.pop(name)) for name in ("feed", "contract") if name in details)
         code = str(details.pop("code", ""))
@@ -87,7 +87,7 @@ def as_lines(clock: Clock) -> Callable[..., None]:
         said += [f"{name} {value}" for name, value in details.items()]
         print(f"{at:%H:%M:%S} " + ": ".join(filter(None, said)), file=sys.stderr, flush=True)
 
-    return tell
+    return report
 
 
 def table(agent: Agent) -> Table:

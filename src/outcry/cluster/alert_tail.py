@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.cluster.calls import Calls
 from outcry.cluster.state_publisher import ALERTS
 from outcry.database.errors import StoreBusy
 from outcry.live.model import AlertRow, LiveStore, StreamKey
-from outcry.live.recorder import ALERTS_SHOWN, say_nothing
+from outcry.live.recorder import ALERTS_SHOWN
 from outcry.live.registry import Registry
 
 T = TypeVar("T")
@@ -27,8 +27,8 @@ _PAGE = 1000
 class AlertsTail:
     """Puts the alerts of all streams in a registry. For one event loop."""
 
-    def __init__(self, registry: Registry, store: LiveStore, calls: Calls, tell: Tell = say_nothing) -> None:
-        self._registry, self._store, self._calls, self._tell = registry, store, calls, tell
+    def __init__(self, registry: Registry, store: LiveStore, calls: Calls, report: Report = discard) -> None:
+        self._registry, self._store, self._calls, self._report = registry, store, calls, report
         self._thread: ThreadPoolExecutor | None = None
         self._some = asyncio.Event()
         self._seq = 0
@@ -94,7 +94,7 @@ class AlertsTail:
             except StoreBusy as problem:
                 if not self._busy:
                     self._busy = True
-                    self._tell(LogEvent.ALERTS_DELAYED, problem=str(problem))
+                    self._report(LogEvent.ALERTS_DELAYED, problem=str(problem))
                 await asyncio.sleep(LOOK_S)
             else:
                 self._busy = False

@@ -13,7 +13,7 @@ from outcry.agent.carrying import Carrying, Market, end_all
 from outcry.agent.following import Follower
 from outcry.agent.spool import Spool
 from outcry.base.errors import ServiceError, StoreUnavailable
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.feeding.owners import Owners
 from outcry.cluster.over_calls import OverCalls
 from outcry.live import health
@@ -42,9 +42,9 @@ class CarriedStreams(Carrying):
 
     def __init__(
         self, spool: Spool, owners: Owners, market: Market, registry: Registry, complete: Callable[[], bool],
-        tell: Tell, rush: float = 1.0,
+        report: Report, rush: float = 1.0,
     ) -> None:  # fmt: skip
-        super().__init__(spool, OverCalls(owners), market, tell, rush, self._reach)
+        super().__init__(spool, OverCalls(owners), market, report, rush, self._reach)
         self._owners, self._registry, self._complete = owners, registry, complete
         self._attached: set[asyncio.Task[None]] = set()
         #: What streams said last whose feed has ended.
@@ -115,7 +115,7 @@ class CarriedStreams(Carrying):
         """An operator hears of what the engine would tell, too, and of no more."""
         if (seen := follower.seen).phase in {"lost", "refused", "needs_sign_in"}:
             event = LogEvent.FEED_LOST if seen.phase == "lost" else LogEvent.FEED_REJECTED
-            self.tell(event, stream=key.text, code=seen.code, problem=seen.text)
+            self.report(event, stream=key.text, code=seen.code, problem=seen.text)
 
     def brought(self, owner: int, feed: str) -> frozenset[Contract]:
         """See `Streams`."""

@@ -81,10 +81,10 @@ class Worker:
         """Tell the operator what this process serves, once it has been the same for a second."""
         if self._telling is not None:
             self._telling.cancel()
-        self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._tell)
+        self._telling = asyncio.get_running_loop().call_later(_SETTLED_S, self._report)
 
-    def _tell(self) -> None:
-        self._engine.tell(
+    def _report(self) -> None:
+        self._engine.report(
             LogEvent.PARTITIONS_SERVED, partitions=len(self._served), streams=len(self._engine.here)
         )
 

@@ -13,13 +13,12 @@ from time import monotonic
 import msgspec
 
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.cluster.calls import BusDown, Calls
 from outcry.cluster.latest import KEPT_S, Latest, LatestStates, Order
 from outcry.cluster.wire_state import ALIVE, Alive, State, read_state
 from outcry.live.model import StreamKey
 from outcry.live.partitions import partition_of_stream
-from outcry.live.recorder import say_nothing
 from outcry.live.registry import Channel, Registry
 from outcry.market.live_session import LiveView
 
@@ -61,10 +60,10 @@ class Mirror:
 
     def __init__(
         self, registry: Registry, latest: LatestStates, calls: Calls, key_of: Callable[[str], StreamKey], clock: Clock,
-        tell: Tell = say_nothing,
+        report: Report = discard,
     ) -> None:  # fmt: skip
         self._registry, self._latest, self._calls = registry, latest, calls
-        self._key_of, self._clock, self._tell = key_of, clock, tell
+        self._key_of, self._clock, self._report = key_of, clock, report
         self._known: dict[str, _Reflected] = {}
         self._sources: dict[_Source, dict[str, _Reflected]] = {}
         #: The sources that can be believed: when they gave a sign of life last, by the monotonic clock.
@@ -132,7 +131,7 @@ class Mirror:
         """As in a rolling upgrade: what the channel said last cannot be believed any more."""
         if latest.key not in self._puzzled:
             self._puzzled.add(latest.key)
-            self._tell(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
+            self._report(LogEvent.STREAM_STATE_UNREADABLE, stream=latest.key, problem=repr(problem))
         if (known := self._known.get(latest.key)) is not None:
             self._change(latest.key, known, latest.order, msgspec.structs.replace(known.state, by=""))
 

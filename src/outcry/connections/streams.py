@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from outcry.base.log_events import Tell
+from outcry.base.log_events import Report
 from outcry.connections.model import ConnectionRow, Finding
 from outcry.live.model import StreamKey
 from outcry.live.stream_status import Told
@@ -16,9 +16,9 @@ from outcry.trades.feed import Feed
 
 
 class Streams(Protocol):
-    """Streams as feeds are attached to them. For one event loop. `tell`: for an operator."""
+    """Streams as feeds are attached to them. For one event loop. `report`: for an operator."""
 
-    tell: Tell
+    report: Report
 
     def attach(self, owner: int, feed: Feed) -> asyncio.Task[None]:
         """Run every contract a feed brings, now and as it rolls; cancelled, the task first ends the feed."""

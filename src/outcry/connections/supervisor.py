@@ -142,9 +142,9 @@ class Supervisor:
                 await self._judge()
             except StoreBusy as problem:
                 read_s = 0.0  # at the next look
-                self._streams.tell(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
+                self._streams.report(LogEvent.CONNECTIONS_UNREADABLE, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one fault does not end all connections
-                self._streams.tell(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
+                self._streams.report(LogEvent.CONNECTIONS_FAILED, problem=type(problem).__name__)
             with suppress(TimeoutError):
                 # not `wait_for`, which may lose that we are to stop
                 async with asyncio.timeout(LOOK_S / self._parts.rush):
@@ -190,7 +190,7 @@ class Supervisor:
         try:
             await self._begin(row)
         except Exception as problem:  # noqa: BLE001 - a supervisor: see above; what the problem says may hold a secret
-            self._streams.tell(
+            self._streams.report(
                 LogEvent.CONNECTION_START_FAILED, connection_id=row.id, problem=type(problem).__name__
             )
             self._wait(row.id, self._pauses(row.id))
@@ -215,7 +215,9 @@ class Supervisor:
             await self._move(row, Sign.REFUSED, code)
             return
         except VaultBroken as problem:
-            self._streams.tell(LogEvent.CREDENTIALS_NOT_DECRYPTED, connection_id=row.id, problem=str(problem))
+            self._streams.report(
+                LogEvent.CREDENTIALS_NOT_DECRYPTED, connection_id=row.id, problem=str(problem)
+            )
             await self._move(row, Sign.LOGIN_REFUSED, "entries_lost")
             return
         if not self._is_ours(row):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from threading import Condition, Thread
 from typing import Protocol
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.delivery.outbox_model import Done, Parcel
 from outcry.delivery.outcomes import Became
 from outcry.delivery.queue_breaker import WARNED_AFTER_NS
@@ -32,10 +32,10 @@ class Notices(Protocol):
 
 
 class Announcements:
-    """What owners are still to be told. `tell`: the operator's log. Safe in any thread."""
+    """What owners are still to be told. `report`: the operator's log. Safe in any thread."""
 
-    def __init__(self, notices: Notices, tell: Tell) -> None:
-        self._notices, self._tell = notices, tell
+    def __init__(self, notices: Notices, report: Report) -> None:
+        self._notices, self._report = notices, report
         self._waiting: deque[Callable[[], None]] = deque()
         self._change = Condition()
         self._telling = self._closed = False
@@ -76,7 +76,7 @@ class Announcements:
                 self._thread.start()
             self._change.notify_all()
         if dropped:
-            self._tell(LogEvent.OWNER_NOTICE_DROPPED)
+            self._report(LogEvent.OWNER_NOTICE_DROPPED)
 
     def _run(self) -> None:
         while True:
@@ -90,4 +90,4 @@ class Announcements:
             try:
                 telling()
             except Exception as problem:  # noqa: BLE001 - a supervisor: the others are told all the same
-                self._tell(LogEvent.OWNER_NOTICE_FAILED, problem=repr(problem))
+                self._report(LogEvent.OWNER_NOTICE_FAILED, problem=repr(problem))

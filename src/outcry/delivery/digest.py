@@ -11,7 +11,7 @@ from email.errors import MessageError
 from email.message import EmailMessage
 
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.delivery.digest_message import Letter, Links, letter_of
 from outcry.delivery.model import SubscriptionRow
 from outcry.delivery.outbox_model import Parcel
@@ -32,14 +32,14 @@ _VERDICTS = {
 
 class MailSender:
     """Implements `Sender` for e-mail. `mail_from`: the address mail comes from; `site`: what links begin
-    with; `unsubscribe`: makes the link that ends a subscription; `tell`: writes to the operator's log."""
+    with; `unsubscribe`: makes the link that ends a subscription; `report`: writes to the operator's log."""
 
     def __init__(
         self, server: SmtpServer, mail_from: str, site: str, unsubscribe: Callable[[SubscriptionRow], str],
-        clock: Clock, tell: Tell,
+        clock: Clock, report: Report,
     ) -> None:  # fmt: skip
         self._server, self._from, self._site = server, mail_from, site.rstrip("/")
-        self._unsubscribe, self._clock, self._tell = unsubscribe, clock, tell
+        self._unsubscribe, self._clock, self._report = unsubscribe, clock, report
         self._places = asyncio.Semaphore(AT_A_TIME)
 
     async def send(self, parcel: Parcel, address: str, secrets: Sequence[str]) -> Sent:
@@ -67,7 +67,7 @@ class MailSender:
         done = await hand_over(self._server, message, _WITHIN_S)
         verdict, code = _VERDICTS[done.outcome]
         if verdict is Verdict.LATER:
-            self._tell(LogEvent.EMAIL_FAILED, kind="alerts", problem=done.reason)
+            self._report(LogEvent.EMAIL_FAILED, kind="alerts", problem=done.reason)
         return Sent(
             verdict, code, done.status,
             took_ms=round((time.perf_counter() - began) * 1000), phases_ms=done.phases_ms, excerpt=_excerpt(done),

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from outcry.base.clock import Clock
 from outcry.base.encryption import Seal, SealBroken
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements, Notices
 from outcry.delivery.digests import due_now
@@ -25,7 +25,6 @@ from outcry.delivery.outcomes import became, expired
 from outcry.delivery.recording import Recording
 from outcry.delivery.sender import Sender, Sent, Verdict
 from outcry.delivery.signing_secrets import opened
-from outcry.live.recorder import say_nothing
 from outcry.market.units import NANOS_PER_SECOND
 
 T = TypeVar("T")
@@ -66,7 +65,7 @@ class Dispatcher:
 
     def __init__(self, parts: Parts, *, chance: Callable[[], float] = random.random) -> None:
         self._parts, self._chance = parts, chance
-        self.tell: Tell = say_nothing
+        self.report: Report = discard
         #: Attempts, by target and code.
         self.counts: Counter[tuple[Target, str]] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,8 +75,8 @@ class Dispatcher:
         #: How many are claimed at once at most: fewer while the store takes too long for so many.
         self._at_once = MOST_UNDER_WAY
         self._store_thread = ThreadPoolExecutor(1, "outcry-outbox")
-        self._announcements = Announcements(parts.notices, self._tell)
-        self._recording = Recording(parts.outbox, self._announcements, self._store_thread, self._tell)
+        self._announcements = Announcements(parts.notices, self._report)
+        self._recording = Recording(parts.outbox, self._announcements, self._store_thread, self._report)
         self._missing: set[Target] = set()
 
     # -- life
@@ -143,7 +142,7 @@ class Dispatcher:
                 lambda: parts.outbox.claim(parts.worker, parts.clock.now_ns(), LEASE_NS, room, slow_room)
             )
         except StoreBusy as problem:
-            self.tell(LogEvent.OUTBOX_UNREADABLE, problem=str(problem))
+            self.report(LogEvent.OUTBOX_UNREADABLE, problem=str(problem))
             self._at_once = max(_FEWEST, self._at_once // 2)  # it may be slow, not away
             await asyncio.sleep(_RETRY_S)
             return False
@@ -187,7 +186,7 @@ class Dispatcher:
             if parcel.entries:
                 await self._attempt(parcel)
         except Exception as problem:  # noqa: BLE001 - a supervisor: its lease runs out, and it is tried again
-            self.tell(LogEvent.MESSAGE_FAILED, message_id=parcel.message_id, problem=repr(problem))
+            self.report(LogEvent.MESSAGE_FAILED, message_id=parcel.message_id, problem=repr(problem))
 
     async def _without_rest(self, parcel: Parcel) -> Parcel:
         """A mail with those of its entries whose time has come. The others are put back before anything is sent: what
@@ -224,14 +223,14 @@ class Dispatcher:
         try:
             return await sender.send(parcel, address, secrets)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one message's fault stops no other
-            self.tell(LogEvent.SENDER_FAILED, target=target.value, problem=repr(problem))
+            self.report(LogEvent.SENDER_FAILED, target=target.value, problem=repr(problem))
             return Sent(Verdict.LATER, "our_fault")
 
     def _unsendable(self, target: Target) -> Sent:
         """What came of a message that nothing here can send: mail, where its server was taken out of the settings."""
         if target not in self._missing:
             self._missing.add(target)
-            self.tell(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
+            self.report(LogEvent.MESSAGES_WITHOUT_SENDER, target=target.value)
         return Sent(Verdict.LATER, "mail_not_set_up")
 
     # -- beside it
@@ -243,7 +242,7 @@ class Dispatcher:
             try:
                 await asyncio.to_thread(self._parts.outbox.forget_old, before_ns)
             except Exception as problem:  # noqa: BLE001 - a supervisor: delivering does not depend on it
-                self.tell(LogEvent.DELIVERY_LOG_NOT_CLEANED, problem=str(problem))
+                self.report(LogEvent.DELIVERY_LOG_NOT_CLEANED, problem=str(problem))
             await asyncio.sleep(_SWEEP_S)
 
     async def _attend_on(self) -> None:
@@ -256,10 +255,10 @@ class Dispatcher:
             except StoreBusy:
                 freed = 0
             except Exception as problem:  # noqa: BLE001 - a supervisor: leases run out all the same
-                self.tell(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
+                self.report(LogEvent.DELIVERY_WORKERS_UNKNOWN, problem=repr(problem))
                 freed = 0
             if freed:
-                self.tell(LogEvent.MESSAGES_RECLAIMED, messages=freed)
+                self.report(LogEvent.MESSAGES_RECLAIMED, messages=freed)
                 self._woken.set()
             await asyncio.sleep(_ATTEND_S)
 
@@ -274,11 +273,11 @@ class Dispatcher:
             async with asyncio.timeout(_PATIENCE_S):
                 await self._recording.write()
         except TimeoutError:
-            self.tell(LogEvent.DELIVERY_RESULTS_PENDING_AT_STOP)
+            self.report(LogEvent.DELIVERY_RESULTS_PENDING_AT_STOP)
         await asyncio.to_thread(self._announcements.settle, _PATIENCE_S)
 
-    def _tell(self, event: LogEvent, **details: object) -> None:
-        self.tell(event, **details)  # whatever that is by then
+    def _report(self, event: LogEvent, **details: object) -> None:
+        self.report(event, **details)  # whatever that is by then
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store_thread, work)

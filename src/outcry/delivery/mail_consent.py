@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Literal
 
 from outcry.access.limiter import PromptLimiter
-from outcry.base.log_events import LogEvent, Tell, discard
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.delivery.consent_links import ConsentLinks, Purpose
 from outcry.delivery.model import SubscriptionRow
 from outcry.delivery.subscriptions import NoSubscription, Subscriptions
@@ -38,10 +38,10 @@ class MailConsent:
     ) -> None:  # fmt: skip
         self._subscriptions, self._links, self._mailer = subscriptions, links, mailer
         self._hourly, self._weekly, self._lock = hourly, weekly, Lock()
-        self._report: Tell = discard
+        self._report: Report = discard
 
-    def report_to(self, report: Tell) -> None:
-        """Tell of mail that could not be sent in the operator's log."""
+    def report_to(self, report: Report) -> None:
+        """Set where failed emails are reported."""
         self._report = report
 
     @property

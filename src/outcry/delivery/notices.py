@@ -6,7 +6,7 @@ Rule kept: what is said of an address is what may be shown of it; a mail that ca
 from collections.abc import Mapping
 
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery.outbox_model import Parcel
 from outcry.people.audit import Event
@@ -33,15 +33,15 @@ _WHY: Mapping[str, Mapping[str, str]] = {
 
 
 class OwnerNotices:
-    """Implements `Notices`. `mailer`: None where no mail is set up; `tell`: the operator's
+    """Implements `Notices`. `mailer`: None where no mail is set up; `report`: the operator's
     log."""
 
     def __init__(
         self, store: IdentityStore, mailer: Mailer | None, clock: Clock, public_url: str,
-        tell: Tell,
+        report: Report,
     ) -> None:  # fmt: skip
         self._store, self._mailer, self._clock = store, mailer, clock
-        self._public_url, self._tell = public_url.rstrip("/"), tell
+        self._public_url, self._report = public_url.rstrip("/"), report
 
     def warned(self, parcel: Parcel, hours: int) -> None:
         """See `Notices`."""
@@ -60,7 +60,7 @@ class OwnerNotices:
         try:
             self._store.note(row.user_id, event.value, kept, "", "", self._clock.now_ns())
         except StoreBusy as problem:
-            self._tell(LogEvent.OWNER_NOTICE_FAILED, problem=str(problem))
+            self._report(LogEvent.OWNER_NOTICE_FAILED, problem=str(problem))
 
     def _mail(self, parcel: Parcel, about: About, **facts: str) -> None:
         if self._mailer is None:
@@ -72,4 +72,4 @@ class OwnerNotices:
                 letter(about, reader.language, reader.email, link=link, shown=row.shown, **facts)
             )
         except MailFailed as problem:
-            self._tell(LogEvent.EMAIL_FAILED, kind=about, problem=str(problem))
+            self._report(LogEvent.EMAIL_FAILED, kind=about, problem=str(problem))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from itertools import count
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery.announcements import Announcements
 from outcry.delivery.outbox_model import Outbox
@@ -23,8 +23,10 @@ _MOST_REFUSALS = 3
 class Recording:
     """What became of messages and is not in the outbox yet. `thread`: one, by which the outbox is asked."""
 
-    def __init__(self, outbox: Outbox, announcements: Announcements, thread: Executor, tell: Tell) -> None:
-        self._outbox, self._announcements, self._thread, self._tell = outbox, announcements, thread, tell
+    def __init__(
+        self, outbox: Outbox, announcements: Announcements, thread: Executor, report: Report
+    ) -> None:
+        self._outbox, self._announcements, self._thread, self._report = outbox, announcements, thread, report
         self._numbers = count()
         self._waiting: dict[int, Became] = {}
         self._some = asyncio.Event()
@@ -53,13 +55,13 @@ class Recording:
             try:
                 await self._in_thread(lambda: self._record(numbers))
             except StoreBusy as problem:
-                self._tell(LogEvent.OUTBOX_UNWRITABLE, problem=str(problem))
+                self._report(LogEvent.OUTBOX_UNWRITABLE, problem=str(problem))
                 refusals += await self._writable()
                 if refusals >= most_refusals:
                     break
                 await asyncio.sleep(_RETRY_S)
             except Exception as problem:  # noqa: BLE001 - a supervisor: one message's fault stops no other
-                self._tell(LogEvent.DELIVERY_RESULTS_FAILED, problem=repr(problem))
+                self._report(LogEvent.DELIVERY_RESULTS_FAILED, problem=repr(problem))
                 break
             else:
                 return
@@ -68,7 +70,7 @@ class Recording:
                 await self._write([number], 1)
         elif numbers[0] in self._waiting:
             message_id = self._waiting.pop(numbers[0]).done.parcel.message_id
-            self._tell(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
+            self._report(LogEvent.DELIVERY_RESULT_LOST, message_id=message_id)
 
     def _record(self, numbers: Sequence[int]) -> None:
         """By the thread of the outbox: so what is cancelled half-way is written, and not written again."""

@@ -11,7 +11,7 @@ from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeVar
 
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.delivery import queue_breaker
 from outcry.delivery.dispatcher import Dispatcher
@@ -56,19 +56,19 @@ class Delivery:
 
     # -- beside the answers
 
-    async def start(self, tell: Tell) -> None:
+    async def start(self, report: Report) -> None:
         """Begin to deliver; tell: logs events."""
         self._loop = asyncio.get_running_loop()
-        self._dispatcher.tell = tell
+        self._dispatcher.report = report
         if self._delivers:
-            self._running = self._loop.create_task(self._run(tell))
+            self._running = self._loop.create_task(self._run(report))
 
-    async def _run(self, tell: Tell) -> None:
+    async def _run(self, report: Report) -> None:
         while True:
             try:
                 await self._dispatcher.run()
             except Exception as problem:  # noqa: BLE001 - a supervisor: delivering goes on
-                tell(LogEvent.DELIVERY_RESTARTED, problem=repr(problem))
+                report(LogEvent.DELIVERY_RESTARTED, problem=repr(problem))
                 await asyncio.sleep(_ANEW_S)
 
     @property
@@ -119,7 +119,7 @@ class Delivery:
         except StoreBusy:
             return _nothing_sent("store_busy")
         except Exception as problem:  # noqa: BLE001 - whoever asked is told that it is no fault of theirs
-            self._dispatcher.tell(LogEvent.WEBHOOK_TEST_FAILED, problem=repr(problem))
+            self._dispatcher.report(LogEvent.WEBHOOK_TEST_FAILED, problem=repr(problem))
             return _nothing_sent("our_fault")
 
     def _tested(
@@ -133,7 +133,9 @@ class Delivery:
             try:
                 return await sender.send(parcel, address, secrets)
             except Exception as problem:  # noqa: BLE001 - it is in the log as any other attempt
-                self._dispatcher.tell(LogEvent.SENDER_FAILED, target=row.target.value, problem=repr(problem))
+                self._dispatcher.report(
+                    LogEvent.SENDER_FAILED, target=row.target.value, problem=repr(problem)
+                )
                 return Sent(Verdict.LATER, "our_fault")
 
         sent = self._in_loop(send, _TESTING_S, Sent(Verdict.LATER, "answer_timeout"))
@@ -149,7 +151,7 @@ class Delivery:
         try:
             self._outbox.keep_attempt(attempt, lane)
         except StoreBusy as problem:
-            self._dispatcher.tell(LogEvent.WEBHOOK_TEST_NOT_RECORDED, problem=str(problem))
+            self._dispatcher.report(LogEvent.WEBHOOK_TEST_NOT_RECORDED, problem=str(problem))
 
     def _in_loop(self, work: Callable[[], Coroutine[Any, Any, T]], patience_s: float, late: T) -> T:
         """Do it where everything is sent from; `late`: where that takes too long, or nothing is sent any more."""

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 from outcry.base.backoff import Pauses
 from outcry.base.cancellation import end
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
 from outcry.live.alert_row import alert_row
 from outcry.live.archive import Archive
 from outcry.live.history_start import begin_ns
 from outcry.live.intake import Counts
 from outcry.live.model import LiveStore, LogTakenOver, Snapshots, StreamKey, TradeLog
-from outcry.live.recorder import FanOutNow, Recorder, say_nothing, to_nobody
+from outcry.live.recorder import FanOutNow, Recorder, to_nobody
 from outcry.live.recovery import Recovery
 from outcry.live.registry import Registry
 from outcry.live.runner import Runner, Ways
@@ -80,15 +80,15 @@ class Engine:
     `Recovery`."""
 
     def __init__(
-        self, stores: Stores, market: Market, registry: Registry, tell: Tell = say_nothing, *, rush: float = 1.0,
+        self, stores: Stores, market: Market, registry: Registry, report: Report = discard, *, rush: float = 1.0,
         by: str = "",
     ) -> None:  # fmt: skip
         self._stores, self._market, self._registry = stores, market, registry
-        self.tell, self._rush = tell, rush
+        self.report, self._rush = report, rush
         self._references = References(
             stores.sessions, market.universe, market.scope_of, market.clock, market.calendar
         )
-        self._storing = Storing(stores.log, stores.archive, rush, lambda: self.tell)
+        self._storing = Storing(stores.log, stores.archive, rush, lambda: self.report)
         ways = Ways(
             stores.log,
             registry,
@@ -125,7 +125,7 @@ class Engine:
 
     async def start(self, take_up: Callable[[], Sequence[str]] | None = None) -> None:
         """Take up every stream, or those that `take_up` names, then begin to keep time."""
-        self._recorder.tell = self.tell
+        self._recorder.report = self.report
         self._begin(self._recorder.record(), "alerts")
         for runner in await self._taken_up(await self.patiently(take_up or self._stores.log.keys)):
             await self._recorder.store_pending(runner)
@@ -154,7 +154,7 @@ class Engine:
                 if not runner.stream.own_clock and runner.expired:
                     await self._let_go(runner)
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell(LogEvent.STREAM_RECOVERY_FAILED, stream=text, problem=repr(problem))
+                self.report(LogEvent.STREAM_RECOVERY_FAILED, stream=text, problem=repr(problem))
         return taken
 
     async def hand_over(self, names: Iterable[str]) -> None:
@@ -300,7 +300,7 @@ class Engine:
         if self._feeds.get(task.get_name()) is task:
             del self._feeds[task.get_name()]
         if not task.cancelled() and task.exception() is not None:
-            self.tell(LogEvent.BACKGROUND_TASK_FAILED, task=task.get_name(), problem=repr(task.exception()))
+            self.report(LogEvent.BACKGROUND_TASK_FAILED, task=task.get_name(), problem=repr(task.exception()))
 
     def counted(self) -> dict[str, int]:
         """Rows taken since the start, and those set aside: what became of them, and how many."""
@@ -356,7 +356,7 @@ class Engine:
             try:
                 return await self._begun(key, feed)
             except (StoreBusy, OSError) as problem:
-                self.tell(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
+                self.report(LogEvent.STREAM_NOT_ACQUIRED, stream=key.text, problem=str(problem))
             await pauses.rest()
 
     async def _follow(self, runner: Runner, feed: Feed) -> None:
@@ -371,17 +371,17 @@ class Engine:
                     return
             except FeedRefused as problem:
                 runner.refused(problem.code, loop.time(), login=isinstance(problem, LoginRefused))
-                self.tell(LogEvent.FEED_REJECTED, stream=key.text, code=problem.code, problem=str(problem))
+                self.report(LogEvent.FEED_REJECTED, stream=key.text, code=problem.code, problem=str(problem))
                 return
             except FeedLost as problem:
                 runner.lost_code = problem.code
-                self.tell(LogEvent.FEED_LOST, stream=key.text, code=problem.code, problem=str(problem))
+                self.report(LogEvent.FEED_LOST, stream=key.text, code=problem.code, problem=str(problem))
             except LogTakenOver:
                 raise
             except OSError as problem:
-                self.tell(LogEvent.LOG_STALLED, stream=key.text, problem=str(problem))
+                self.report(LogEvent.LOG_STALLED, stream=key.text, problem=str(problem))
             except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-                self.tell(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
+                self.report(LogEvent.STREAM_FAILED, stream=key.text, problem=repr(problem))
                 if runner.logged.torn:
                     self._drop(key)
                     runner = await self._begun_by_and_by(key, feed)
@@ -391,7 +391,7 @@ class Engine:
 
     def taken_over(self, key: StreamKey) -> None:
         """Another process has taken a stream up: know nothing of it any more."""
-        self.tell(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
+        self.report(LogEvent.STREAM_TAKEN_OVER, stream=key.text)
         self._drop(key)
         self.on_taken_over(key)
 
@@ -481,7 +481,7 @@ class Engine:
                     continue  # let go of meanwhile
                 runner.stand(now_s)
                 if (problem := runner.log_trouble()) is not None:
-                    self.tell(
+                    self.report(
                         LogEvent.LOG_STALLED if problem else LogEvent.LOG_RESUMED,
                         stream=runner.name,
                         problem=problem,
@@ -493,7 +493,7 @@ class Engine:
                 elif self._is_over(runner):
                     self._beside(f"forget {runner.name}", partial(self._let_go, runner))
                 if looked and (drift_ns := runner.drifted()) is not None:
-                    self.tell(LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS)
+                    self.report(LogEvent.CLOCK_DRIFT, stream=runner.name, drift_ms=drift_ns // NANOS_PER_MS)
             await asyncio.sleep(TICK_S)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from outcry.access.licences import OPERATOR
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.market.instruments import Contract
 from outcry.trades.push_format import Usage, refused
 
@@ -36,12 +36,12 @@ class Quotas:
 
     def __init__(
         self, limits: Limits, measure: Callable[[int], int],
-        streams_of: Callable[[int], Collection[tuple[str, Contract]]], is_short: Callable[[], bool], tell: Tell,
+        streams_of: Callable[[int], Collection[tuple[str, Contract]]], is_short: Callable[[], bool], report: Report,
         now_s: Callable[[], float] = monotonic,
     ) -> None:  # fmt: skip
         self.limits = limits
         self._measure, self._streams_of, self._is_short = measure, streams_of, is_short
-        self._tell, self._now_s = tell, now_s
+        self._report, self._now_s = report, now_s
         #: Bytes of a user, and when they were measured.
         self._measured: dict[int, tuple[float, int]] = {}
         self._measuring: dict[int, asyncio.Future[int]] = {}
@@ -93,7 +93,7 @@ class Quotas:
             self._told[owner] = said
             if said:
                 event = LogEvent.PUSH_QUOTA_EXCEEDED if said == "over" else LogEvent.PUSH_QUOTA_WARNING
-                self._tell(
+                self._report(
                     event, user_id=owner, used_bytes=usage.used_bytes, limit_bytes=usage.limit_bytes,
                     streams=usage.streams, limit_streams=usage.limit_streams,
                 )  # fmt: skip

@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.database.errors import StoreBusy
 from outcry.live.model import (
     AlertRow,
@@ -33,10 +33,6 @@ RETRY_S = 1.0
 PATIENCE_S = 5.0
 #: Alerts of earlier processes that are put in a registry.
 ALERTS_SHOWN = 10_000
-
-
-def say_nothing(event: LogEvent, **details: object) -> None:
-    """Discard an event, for parts without a log."""
 
 
 #: To whom alerts go that are recorded now. It blocks, and may raise `StoreBusy`.
@@ -81,7 +77,7 @@ class Recorder:
         self._log, self._snapshots, self._live = log, snapshots, live
         self._registry, self._rush = registry, rush
         self._fan_out = fan_out
-        self.tell: Tell = say_nothing
+        self.report: Report = discard
         self._fired: list[_Fired] = []
         self._some = asyncio.Event()
         self._recording = False
@@ -114,7 +110,7 @@ class Recorder:
                     [one for one in fired if one.keeping is None or await _is_kept(one.keeping)]
                 )
             except Exception as problem:  # noqa: BLE001 - a supervisor: whatever it is, no alert is let go
-                self.tell(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
+                self.report(LogEvent.ALERTS_NOT_RECORDED, problem=repr(problem))
                 self._fired = fired + self._fired
                 self._some.set()
                 await asyncio.sleep(RETRY_S / self._rush)
@@ -164,7 +160,7 @@ class Recorder:
         try:
             return _Taken(runner, needed_from, runner.logged.snapshot())
         except (StoreBusy, OSError, LogDamaged) as problem:
-            self.tell(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
+            self.report(LogEvent.SNAPSHOT_FAILED, stream=runner.name, problem=str(problem))
             return None
 
     async def store_pending(self, runner: Runner) -> None:
@@ -172,7 +168,7 @@ class Recorder:
         try:
             await runner.store_pending()
         except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-            self.tell(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
+            self.report(LogEvent.SESSION_STORE_FAILED, stream=runner.name, problem=repr(problem))
 
     async def keep_synced(self) -> None:
         """Put the log on the disk each second. Never ends."""
@@ -187,7 +183,7 @@ class Recorder:
                 kept = [runner for runner in runners if await _is_kept(runner.kept())]
                 await self._save([taken for one in kept if (taken := self._take(one))])
         except TimeoutError:
-            self.tell(LogEvent.ALERTS_PENDING_AT_STOP)
+            self.report(LogEvent.ALERTS_PENDING_AT_STOP)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -202,7 +198,7 @@ class Recorder:
             try:
                 await self._save_one(one)
             except (StoreBusy, OSError) as problem:
-                self.tell(
+                self.report(
                     LogEvent.SNAPSHOT_NOT_STORED,
                     stream=one.runner.name,
                     problem=str(problem),
@@ -219,7 +215,7 @@ class Recorder:
         try:
             await self._in_thread(self._sync_thread, self._log.sync)
         except (StoreBusy, OSError) as problem:
-            self.tell(LogEvent.LOG_WRITE_FAILED, problem=str(problem))
+            self.report(LogEvent.LOG_WRITE_FAILED, problem=str(problem))
             return False
         return True
 
@@ -229,7 +225,7 @@ class Recorder:
             try:
                 return await self._in_thread(thread or self._store_thread, work)
             except StoreBusy as problem:
-                self.tell(LogEvent.STORE_BUSY, problem=str(problem))
+                self.report(LogEvent.STORE_BUSY, problem=str(problem))
                 await asyncio.sleep(RETRY_S / self._rush)
 
     async def _in_thread(self, thread: Executor, work: Callable[[], T]) -> T:

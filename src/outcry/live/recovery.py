@@ -56,7 +56,7 @@ class Recovery:
             try:
                 return await self._taken_up(key)
             except StoreBusy as problem:
-                self._recorder.tell(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
+                self._recorder.report(LogEvent.LOG_UNREADABLE, stream=key.text, problem=str(problem))
             except LogTakenOver:  # whoever had it may have had something on the way yet
                 tries -= 1
                 if not tries:
@@ -72,13 +72,13 @@ class Recovery:
             lost = await self.patiently(lambda: self._log.salvage(key.text, position, _lost))
             if not lost:
                 raise
-            self._recorder.tell(LogEvent.LOG_DAMAGED, stream=key.text, problem=str(problem))
+            self._recorder.report(LogEvent.LOG_DAMAGED, stream=key.text, problem=str(problem))
             for line in lost:
-                self._recorder.tell(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
+                self._recorder.report(LogEvent.LOG_SALVAGED, stream=key.text, lost=line)
             runner = await self._read(key)
             await self._note_lost(runner)
         for line in await self.patiently(lambda: self._log.said(key.text)):
-            self._recorder.tell(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
+            self._recorder.report(LogEvent.LOG_TAIL_QUARANTINED, stream=key.text, lost=line)
         return runner
 
     async def _snapshot(self, key: StreamKey) -> tuple[int, bytes] | None:
@@ -89,7 +89,7 @@ class Recovery:
         try:
             return found[0], unsealed(key.text, *found)
         except SnapshotDamaged as problem:
-            self._recorder.tell(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
+            self._recorder.report(LogEvent.SNAPSHOT_DAMAGED, stream=key.text, problem=str(problem))
             return None
 
     async def _note_lost(self, runner: Runner) -> None:
@@ -118,7 +118,7 @@ class Recovery:
             # a log taken away, or one of an older backup: what it held is asked of the feed again
             if last and not plays_back(snapshot[1]):
                 raise LogDamaged(f"the log ends at entry {last}, the snapshot is of entry {snapshot[0]}")
-            self._recorder.tell(
+            self._recorder.report(
                 LogEvent.LOG_OLDER_THAN_SNAPSHOT,
                 stream=key.text,
             )
@@ -139,7 +139,7 @@ class Recovery:
         except (LogDamaged, ValueError, LookupError) as problem:
             if not feed.run:
                 raise
-            self._recorder.tell(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
+            self._recorder.report(LogEvent.STREAM_RESTARTED_EMPTY, stream=key.text, problem=repr(problem))
             await self.begin_anew(key)
             return await self.runner(key)
 

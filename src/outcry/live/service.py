@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.live.engine import Engine
 from outcry.market.instruments import Contract
 from outcry.trades.feed import Feed
@@ -52,15 +52,15 @@ class LiveService:
         self._feeds, self._pushes, self._connections = feeds, pushes, connections
         self._starting: asyncio.Task[None] | None = None
 
-    async def start(self, tell: Tell) -> None:
+    async def start(self, report: Report) -> None:
         """Begin, and go on beginning in the background: answers need not wait for the logs to be read."""
-        self.engine.tell = tell
+        self.engine.report = report
         self._starting = asyncio.get_running_loop().create_task(self._start())
         self._starting.add_done_callback(self._started)
 
     def _started(self, starting: asyncio.Task[None]) -> None:
         if not starting.cancelled() and starting.exception() is not None:
-            self.engine.tell(LogEvent.LIVE_START_FAILED, problem=repr(starting.exception()))
+            self.engine.report(LogEvent.LIVE_START_FAILED, problem=repr(starting.exception()))
 
     @property
     def failed(self) -> bool:

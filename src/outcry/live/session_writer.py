@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.database.errors import StoreBusy
 from outcry.live import entries as log
 from outcry.live.archive import Archive
@@ -24,10 +24,10 @@ PATIENCE_S = 5.0
 
 
 class Storing:
-    """Stores sessions and trade dates of streams, one at a time. `tell`: asked for each time, for it is set late."""
+    """Stores sessions and trade dates of streams, one at a time. `report`: asked for each time, for it is set late."""
 
-    def __init__(self, trades: TradeLog, archive: Archive, rush: float, tell: Callable[[], Tell]) -> None:
-        self._log, self._archive, self._rush, self._tell = trades, archive, rush, tell
+    def __init__(self, trades: TradeLog, archive: Archive, rush: float, report: Callable[[], Report]) -> None:
+        self._log, self._archive, self._rush, self._report = trades, archive, rush, report
         self._thread = ThreadPoolExecutor(1, "outcry-archive")
 
     def close(self) -> None:
@@ -81,4 +81,4 @@ class Storing:
                 return True
 
     def _say(self, event: LogEvent, runner: Runner, what: str, problem: Exception) -> None:
-        self._tell()(event, stream=runner.name, what=what, problem=str(problem))
+        self._report()(event, stream=runner.name, what=what, problem=str(problem))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from outcry.access.limiter import PromptLimiter
 from outcry.base.clock import Clock
-from outcry.base.log_events import LogEvent, Tell, discard
+from outcry.base.log_events import LogEvent, Report, discard
 from outcry.market.units import NANOS_PER_DAY
 from outcry.people.audit import Event
 from outcry.people.browsers import Browsers, Origin, Signed
@@ -56,7 +56,7 @@ class Ground:
         self._store, self._browsers, self._clock = store, browsers, clock
         self._mailer, self._public_url, self._openid = mailer, public_url, openid
         self._later = later or ThreadPoolExecutor(max_workers=1, thread_name_prefix="identity").submit
-        self._report: Tell = discard
+        self._report: Report = discard
         self._after_set_up: Callable[[], object] = lambda: None
         self._passwords = Passwords()
         self._tries = Tries(limiter)
@@ -64,7 +64,7 @@ class Ground:
         self._links = Links(store, clock, secret, public_url)
         self._codes = SecondFactor(store, clock, secret)
 
-    def report_to(self, report: Tell) -> None:
+    def report_to(self, report: Report) -> None:
         """Tell of what went wrong afterwards, when nobody waited for it: in the operator's log."""
         self._report = report
 

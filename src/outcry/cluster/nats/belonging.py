@@ -8,7 +8,7 @@ import asyncio
 import secrets
 from contextlib import suppress
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.kept import Kept, Overtaken
 from outcry.cluster.nats.link import BusRefused, Link
@@ -22,7 +22,7 @@ _ANOTHERS = (
 )
 
 
-async def until_ours(link: Link, mark: str, tell: Tell) -> None:
+async def until_ours(link: Link, mark: str, report: Report) -> None:
     """Wait until the bus has our mark: leave it where there is none. What is in the way is told as it changes."""
     kept, told = Kept(link, STREAM), ""
     while True:
@@ -35,7 +35,7 @@ async def until_ours(link: Link, mark: str, tell: Tell) -> None:
             problem = str(fault)
         if problem != told:
             told = problem
-            tell(LogEvent.CLUSTER_NOT_JOINED, problem=problem)
+            report(LogEvent.CLUSTER_NOT_JOINED, problem=problem)
         await asyncio.sleep(_RETRY_S)
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 from nats.aio.msg import Msg
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import Answerer, BusDown, CallRefused, NobodyServes
 from outcry.cluster.nats.hearing import hearing
 from outcry.cluster.nats.link import Link, bus_errors
@@ -30,8 +30,8 @@ class _Kind(StrEnum):
 class NatsCalls:
     """Implements `Calls` over a link."""
 
-    def __init__(self, link: Link, tell: Tell) -> None:
-        self._link, self._tell = link, tell
+    def __init__(self, link: Link, report: Report) -> None:
+        self._link, self._report = link, report
 
     async def ask(self, name: str, body: bytes, timeout_s: float) -> bytes:
         """See `Calls`. What is too long for the bus is refused as `too_long_for_bus`."""
@@ -95,11 +95,11 @@ class NatsCalls:
         except CallRefused as refusal:
             await self._refuse(message, refusal)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one call's fault is no other's
-            self._tell(LogEvent.CALL_FAILED, call=name, problem=repr(problem))
+            self._report(LogEvent.CALL_FAILED, call=name, problem=repr(problem))
             await self._refuse(message, CallRefused("fault"))
         else:
             if len(said) > self._link.max_bytes:
-                self._tell(LogEvent.CALL_REPLY_TOO_LARGE, call=name, size_bytes=len(said))
+                self._report(LogEvent.CALL_REPLY_TOO_LARGE, call=name, size_bytes=len(said))
                 await self._refuse(message, CallRefused("fault"))
             else:
                 await self._reply(message, said)

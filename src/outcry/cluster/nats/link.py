@@ -17,7 +17,7 @@ from nats.errors import Error, SlowConsumerError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown, NobodyServes
 from outcry.cluster.nats.client import LastingClient
 
@@ -57,8 +57,8 @@ class Link:
     urls: as `Settings.cluster` gives them; names and passwords in them are never told. tell: where the operator looks.
     """
 
-    def __init__(self, urls: str, tell: Tell) -> None:
-        self._tell = tell
+    def __init__(self, urls: str, report: Report) -> None:
+        self._report = report
         self._client = LastingClient(urls)
         self._up = asyncio.Event()
         self._away = self._said_few = False
@@ -196,7 +196,7 @@ class Link:
             try:
                 await self.api(f"STREAM.UPDATE.{name}", {**known["config"], **differs})
             except BusRefused as problem:
-                self._tell(
+                self._report(
                     LogEvent.NATS_STREAM_DIFFERS,
                     stream=name,
                     differs=sorted(differs),
@@ -242,11 +242,11 @@ class Link:
     async def _on_back(self) -> None:
         if self._away:
             self._away = False
-            self._tell(LogEvent.NATS_RECONNECTED)
+            self._report(LogEvent.NATS_RECONNECTED)
         self._up.set()
         if self._client.clustered and self._replicas() < _REPLICAS and not self._said_few:
             self._said_few = True
-            self._tell(
+            self._report(
                 LogEvent.NATS_SERVERS_FEW,
                 named=self._replicas(),
             )
@@ -255,13 +255,13 @@ class Link:
 
     async def _on_error(self, problem: Exception) -> None:
         if isinstance(problem, SlowConsumerError):
-            self._tell(LogEvent.NATS_MESSAGE_DROPPED, subject=problem.subject)
+            self._report(LogEvent.NATS_MESSAGE_DROPPED, subject=problem.subject)
         elif self._up.is_set() and not isinstance(problem, Error | OSError | TimeoutError):
-            self._tell(LogEvent.NATS_MESSAGE_FAILED, problem=repr(problem))
+            self._report(LogEvent.NATS_MESSAGE_FAILED, problem=repr(problem))
         elif not self._away:
             self._away = True
             servers = ",".join(self._client.addresses)
-            self._tell(
+            self._report(
                 LogEvent.NATS_DISCONNECTED, servers=servers, problem=str(problem) or type(problem).__name__
             )
 

@@ -13,7 +13,7 @@ from itertools import count
 from time import monotonic
 
 from outcry.base.backoff import Pauses
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats import asking, messages
 from outcry.cluster.nats.asking import Asking
@@ -41,8 +41,10 @@ class JetStreamLog:
     most_unkept_bytes: `append` raises `OSError` rather than let more wait for the bus.
     """
 
-    def __init__(self, thread: LinkThread, tell: Tell, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES) -> None:
-        self._thread, self._tell = thread, tell
+    def __init__(
+        self, thread: LinkThread, report: Report, *, most_unkept_bytes: int = MOST_UNKEPT_BYTES
+    ) -> None:
+        self._thread, self._report = thread, report
         self._kept = Kept(thread.link, STREAM)
         self._asked = Asking(thread, "log")
         self._most_unkept_bytes = most_unkept_bytes
@@ -283,7 +285,7 @@ class JetStreamLog:
         except Overtaken:
             self._lose(stream)
         except Exception as problem:  # noqa: BLE001 - a supervisor: one stream's fault is no other's
-            self._tell(LogEvent.NATS_LOG_FAILED, stream=stream.key, problem=repr(problem))
+            self._report(LogEvent.NATS_LOG_FAILED, stream=stream.key, problem=repr(problem))
             self._lose(stream)
 
     def _take(self, stream: Standing) -> bool:
@@ -314,12 +316,12 @@ class JetStreamLog:
             except (BusDown, BusRefused) as problem:
                 if not self._stuck and self._thread.link.connected:
                     self._stuck = True
-                    self._tell(LogEvent.NATS_LOG_STALLED, stream=stream.key, problem=str(problem))
+                    self._report(LogEvent.NATS_LOG_STALLED, stream=stream.key, problem=str(problem))
                 await pauses.rest()
             else:
                 if self._stuck:
                     self._stuck = False
-                    self._tell(LogEvent.NATS_LOG_RESUMED)
+                    self._report(LogEvent.NATS_LOG_RESUMED)
                 return seq
 
     def _acknowledge(self, stream: Standing, seq: int) -> None:

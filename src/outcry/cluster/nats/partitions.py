@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 from nats.aio.msg import Msg
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.hearing import hearing
 from outcry.cluster.nats.link import BusRefused, Link, answered, bus_errors
@@ -48,9 +48,9 @@ class NatsPartitions:
     """
 
     def __init__(
-        self, link: Link, presence: NatsPresence, name: str, tell: Tell, count: int = PARTITIONS
+        self, link: Link, presence: NatsPresence, name: str, report: Report, count: int = PARTITIONS
     ) -> None:
-        self._link, self._presence, self._name, self._tell = link, presence, name, tell
+        self._link, self._presence, self._name, self._report = link, presence, name, report
         self._stream, self._subject = f"OWN_{name.upper()}", f"own.{name}"
         self._seats = [Seat(number) for number in range(count)]
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
@@ -66,7 +66,7 @@ class NatsPartitions:
 
     async def run(self, gained: Turn, lost: Turn) -> None:
         """See `Partitions`. `lost` is called too where `gained` raised or was cut short; what they raise is told."""
-        self._duties = Duties(gained, lost, self._give_back, self._tell)
+        self._duties = Duties(gained, lost, self._give_back, self._report)
         self._ended = False
         self._to_prepare.set()
         self._link.on_back.append(self._back)
@@ -216,7 +216,7 @@ class NatsPartitions:
             except (BusDown, BusRefused) as problem:
                 if told != str(problem):
                     told = str(problem)
-                    self._tell(LogEvent.PARTITIONS_NOT_ASSIGNED, role=self._name, problem=told)
+                    self._report(LogEvent.PARTITIONS_NOT_ASSIGNED, role=self._name, problem=told)
                 self._to_prepare.set()
                 await asyncio.sleep(_RETRY_S)
 

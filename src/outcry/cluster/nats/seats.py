@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from outcry.base.log_events import LogEvent, Tell
+from outcry.base.log_events import LogEvent, Report
 from outcry.live.partitions import Turn
 
 #: How long the server keeps a partition for who does not ask for it.
@@ -32,7 +32,7 @@ class Duties(NamedTuple):
     gained: Turn
     lost: Turn
     give_back: Callable[["Seat"], Awaitable[None]]
-    tell: Tell
+    report: Report
 
 
 class Seat:
@@ -134,7 +134,7 @@ class Seat:
                 self._open = True
                 await over
         except Exception as problem:  # noqa: BLE001 - a supervisor: one partition's fault is no other's
-            duties.tell(LogEvent.PARTITION_NOT_ACQUIRED, partition=self.number, problem=repr(problem))
+            duties.report(LogEvent.PARTITION_NOT_ACQUIRED, partition=self.number, problem=repr(problem))
             self.barred_until_s = time.monotonic() + _BARRED_S
             self.leave()
         finally:
@@ -145,7 +145,7 @@ class Seat:
         try:
             await duties.lost(self.number)
         except Exception as problem:  # noqa: BLE001 - as above: it is others' whatever went wrong
-            duties.tell(LogEvent.PARTITION_NOT_RELEASED, partition=self.number, problem=repr(problem))
+            duties.report(LogEvent.PARTITION_NOT_RELEASED, partition=self.number, problem=repr(problem))
 
     async def _over_by(self, at_s: float) -> bool:
         with suppress(TimeoutError):

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from typing import Any, Self, TypeVar
 
-from outcry.base.log_events import Tell
+from outcry.base.log_events import Report
 from outcry.cluster.calls import BusDown
 from outcry.cluster.nats.link import Link
 
@@ -17,8 +17,8 @@ T = TypeVar("T")
 class LinkThread:
     """A link on a thread and an event loop of its own. Use it as a context."""
 
-    def __init__(self, urls: str, tell: Tell) -> None:
-        self._urls, self._tell = urls, tell
+    def __init__(self, urls: str, report: Report) -> None:
+        self._urls, self._report = urls, report
         self._runner = (
             asyncio.Runner()
         )  # uvloop is no faster here, and its loop was seen to hang as it closes
@@ -41,7 +41,7 @@ class LinkThread:
             self._runner.run(self._stay())
 
     async def _stay(self) -> None:
-        async with Link(self._urls, self._tell) as self.link:
+        async with Link(self._urls, self._report) as self.link:
             self._begun.set()
             await self._end.wait()
 
